@@ -30,7 +30,7 @@ test-all: venv ## Run all tests, as CI does
 	@$(PYTEST) --hypothesis-profile=thorough
 
 test-versions: venv ## Run the fast tests on the oldest and the newest TensorFlow and Keras
-	@$(PY) tools/try_versions.py --write $(ARGS)
+	@$(PY) tools/try_versions.py $(if $(ARGS),$(ARGS),--write)
 
 check: venv ## Run ruff, mypy, import-linter, and compare docs/reliability.md with the tests
 	@.venv/bin/ruff check .

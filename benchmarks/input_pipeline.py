@@ -28,7 +28,7 @@ LARGE_PIXELS, TARGET_PIXELS = 1024, 96
 # How often each rate of decoding is measured.
 ROUNDS = 3
 # To check that it runs; the wait for input is measured after the first of several epochs.
-SMOKE_EXAMPLES, SMOKE_EPOCHS, SMOKE_ROUNDS = 40, 2, 1
+SMOKE_EXAMPLES, SMOKE_PIXELS, SMOKE_EPOCHS, SMOKE_ROUNDS = 40, 256, 2, 1
 RECIPE = """
     name = "{name}"
     extends = "{base}"
@@ -44,21 +44,19 @@ RECIPE = """
 """
 
 
-def enlarged(target: Path, examples: int) -> Path:
-    """Write bundled pictures with a shorter side of 1,024 px, and return their folder."""
+def enlarged(target: Path, examples: int, pixels: int) -> Path:
+    """Write bundled pictures with a shorter side of so many pixels, and return their folder."""
     import tensorflow as tf
     from tfopt_workloads import clipart_jpeg
 
     for path in _spread(clipart_jpeg.BUNDLED, examples):
         picture = tf.io.decode_jpeg(tf.io.read_file(str(path)), channels=3)
-        scale = LARGE_PIXELS / min(picture.shape[:2])
+        scale = pixels / min(picture.shape[:2])
         size = [round(side * scale) for side in picture.shape[:2]]
-        pixels = tf.cast(
-            tf.clip_by_value(tf.image.resize(picture, size, "bicubic"), 0, 255), "uint8"
-        )
+        large = tf.clip_by_value(tf.image.resize(picture, size, "bicubic"), 0, 255)
         file = target / path.parent.name / path.name
         file.parent.mkdir(parents=True, exist_ok=True)
-        tf.io.write_file(str(file), tf.io.encode_jpeg(pixels, quality=95))
+        tf.io.write_file(str(file), tf.io.encode_jpeg(tf.cast(large, "uint8"), quality=95))
     return target
 
 
@@ -229,7 +227,8 @@ def main() -> None:
         from tfopt_workloads import clipart_jpeg
 
         # in a fork, so that no thread of TensorFlow disturbs what is measured
-        large = in_fork(enlarged, Path(temporary) / "large", options.examples)
+        pixels = SMOKE_PIXELS if options.smoke else LARGE_PIXELS
+        large = in_fork(enlarged, Path(temporary) / "large", options.examples, pixels)
         rows = recipes(large, options.pairs, options.epochs)
         rows = rows[:1] if options.smoke else rows
         if "trainings" in options.only:

@@ -1,7 +1,7 @@
 """Small networks on real data, for the benchmarks: factories as a recipe names them.
 
-`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes, `autoencoder` as it is,
-`clipart` takes the pictures of "clipart-jpeg", `characters` the source of Python's standard
+`mlp`, `cnn` and `spectral` take Fashion-MNIST (in the repository) in other shapes, `autoencoder` as
+it is, `clipart` takes the pictures of "clipart-jpeg", `characters` the source of Python's standard
 library; the LSTM and the Transformer of the benchmarks are the shipped workloads "weather" and
 "stdlib-text".
 """
@@ -130,6 +130,31 @@ def characters(examples: int = 8000) -> Workload:
     return _workload(
         (train[:, :-1], train[:, 1:]), (validation[:, :-1], validation[:, 1:]), build_model
     )
+
+
+def spectral(examples: int = 1024) -> Workload:
+    """Return a network whose weights are made orthogonal in each step by a decomposition, which
+    takes most of the step and which one core computes.
+
+    :param examples: of the 10,000 training pictures.
+    """
+    train, validation = _pictures(examples)
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        def orthogonal(weights: Any) -> Any:
+            left, _, right = keras.ops.svd(weights, full_matrices=False)
+            return keras.ops.matmul(left, right)
+
+        pixels = keras.Input((64,))
+        hidden = layers.Dense(192, activation="relu")(pixels)
+        hidden = layers.Dense(192, activation="relu", kernel_constraint=orthogonal)(hidden)
+        return keras.Model(pixels, layers.Dense(CLASSES)(hidden))
+
+    return _workload((_eight_by_eight(train[0]), train[1]),
+                     (_eight_by_eight(validation[0]), validation[1]), build_model)  # fmt: skip
 
 
 def clipart(folder: str) -> Workload:

@@ -35,10 +35,10 @@ class ByHand:
     """A training as a user writes it: compile, fit."""
 
     def __init__(self, workload: Any, dataset: Any) -> None:
-        self.model = workload.build_model()
+        self.model, optimizer = workload.build_model(), workload.optimizer
         self.model.compile(
-            optimizer=workload.optimizer, loss=workload.loss, metrics=[m() if callable(m) else m
-                                                                       for m in workload.metrics]
+            optimizer=optimizer() if callable(optimizer) else optimizer, loss=workload.loss,
+            metrics=[m() if callable(m) else m for m in workload.metrics],
         )  # fmt: skip
         self.dataset = dataset
 

@@ -27,7 +27,8 @@ Run = dict[str, Any]
 Pairs = Sequence[tuple[Run, Run]]
 LEVEL = 0.05
 CHEAPEST = "report-mixed-precision-cache"
-SMOKE_EPOCHS, SMOKE_EXAMPLES = 2, 64
+# Two of the classes, since the validation data of all would take most of a run.
+SMOKE = {"epochs": 2, "options.examples": 64, "options.classes": 2}
 
 
 @attrs.frozen
@@ -112,8 +113,7 @@ def measured(name: str, smoke: bool) -> dict[str, Any]:
     text = shipped_recipes()[name].read_text(encoding="utf-8")
     options: tuple[str, ...] = ()
     if smoke:
-        settings = {"epochs": SMOKE_EPOCHS, "options.examples": SMOKE_EXAMPLES}
-        sets = [f"workload.{key}={value}" for key, value in settings.items()]
+        sets = [f"workload.{key}={value}" for key, value in SMOKE.items()]
         options = tuple(
             part for one in [*sets, "measure.attribution=off"] for part in ("--set", one)
         )

@@ -44,6 +44,9 @@ _BOILERPLATE = re.compile(
     re.MULTILINE,
 )
 
+# A problem is one line, whatever the names in it: these are where `str.splitlines` ends one.
+_LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
 # What else TensorFlow calls an exhausted resource: these errors of the system, and gRPC's limit.
 _OTHER_RESOURCES = (
     *map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)),
@@ -126,7 +129,9 @@ class Problem:
         if self.path:
             text += f"{self.path}: "
         text += self.message
-        return f"{text}; {self.mend}" if self.mend else text
+        if self.mend:
+            text += f"; {self.mend}"
+        return _LINE_BREAK.sub(lambda sign: ascii(sign[0])[1:-1], text)
 
 
 class RecipeError(InputError):
@@ -191,7 +196,26 @@ class PluginError(TfoptError):
 
 
 class WorkloadError(InputError):
-    """A workload cannot be found, raises while it is built, or is incomplete."""
+    """A workload cannot be found, raises while it is built, or is incomplete.
+
+    :param option: the option of the recipe that is wrong, "" if it is none of them.
+    """
+
+    def __init__(self, message: str, *, option: str = "") -> None:
+        self.option = option
+        super().__init__(message)
+
+    @classmethod
+    def unknown(
+        cls, subject: str, option: str, known: Iterable[str], kind: str = "option"
+    ) -> WorkloadError:
+        """Return the error for an option that there is not.
+
+        :param subject: what has no such option.
+        :param known: the names of those that it has.
+        """
+        hint = did_you_mean(option, known) or f"its {kind}s are: {', '.join(known) or 'none'}"
+        return cls(f'{subject} has no {kind} "{option}"; {hint}', option=option)
 
 
 class TrainingDiverged(TfoptError):

@@ -1,4 +1,4 @@
-"""Run the tests that draw their examples, for as long as one likes, and count the examples.
+"""Run the tests that draw their examples, for a chosen time, and count the examples.
 
     .venv/bin/python tools/fuzz.py [--seconds 60] [--target NAME ...]
 

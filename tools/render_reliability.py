@@ -32,9 +32,9 @@ Principles: a finished run is never lost, it is in the results' file before the 
 that is under way in a crash is thrown away and repeated. An error is one or a few lines with
 place, cause and mend; a traceback is shown with `--debug` only, or for a bug in tfopt.
 
-What no single test shows is tried by hand, for as long as one likes: drawn input
-(`tools/fuzz.py`), a hundred runs and applies (`benchmarks/soak.py`), and changes to the statistics
-that its tests must notice (`tools/mutants.py`). The figures stand in
+Three tools are run by hand, for a chosen time: drawn input (`tools/fuzz.py`), a hundred runs and
+applies (`benchmarks/soak.py`), and changes to the statistics that its tests must notice
+(`tools/mutants.py`). The figures stand in
 [decision 74](decisions/0074-what-is-tried-for-long.md).
 """
 

@@ -69,7 +69,7 @@ class Corner(NamedTuple):
         :raises argparse.ArgumentTypeError: if it is none.
         """
         if not re.fullmatch(rf"(\d+\.\d+|{NEWEST})/(\d+\.\d+|{NEWEST})", text):
-            raise argparse.ArgumentTypeError(f'expected such as 2.18/3.8, got "{text}"')
+            raise argparse.ArgumentTypeError(f'expected such as 2.18/3.9, got "{text}"')
         tensorflow, _, keras = text.partition("/")
         return cls(tensorflow, keras)
 
@@ -154,7 +154,7 @@ def try_corner(corner: Corner) -> Tried:
         str(folder),
         "--upgrade",
         "--editable",
-        ".[test,lint,report]",
+        ".[test,lint,report,tune]",
     ]
     subprocess.run([*maker, *corner.requirements()], cwd=ROOT, check=True)
     python = folder / "bin" / "python"

@@ -141,7 +141,10 @@ class Course:
         return run_process(command, self.folder, environment)
 
 
-def run_process(command: Sequence[str], folder: Path, environment: dict[str, str]) -> Report:
+def run_process(
+    command: Sequence[str], folder: Path, environment: dict[str, str],
+    limit_seconds: float = LIMIT_SECONDS,
+) -> Report:  # fmt: skip
     """Run a process to its end. Return its seconds, and {"failed": why} if it failed.
 
     It and all that it started end with it, and where it takes too long or this race is interrupted.
@@ -157,9 +160,9 @@ def run_process(command: Sequence[str], folder: Path, environment: dict[str, str
     )  # fmt: skip
     why = ""
     try:
-        output, _ = process.communicate(timeout=LIMIT_SECONDS)
+        output, _ = process.communicate(timeout=limit_seconds)
     except subprocess.TimeoutExpired:
-        why, output = f"it took longer than {LIMIT_SECONDS:.0f} s", ""
+        why, output = f"it took longer than {limit_seconds:.0f} s", ""
     finally:
         _end_group(process)
     done: Report = {

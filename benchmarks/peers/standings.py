@@ -61,7 +61,7 @@ class Row:
     @property
     def mean_seconds(self) -> Ratio:
         """The geometric mean of these seconds with its 95% interval."""
-        return _mean([math.log(seconds) for seconds in self.seconds])
+        return mean_ratio([math.log(seconds) for seconds in self.seconds])
 
     @property
     def losses(self) -> list[float]:
@@ -89,7 +89,7 @@ def ratio(slow: Row, fast: Row) -> Ratio:
     """Return by how much the second is faster, with the 95% interval over the pairs of the rounds
     in which both ran: all, or the first ones."""
     count = min(len(slow.reports), len(fast.reports))
-    return _mean(log_ratios(slow.seconds[:count], fast.seconds[:count]))
+    return mean_ratio(log_ratios(slow.seconds[:count], fast.seconds[:count]))
 
 
 def standing(found: Ratio) -> str:
@@ -204,7 +204,7 @@ def geometric_mean(
     if not found:
         return None
     rounds = zip(*found.values(), strict=False)
-    return _mean([math.fsum(each) / len(each) for each in rounds]), list(found)
+    return mean_ratio([math.fsum(each) / len(each) for each in rounds]), list(found)
 
 
 def in_words(found: Ratio, digits: int = 2, unit: str = "x") -> str:
@@ -214,7 +214,8 @@ def in_words(found: Ratio, digits: int = 2, unit: str = "x") -> str:
     return shown if math.isnan(low) else f"{shown} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-def _mean(logs: Sequence[float]) -> Ratio:
+def mean_ratio(logs: Sequence[float]) -> Ratio:
+    """Return the geometric mean of ratios given as logarithms, with its 95% interval."""
     if len(logs) < 2:
         return math.exp(logs[0]), math.nan, math.nan
     return speedup_interval(t_interval(logs, 0.05))

@@ -151,10 +151,10 @@ class FusedRecurrent:
     starts once. The GRU's loop starts a third of them for the gradient, and the products of inputs
     and weights are one for all steps. Neither needs a compilation.
 
-    When it does not: for wide layers, whose matrix products take the time; for a GRU without
-    split-batch, since Keras' loop keeps two cores busy and the short one does not; on a GPU, where
-    Keras has cuDNN; in bfloat16 or float16: a layer that computes in them is left alone. So are
-    layers with other activations than tanh and sigmoid, with recurrent dropout, GRU layers with
+    When it does not: for wide layers, whose matrix products take the time. A GRU gains less
+    than an LSTM: of 128 units, a step took a quarter less CPU time than with Keras' loop. On a GPU
+    Keras has cuDNN. A layer that computes in bfloat16 or float16 is left alone. So are layers with
+    other activations than tanh and sigmoid, with recurrent dropout, GRU layers with
     reset_after=False, unrolled ones, and other cells, each by name. Sums are taken in another
     order, so that losses are equal to rounding.
 

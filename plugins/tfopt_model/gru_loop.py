@@ -61,27 +61,26 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
             after = candidate + update * (before - candidate)
             return after, (after, update, reset, candidate, of_candidate)
 
-        hidden, update, reset, candidate, of_candidate = _each_step(step, projected, state, 5)
+        _, kept = _each_step(step, [projected], state, 5)
+        hidden, update, reset, candidate, of_candidate = kept
         before = tf.concat([state[None], hidden[:-1]], axis=0)
 
         def gradient(upstream: Any) -> Any:
             # what a state's gradient is multiplied with for that of each sum
-            for_candidate = (1.0 - update) * (1.0 - tf.square(candidate))
-            for_update = (before - candidate) * update * (1.0 - update)
-            for_reset = for_candidate * of_candidate * reset * (1.0 - reset)
+            for_candidate = tf.raw_ops.TanhGrad(y=candidate, dy=1.0 - update)
+            for_update = tf.raw_ops.SigmoidGrad(y=update, dy=before - candidate)
+            for_reset = tf.raw_ops.SigmoidGrad(y=reset, dy=for_candidate * of_candidate)
             factors = tf.concat([for_update, for_reset, for_candidate * reset], axis=2)
             transposed = tf.transpose(recurrent)
 
-            def step_back(given: Any, behind: Any) -> tuple[Any, ...]:
-                factor, kept, above = tf.split(given, [3 * units, units, units], axis=1)
+            def step_back(factor: Any, kept: Any, above: Any, behind: Any) -> tuple[Any, ...]:
                 behind += above
                 sums = tf.concat([behind] * 3, axis=1) * factor
                 return behind * kept + tf.matmul(sums, transposed), (behind, sums)
 
-            given = tf.concat([factors, update, upstream], axis=2)[::-1]
+            given = [factors, update, upstream]
             first = tf.zeros_like(state)
-            behind, sums, of_state = _each_step(step_back, given, first, 2, last=True)
-            behind, sums = behind[::-1], sums[::-1]
+            of_state, (behind, sums) = _each_step(step_back, given, first, 2, backwards=True)
             of_recurrent = tf.matmul(
                 tf.reshape(before, [-1, units]),
                 tf.reshape(sums, [-1, 3 * units]),
@@ -96,28 +95,33 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
     return computed(projected, state, recurrent, bias)
 
 
-def _each_step(step: Any, given: Any, state: Any, kept: int, *, last: bool = False) -> list[Any]:
-    """Return what each step returns to be kept, (steps, batch, _) each, and the last state if
-    asked for.
+def _each_step(
+    step: Any, given: Sequence[Any], state: Any, kept: int, *, backwards: bool = False
+) -> tuple[Any, list[Any]]:
+    """Return the state after the last step taken, and what the steps return to be kept, in the
+    order of time, (steps, batch, _) each.
 
     :param step: is given what is given for a step, and the state; returns the state, and what to
         keep.
+    :param kept: how much a step keeps.
+    :param backwards: whether to begin with the last step.
     """
     import tensorflow as tf
 
-    steps = tf.shape(given)[0]
-    reading = tf.TensorArray(given.dtype, steps).unstack(given)
-    arrays = [tf.TensorArray(given.dtype, steps) for _ in range(kept)]
+    steps = tf.shape(given[0])[0]
+    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in given]
+    arrays = [tf.TensorArray(state.dtype, steps) for _ in range(kept)]
 
-    def body(place: Any, state: Any, arrays: list[Any]) -> Any:
-        state, results = step(reading.read(place), state)
+    def body(taken: Any, state: Any, arrays: list[Any]) -> Any:
+        # counted down: a copy in reverse, by [::-1], took more than half of a training step
+        place = steps - 1 - taken if backwards else taken
+        state, results = step(*(array.read(place) for array in reading), state)
         written = [
             array.write(place, result) for array, result in zip(arrays, results, strict=True)
         ]
-        return place + 1, state, written
+        return taken + 1, state, written
 
     _, state, arrays = tf.while_loop(
-        lambda place, *_: place < steps, body, (0, state, arrays), maximum_iterations=steps
+        lambda taken, *_: taken < steps, body, (0, state, arrays), maximum_iterations=steps
     )
-    stacked = [array.stack() for array in arrays]
-    return [*stacked, state] if last else stacked
+    return state, [array.stack() for array in arrays]

@@ -27,6 +27,7 @@ from tfopt_runtime.loops import (
     smallest_good,
     why_not,
     with_xla,
+    without_xla,
     worth_a_loop,
     xla_setting,
 )
@@ -70,7 +71,7 @@ def _by_steps(seconds: Times, sizes: tuple[int, ...], xla: bool) -> dict[int, fl
 
 @attrs.frozen(kw_only=True, eq=False)
 class Chunked:
-    """Makes many training steps in one call, and lets XLA compile the call as a whole.
+    """Makes many training steps in one call, which XLA may compile as a whole.
 
     What it does: replaces Keras' train function by a loop in one graph, under Keras' own fit. With
     XLA the batches of a chunk are stacked first, and one compiled function makes all its steps.
@@ -108,7 +109,7 @@ class Chunked:
             return None
         best = best_compared(diagnosis)
         if best is None:
-            return {"xla": False} if diagnosis.exact else {}
+            return {"xla": False} if without_xla(diagnosis) else {}
         return {"steps": best.steps, "xla": best.xla}
 
     def resolve(self, probe: Probe) -> Chunked:

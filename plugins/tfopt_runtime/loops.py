@@ -20,6 +20,8 @@ from tfopt_core.plugins import (
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
 CANDIDATES = (1, 4, 16, 64)
+# Starting a step takes milliseconds: of a slower one that is nothing, and trying it takes minutes.
+SLOW_STEP_SECONDS = 1.0
 # A smaller gain is not worth coarser callbacks and a longer first call, and drowns in noise.
 LEAST_GAIN = 0.03
 
@@ -41,6 +43,11 @@ def allowed_xla(xla: bool | Literal["auto"], probe: Probe) -> bool | Literal["au
         return xla
     probe.note(f'XLA was not timed: "{against}" conflicts with it')
     return False
+
+
+def without_xla(diagnosis: Diagnosis) -> bool:
+    """Whether a loop is suggested without XLA: it would round otherwise, or compile nothing."""
+    return diagnosis.exact or not (diagnosis.supports_jit or diagnosis.jit_compile)
 
 
 def candidates(steps_per_epoch: int | None) -> tuple[int, ...]:
@@ -109,6 +116,12 @@ def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:
     return max(gaining, key=lambda loop: loop.low, default=None)
 
 
+def computes_for_seconds(diagnosis: Diagnosis) -> bool:
+    """Whether a step takes seconds that it does not wait for input: starting it is nothing then."""
+    waits = diagnosis.bound(("input",)) >= 1 + LEAST_GAIN
+    return diagnosis.step_seconds > SLOW_STEP_SECONDS and not waits
+
+
 def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:
     """Whether steps spend enough on what a loop takes away, or XLA may make them faster."""
     if diagnosis.batch_callbacks:
@@ -117,6 +130,8 @@ def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:
         return False  # a loop with its own XLA, or without any, rounds otherwise
     if diagnosis.loops:
         return best_compared(diagnosis) is not None
+    if diagnosis.exact and computes_for_seconds(diagnosis):
+        return False
     overheads = [part for part in targets if part != "compute"]
     may_compile = diagnosis.supports_jit and not diagnosis.jit_compile and not diagnosis.exact
     compiles = may_compile and not diagnosis.compared

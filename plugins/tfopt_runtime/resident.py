@@ -28,6 +28,7 @@ from tfopt_runtime.loops import (
     loop_effect,
     why_not,
     with_xla,
+    without_xla,
     worth_a_loop,
     xla_setting,
 )
@@ -109,8 +110,8 @@ class Resident:
         if too_large or with_resident(plan).reason:
             return None
         best = best_compared(diagnosis)
-        without = diagnosis.compared and best is not None and not best.xla
-        return {"xla": False} if diagnosis.exact or without else {}
+        compared = diagnosis.compared and best is not None and not best.xla
+        return {"xla": False} if without_xla(diagnosis) or compared else {}
 
     def resolve(self, probe: Probe) -> Resident:
         """Check the memory, and time XLA.

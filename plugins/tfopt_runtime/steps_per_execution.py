@@ -17,7 +17,13 @@ from tfopt_core.plugins import (
     loop_report,
     number_or,
 )
-from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, why_not
+from tfopt_runtime.loops import (
+    LEAST_GAIN,
+    candidates,
+    computes_for_seconds,
+    smallest_good,
+    why_not,
+)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -55,6 +61,8 @@ class StepsPerExecution:
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where steps wait to be started from Python."""
         if diagnosis.batch_callbacks or diagnosis.bound(self.targets) < 1 + LEAST_GAIN:
+            return None
+        if computes_for_seconds(diagnosis):
             return None
         if diagnosis.loops and not any(
             loop.low >= 1 + LEAST_GAIN and not loop.xla for loop in diagnosis.loops

@@ -43,6 +43,17 @@ BROKEN = {
     "no class": ("Good = 3", "the entry point names a int, not a class"),
     "no attrs": ("class Good: pass", "is no attrs class"),
     "aborts": ("import os; os.abort()", "killed by SIGABRT while it was imported"),
+    "is interrupted": ("raise KeyboardInterrupt", "killed by SIGINT while it was imported"),
+    "closes its streams": (
+        "import os\nfor number in (0, 1, 2): os.close(number)\nraise RuntimeError('no stream')",
+        "RuntimeError: no stream",
+    ),
+    "has an error without text": (
+        "class E(Exception):\n    def __str__(self): raise ValueError('no text')\nraise E",
+        "ValueError: no text",
+    ),
+    "fills the screen": ("raise RuntimeError('m' * 100_000)", "RuntimeError: mmm"),
+    "has terminal codes": ("raise RuntimeError('a\\n\\x1b[31mred')", "a \\x1b[31mred"),
     "leaves": ("import os; os._exit(3)", "ended with status 3 while it was imported"),
 }
 
@@ -64,6 +75,32 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
     assert said in line
     if "Error" in said or "Exit" in said:
         assert "ill-dist 2.5" in line
+
+
+def test_a_plugin_whose_setting_exits_is_one_line(tmp_path):
+    exits = """
+        import attrs
+        from tfopt_core import hookimpl
+
+        def leave(*_):
+            raise SystemExit(9)
+
+        @attrs.frozen(kw_only=True, eq=False)
+        class Good:
+            size: int = attrs.field(default=1, validator=leave)
+
+            @hookimpl(wrapper=True)
+            def configure_runtime(self):
+                return (yield)
+    """
+    site = make_distribution(
+        tmp_path / "site", "ill", {"größe": "ill_module:Good"}, ill_module=exits
+    )
+    done = tfopt("apply", "recipe.toml", cwd=tiny_project(tmp_path, plugin="größe"), site=site)
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        'error: recipe.toml:7: plugins[0].use: plugin "größe": raised SystemExit: 9'
+    ]
 
 
 @pytest.mark.promise(21, injected="the same, beside whole plugins")

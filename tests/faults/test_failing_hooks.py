@@ -28,54 +28,47 @@ FAILS = '''
         """Raises where it is told to."""
 
         where: str = attrs.field(metadata={"help": "The hook to raise in."})
+        how: str = attrs.field(default="raises", metadata={"help": "What it does there."})
 
-        def _maybe(self, hook):
-            if hook == self.where:
-                raise ZeroDivisionError(f"raised on purpose in {hook}")
+        def _maybe(self, hook, value=None):
+            if hook != self.where:
+                return value
+            if self.how == "returns":
+                return {"no": "such value"}
+            if self.how == "exits":
+                raise SystemExit(7)
+            raise ZeroDivisionError(f"raised on purpose in {hook}")
 
         def math(self):
-            self._maybe("math")
-            return "exact"
+            return self._maybe("math", "exact")
 
         def resolve(self, probe):
-            self._maybe("resolve")
-            return self
+            return self._maybe("resolve", self)
 
         @hookimpl(wrapper=True)
         def configure_runtime(self):
-            value = yield
-            self._maybe("configure_runtime")
-            return value
+            return self._maybe("configure_runtime", (yield))
 
         @hookimpl(wrapper=True)
         def configure_precision(self):
-            value = yield
-            self._maybe("configure_precision")
-            return value
+            return self._maybe("configure_precision", (yield))
 
         @hookimpl
         def build_strategy(self):
             import tensorflow as tf
-            self._maybe("build_strategy")
-            return tf.distribute.get_strategy()
+            return self._maybe("build_strategy", tf.distribute.get_strategy())
 
         @hookimpl(wrapper=True)
         def build_dataset(self):
-            value = yield
-            self._maybe("build_dataset")
-            return value
+            return self._maybe("build_dataset", (yield))
 
         @hookimpl(wrapper=True)
         def wrap_model(self):
-            value = yield
-            self._maybe("wrap_model")
-            return value
+            return self._maybe("wrap_model", (yield))
 
         @hookimpl(wrapper=True)
         def configure_training(self):
-            value = yield
-            self._maybe("configure_training")
-            return value
+            return self._maybe("configure_training", (yield))
 
         @hookimpl
         def on_epoch_end(self):
@@ -83,12 +76,10 @@ FAILS = '''
 
         @hookimpl
         def report_effect(self):
-            self._maybe("report_effect")
-            return Effect.applied_as("nothing")
+            return self._maybe("report_effect", Effect.applied_as("nothing"))
 
         def unwrap(self, model):
-            self._maybe("unwrap")
-            return model
+            return self._maybe("unwrap", model)
 '''
 BEFORE_ANY_PROCESS = ("math", "configure_runtime")
 IN_THE_DRY_BUILD = (
@@ -139,6 +130,27 @@ def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, ca
     assert f"ZeroDivisionError: raised on purpose in {hook}" in line
     assert "Traceback" not in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.promise(25, injected="each hook returns a dict, or exits, in turn")
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", ["returns", "exits"])
+@pytest.mark.parametrize(
+    "hook",
+    mostly_thorough([*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD], [*BEFORE_ANY_PROCESS, "resolve"]),
+)
+def test_a_hook_that_returns_something_else_or_exits_ends_the_command(hook, how, here, capsys):
+    code = here(
+        "apply", "recipe.toml", "--set", f"plugins.fails.where={hook}",
+        "--set", f"plugins.fails.how={how}",
+    )  # fmt: skip
+    printed = capsys.readouterr()
+    assert code == (2 if hook == "math" else 3), printed.err
+    [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert '"fails"' in line
+    assert hook in line
+    assert ("returned" if how == "returns" else "SystemExit: 7") in line
+    assert "Traceback" not in printed.err
 
 
 @pytest.mark.promise(25, injected="each hook of a run raises in turn")
@@ -197,7 +209,12 @@ FACTORIES = {
     "is no callable": ("build = 3", "is not callable"),
     "has no such option": (
         "def build(*, classes=3): pass",
-        'has no option "clases"; did you mean "classes"?',
+        'recipe.toml:3: workload.options.clases: workload "other.py:build" has no option "clases"; '
+        'did you mean "classes"?',
+    ),
+    "has no such option of the baseline": (
+        "def build(*, classes=3): pass",
+        'toml:5: measure.baseline.options.clases: workload "other.py:build" has no option "clases"',
     ),
     "has a model that raises": (
         TINY.format(says="pass").replace("return keras.Seq", "raise OSError('gone'); return Seq"),
@@ -220,7 +237,9 @@ def test_a_factory_that_is_wrong_is_bad_input(code, said, here, tmp_path, capsys
     (tmp_path / "other.py").write_text(textwrap.dedent(code))
     recipe = '[workload]\nfactory = "other.py:build"\n[[plugins]]\nuse = "prefetch"\n'
     if "option" in said:
-        recipe = recipe.replace("[[plugins]]", "options = { clases = 2 }\n[[plugins]]")
+        target = "target = { metric = 'accuracy', at_least = 0.5 }"
+        table = f"[measure]\n{target}\nbaseline." if "baseline" in said else ""
+        recipe = recipe.replace("[[plugins]]", f"{table}options = {{ clases = 2 }}\n[[plugins]]")
     make_project(tmp_path, recipe)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert here("apply", "recipe.toml") == 2

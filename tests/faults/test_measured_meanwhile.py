@@ -80,10 +80,10 @@ def test_a_second_measurement_waits_and_names_the_first_or_ends_with_2(tmp_path)
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.promise(48, injected="three `tfopt apply` that are started together")
-def test_three_measurements_of_one_project_are_made_one_after_another(tmp_path):
+@pytest.mark.promise(48, injected="four `tfopt apply` that are started together")
+def test_four_measurements_of_one_project_are_made_one_after_another(tmp_path):
     project = tiny_project(tmp_path)
-    folders = [project / f"from-{number}" for number in range(3)]
+    folders = [project / f"from-{number}" for number in range(4)]
     with ExitStack() as stack:
         processes = []
         for folder in folders:
@@ -91,13 +91,13 @@ def test_three_measurements_of_one_project_are_made_one_after_another(tmp_path):
             words = ("apply", project / "recipe.toml", "--json", folder / "out.json")
             processes.append(stack.enter_context(started(*words, cwd=folder, before=HASTY)))
         codes = [process.wait(240) for process in processes]
-    assert codes == [0] * 3, [(folder / "stderr.txt").read_text() for folder in folders]
+    assert codes == [0] * 4, [(folder / "stderr.txt").read_text() for folder in folders]
     waited = [
         folder for folder in folders if "waiting for process" in (folder / "stderr.txt").read_text()
     ]
-    assert len(waited) == 2
+    assert len(waited) == 3
     found = [json.loads((folder / "out.json").read_text()) for folder in folders]
-    assert len({data["id"] for data in found}) == 3
+    assert len({data["id"] for data in found}) == 4
     for data in found:
         kept = [run["status"] for run in data["runs"]]
         assert kept.count("ok") == 8, kept

@@ -13,6 +13,7 @@ from collections import Counter
 import psutil
 import pytest
 from support.real_process import alive, descendants, make_project, started, wait_until
+from support.small_workloads import STATEFUL
 
 from tfopt_core.training.checkpoints.folder import names_in, newest_in
 
@@ -22,37 +23,16 @@ KILLS = int(os.environ.get("TFOPT_KILLS", "2"))
 SEED = int(os.environ.get("TFOPT_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 # With more of them the training is longer, so that more fall into it and not into its start.
 EPOCHS = 4 + KILLS // 2
+# A step takes some 40 ms, so that most moments are moments of the training.
 RECIPE = f"""
     name = "killed"
     [workload]
-    factory = "slow.py:build"
+    factory = "small.py:build"
     epochs = {EPOCHS}
     batch_size = 8
+    options = {{ pause = 0.04 }}
     [[plugins]]
     use = "prefetch"
-"""
-# A step takes some 40 ms, so that most moments are moments of the training.
-SLOW = """
-    import time
-    import keras
-    import numpy as np
-    from tfopt_core import Workload
-
-    def build(**options):
-        x = np.random.default_rng(0).normal(size=(84, 6)).astype("float32")
-        def build_model():
-            layers = keras.layers
-            return keras.Sequential(
-                [layers.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(),
-                 layers.Dropout(0.4), layers.Dense(1)]
-            )
-        def pause(batch, logs=None):
-            time.sleep(0.04)
-        return Workload(
-            train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
-            optimizer="adam", loss="mse", baseline="a small network",
-            callbacks=lambda: [keras.callbacks.LambdaCallback(on_train_batch_end=pause)],
-        )
 """
 
 
@@ -111,7 +91,7 @@ def killed_after(project, folder, seconds, chance, *, within):
 )
 @pytest.mark.thorough
 def test_losses_after_kills_are_those_of_an_undisturbed_training(tmp_path):
-    project = make_project(tmp_path, RECIPE, slow=SLOW)
+    project = make_project(tmp_path, RECIPE, small=STATEFUL)
     duration = to_the_end(project, "undisturbed")
     wanted = outcome(project / "undisturbed")
     assert len(wanted[0]["loss"]) == EPOCHS

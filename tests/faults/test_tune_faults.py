@@ -64,6 +64,6 @@ def test_what_of_a_journal_is_damaged_is_said_and_made_again(place, found):
     assert trial_of(second, "prefetch")["kept_from"] == ""
     assert second["begun_from"] == [found["id"]]  # its diagnosis is whole
     assert second["warnings"] == [
-        f'1 line in the journal of the search "{found["id"]}" is damaged and left out; what stood '
-        "there is made again"
+        f'1 line in the journal of the search "{found["id"]}" is damaged and left out; those '
+        "trials are made again"
     ]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.cases import mostly_thorough
 from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from tfopt_distribute.one_device import OneDevice
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
@@ -74,7 +75,6 @@ def loops(*pairs):
 
 def workload(**changes):
     """A small network with nothing random in it: what takes time here is tracing."""
-    import keras
 
     def build_model():
         dense = keras.layers.Dense
@@ -202,8 +202,6 @@ def test_from_the_next_epoch_on_fit_itself_counts_by_the_loop_that_is_kept(tmp_p
 
 
 def with_moving_averages():
-    import keras
-
     return workload(optimizer=keras.optimizers.Adam(use_ema=True, ema_momentum=0.9))
 
 
@@ -229,8 +227,6 @@ def test_with_moving_averages_of_weights_fit_is_not_restarted(tmp_path):
 
 @pytest.mark.thorough
 def test_callbacks_see_one_training(plain, tmp_path):
-    import keras
-
     heard = []
 
     class Heard(keras.callbacks.Callback):
@@ -302,8 +298,6 @@ def test_a_loop_that_xla_cannot_compile_is_dropped_and_no_batch_is_lost(plain, t
     """That is found when the step runs, after its batch was fetched."""
 
     def not_for_xla(model):
-        import tensorflow as tf
-
         tf.raw_ops.StringLength(input=tf.strings.as_string(model.optimizer.iterations))
         tf.debugging.check_numerics(
             tf.cast(tf.strings.length(tf.strings.as_string(model.optimizer.iterations)), "float32"),
@@ -325,8 +319,6 @@ def test_a_loss_that_is_no_number_is_found(tmp_path):
 
 
 def partial_sgd(rate):
-    import keras
-
     return keras.optimizers.SGD(rate)
 
 
@@ -355,8 +347,6 @@ def test_what_the_stack_asks_for_by_name_is_not_compared(tmp_path):
 
 
 def test_a_callback_that_acts_on_batches_leaves_single_steps(tmp_path):
-    import keras
-
     class EveryBatch(keras.callbacks.Callback):
         batches = 0
 
@@ -385,7 +375,6 @@ def test_several_replicas_are_left_alone(tmp_path):
 
 def nothing(model_class=None, **compiled):
     """A workload whose model cannot be adapted."""
-    import keras
 
     def build_model():
         inputs = keras.Input((2,))
@@ -399,8 +388,6 @@ def nothing(model_class=None, **compiled):
 
 
 def test_a_train_function_of_the_models_own_is_left_alone(tmp_path):
-    import keras
-
     class Own(keras.Model):
         def make_train_function(self, force=False):
             return super().make_train_function(force)
@@ -470,8 +457,6 @@ def test_batches_that_would_not_fit_in_memory_are_not_held(tmp_path, monkeypatch
 
 
 def test_where_a_callback_hears_of_validation_batches_fit_is_not_restarted(tmp_path):
-    import keras
-
     class Heard(keras.callbacks.Callback):
         def on_test_batch_end(self, batch, logs=None):
             pass

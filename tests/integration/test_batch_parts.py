@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, layers
 from tfopt_runtime.chunked import Chunked
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
@@ -20,9 +21,6 @@ WEIGHTS = np.random.default_rng(2).random(40).astype("float32")
 
 
 def network(*between: Any) -> Any:
-    import keras
-    from keras import layers
-
     # words that occur twice: their gradients are rows, which Adam takes one by one
     return keras.Sequential(
         [
@@ -36,9 +34,6 @@ def network(*between: Any) -> Any:
 
 
 def word_by_word() -> Any:
-    import keras
-    from keras import layers
-
     # the gradient of a dense layer over words has no known shape where the batch has none
     words = keras.Input((6,), dtype="int32")
     hidden = layers.Dense(4, "gelu")(layers.Dense(8)(layers.Embedding(20, 4)(words)))
@@ -46,8 +41,6 @@ def word_by_word() -> Any:
 
 
 def loss(reduction: str = "sum_over_batch_size") -> Any:
-    import keras
-
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
 
 
@@ -58,8 +51,6 @@ def workload(build_model: Any = network, **changes: Any) -> Workload:
 
 def by_hand(build_model: Any, batch_size: int, optimizer: str) -> tuple[Any, Any]:
     """Stock Keras over whole batches."""
-    import keras
-
     keras.utils.set_random_seed(7)
     model = build_model()
     model.compile(optimizer, loss(), metrics=["accuracy"])
@@ -98,8 +89,6 @@ def test_the_training_is_that_of_plain_keras(
 
 
 def of_its_own() -> Any:
-    import keras
-
     class Own(keras.Sequential):  # type: ignore[misc]
         def train_step(self, data: Any) -> Any:
             return super().train_step(data)
@@ -108,14 +97,10 @@ def of_its_own() -> Any:
 
 
 def normalized() -> Any:
-    import keras
-
     return network(keras.layers.BatchNormalization(name="norm"))
 
 
 def spectral() -> Any:
-    import keras
-
     return network(keras.layers.SpectralNormalization(keras.layers.Dense(4), name="spectral"))
 
 

@@ -12,14 +12,19 @@ from types import ModuleType
 
 import attrs
 import pytest
+from support.diagnosed import make_diagnosed
 from support.forked_command import HASTY
 from support.real_process import python
+from support.report_results import show
 from support.stored_measurements import FIRST_RESULTS, make_run
 
 from tfopt_core.app.command_request import make_request
+from tfopt_core.diagnosis.draft import draft_of
 from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.fit import Block
+from tfopt_core.report.first_contact import render_look
 from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -73,6 +78,28 @@ def test_the_stacks_of_the_bounds_are_recipes(benchmark, tmp_path):
     assert not held
 
 
+@named("tuned_stacks")
+def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
+    def trained(seconds):
+        return {"epoch_seconds": [9.0, seconds, seconds]}
+
+    def compared(*found):
+        return benchmark.in_words(
+            benchmark.ratio(
+                [
+                    {"hand-made-0": trained(2.0), "hand-made-1": trained(1.0), "found": trained(f)}
+                    for f in found
+                ]
+            )
+        )
+
+    assert compared(1.0, 1.01, 1.02) == ("0.99x (0.97 to 1.01)", "met")
+    assert compared(1.2, 1.21, 1.22) == ("0.83x (0.81 to 0.84)", "missed")
+    assert compared(0.8, 1.4, 1.0)[1] == "undecided"
+    assert compared(1.0) == ("1.00x", "undecided")
+    assert benchmark.ratio([{"hand-made-0": trained(1.0), "found": {"failed": "why"}}]) is None
+
+
 @named("distribution")
 def test_the_table_of_strategies_is_printed(benchmark, capsys):
     [fit, *_] = FIRST_RESULTS.runs[0].fits
@@ -100,6 +127,15 @@ def test_scripts_are_lengthened_and_what_is_late_is_named(benchmark):
     assert said == (
         "1 of 2 scripts train faster; slower as proposed: long; first verdict too late: short"
     )
+
+
+@named("first_contact")
+@pytest.mark.parametrize("own_loop", [False, True])
+def test_the_end_of_a_look_is_found_by_what_it_prints(benchmark, own_loop):
+    draft = draft_of(make_diagnosed(own_loop=own_loop), WorkloadSpec(script="t.py"), None, None)
+    lines = [(7.0, line) for line in ("running", *show(render_look(draft)).splitlines())]
+    assert benchmark._when(lines, *benchmark.LOOKED) == 7.0
+    assert benchmark._when(lines[:1], *benchmark.LOOKED) is None
 
 
 @named("input_pipeline")

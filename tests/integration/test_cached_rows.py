@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.in_process import train_here
+from support.in_process import replay_here, train_here
+from support.lazy_modules import keras, layers, tf
 from tfopt_data import computed_rows
 from tfopt_data.cache import Cache
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import Workload
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import certify
-from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.testing import make_machine
-from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import replay
 
 pytestmark = pytest.mark.tensorflow
 
@@ -31,18 +27,12 @@ def rows(part):
 
 def standardized(columns):
     """Which depends on the other rows of a batch."""
-    import tensorflow as tf
-
     number = columns["number"]
     return (number - tf.reduce_mean(number)) / tf.math.reduce_std(number)
 
 
 def table(number=None):
     """The workload of a table that Keras layers encode batch by batch, and its model's inputs."""
-    import keras
-    import tensorflow as tf
-    from keras import layers
-
     look_up = layers.StringLookup(vocabulary=["red", "green", "blue"], output_mode="one_hot")
     normalize = layers.Normalization(axis=None, mean=5.0, variance=4.0)
     normalize.build((None,))
@@ -75,8 +65,6 @@ def table(number=None):
 
 def trained(folder, *plugins, **settings):
     """The history, and the effects of the plugins."""
-    import keras
-
     keras.utils.set_random_seed(SEED)
     built, outcome = train_here(
         table(**settings), *plugins, folder=folder, seed=SEED, epochs=EPOCHS, batch_size=None
@@ -87,8 +75,6 @@ def trained(folder, *plugins, **settings):
 @pytest.fixture(scope="module")
 def by_keras():
     """The history of plain `compile` and `fit` over the workload's own data."""
-    import keras
-
     keras.utils.set_random_seed(SEED)
     workload = table()
     keras.utils.set_random_seed(SEED)
@@ -128,22 +114,8 @@ def test_a_map_that_uses_the_other_rows_is_left_alone_and_named(tmp_path):
 
 
 def replayed(folder, *plugins):
-    import keras
-
-    def load(job):
-        keras.utils.set_random_seed(job.seed)
-        return table()
-
-    spec = WorkloadSpec(use="here", epochs=EPOCHS)
-    job = Job(
-        recipe=Recipe(name="here", workload=spec),
-        plugins=tuple(StackedPlugin("cache", plugin) for plugin in plugins),
-        variant="full",
-        seed=SEED,
-        machine=make_machine(),
-        folder=folder / "runs",
-    )
-    return replay(job, folder / "replay", load)
+    settings = {"seed": SEED, "epochs": EPOCHS, "batch_size": None}
+    return replay_here(table, *plugins, folder=folder, **settings)
 
 
 def test_the_certificate_compares_the_rows_and_their_order(tmp_path, monkeypatch):

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from support.forked_command import runs_forked
 from support.in_process import InProcessRunner
+from support.lazy_modules import keras
 from support.real_process import make_project
+from support.tools import load_file
 from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
 from tfopt_data.materialize import Materialize
@@ -30,6 +32,8 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.replay import replay
+from tfopt_core.training.replay.weights import restore_variables, save_variables, weight_difference
+from tfopt_core.training.sources import as_plan
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import SpawnRunner
@@ -146,8 +150,6 @@ class LearnsFaster(Exact):
     @hookimpl(wrapper=True)
     def configure_training(self):
         options = yield
-        import keras
-
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(0.011))
 
 
@@ -158,8 +160,6 @@ class LearnsAtRandom(Exact):
     @hookimpl(wrapper=True)
     def configure_training(self):
         options = yield
-        import keras
-
         rate = 0.01 * (1 + random.SystemRandom().random())
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(rate))
 
@@ -178,8 +178,6 @@ class Replaces(Exact):
     @hookimpl(wrapper=True)
     def wrap_model(self):
         yield
-        import keras
-
         return keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(1)])
 
 
@@ -188,8 +186,6 @@ class ActsBetweenSteps(Exact):
     @hookimpl(wrapper=True)
     def configure_training(self):
         options = yield
-        import keras
-
         slower = keras.callbacks.LearningRateScheduler(lambda epoch: 0.001 / (epoch + 1))
         return attrs.evolve(options, callbacks=(*options.callbacks, slower))
 
@@ -329,8 +325,6 @@ class SaysNothing:
     @hookimpl(wrapper=True)
     def configure_training(self):
         options = yield
-        import keras
-
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(self.rate))
 
 
@@ -370,7 +364,6 @@ def test_data_that_take_too_long_are_cut_down_for_both_sides(project, monkeypatc
     """A clock that jumps makes the first epoch last; the next ones are quick."""
     times = iter([0.0, *range(1, 9), 99.0])
     workload = points(project).build()
-    from tfopt_core.training.sources import as_plan
 
     def plan_of(workload):
         return as_plan(workload.train, "train").batch(8)
@@ -388,12 +381,7 @@ def test_data_that_take_too_long_are_cut_down_for_both_sides(project, monkeypatc
 
 
 def points(project):
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("points_again", project / "points.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(project / "points.py")
 
 
 def processes(project, folder, runner, plugins):
@@ -449,14 +437,6 @@ def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
 
 
 def test_weights_of_any_type_come_back(tmp_path):
-    import keras
-
-    from tfopt_core.training.replay.weights import (
-        restore_variables,
-        save_variables,
-        weight_difference,
-    )
-
     variables = [
         keras.Variable(np.array([1.5, -2.0]), dtype="bfloat16"),
         keras.Variable(7, dtype="int64"),

@@ -6,6 +6,8 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras
+from tfopt_runtime.chunked import Chunked
 
 from tfopt_core import Workload, hookimpl
 
@@ -15,8 +17,6 @@ X = np.linspace(-1, 1, 24, dtype="float32").reshape(12, 2)
 
 
 def workload(callbacks=tuple):
-    import keras
-
     def model():
         return keras.Sequential(
             [
@@ -33,8 +33,6 @@ def workload(callbacks=tuple):
 
 
 def recorder():
-    import keras
-
     class Records(keras.callbacks.Callback):
         def __init__(self):
             super().__init__()
@@ -76,8 +74,6 @@ def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path)
 
 
 def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
-    import keras
-
     class Unfreezes(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
             if epoch:
@@ -92,8 +88,6 @@ def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
 
 
 def test_a_loop_that_traces_for_a_smaller_call_is_no_retrace(tmp_path):
-    from tfopt_runtime.chunked import Chunked
-
     stack = Chunked(steps=4, xla=False)
     _, outcome = train_here(workload(), stack, folder=tmp_path, epochs=3, batch_size=2)
     assert outcome.traces[0].cause == "first"

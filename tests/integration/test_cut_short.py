@@ -6,8 +6,10 @@ import time
 from time import perf_counter_ns
 
 import attrs
+import numpy as np
 import pytest
 from support.in_process import build_here
+from support.lazy_modules import keras
 
 from tfopt_core import Workload, hookimpl
 from tfopt_core.errors import TrainingDiverged
@@ -30,9 +32,6 @@ class Counts:
 
 
 def small_workload(**changes):
-    import keras
-    import numpy as np
-
     x = np.random.default_rng(0).normal(size=(4 * STEPS, 3)).astype("float32")
 
     def build_model():
@@ -44,9 +43,13 @@ def small_workload(**changes):
 
 
 @pytest.mark.tensorflow
-def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("blocks", "nanoseconds"), [(1, 10**12), (10**6, 0)])
+def test_a_cut_run_ends_within_an_epoch_and_validates_twice(
+    blocks, nanoseconds, tmp_path, monkeypatch
+):
     # blocks are 20 ms: such a small training has few of them
-    monkeypatch.setattr("tfopt_core.training.fit_callbacks.FIRST_CHECK_BLOCKS", 1)
+    monkeypatch.setattr("tfopt_core.training.fit_callbacks.FIRST_CHECK_BLOCKS", blocks)
+    monkeypatch.setattr("tfopt_core.training.fit_callbacks.CHECK_NANOSECONDS", nanoseconds)
     counts = Counts()
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
     outcome = train(
@@ -68,8 +71,6 @@ def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path, monkeypatc
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("validation", [True, False])
 def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path, validation):
-    import keras
-
     class Slow(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             time.sleep(BETWEEN_SECONDS)
@@ -99,8 +100,6 @@ def test_a_run_whose_step_time_is_never_known_trains_to_its_end(tmp_path):
 
 @pytest.mark.tensorflow
 def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
-    import keras
-
     built = build_here(
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2
     )

@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 import psutil
 import pytest
+from support.lazy_modules import tf
 from support.real_process import (
     TIME_LIMIT_SECONDS,
     alive,
@@ -26,6 +27,7 @@ from support.real_process import (
     tfopt,
     wait_until,
 )
+from tfopt_data.data_service import DataService
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data.lower import lower
@@ -79,8 +81,6 @@ def shuffled_plan() -> DataPlan:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where a service of two workers answers. Its servers are TensorFlow's own, in this process."""
-    import tensorflow as tf
-
     service = tf.data.experimental.service
     dispatcher = service.DispatchServer()
     config = service.WorkerConfig(dispatcher.target.removeprefix("grpc://"))
@@ -93,8 +93,6 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def served(address: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Training data that the two workers share out."""
-    from tfopt_data.data_service import DataService
-
     stack = stack_of(DataService(address=address), build_dataset=shuffled_plan().prefetch())
     return lower(stack.build_dataset(make_run(folder=tmp_path_factory.mktemp("served")), "train"))
 
@@ -113,16 +111,12 @@ def test_two_workers_yield_every_example_once_an_epoch_in_full_batches(served: A
 
 
 def test_several_replicas_read_from_it(served: Any) -> None:
-    import tensorflow as tf
-
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     distributed = strategy.experimental_distribute_dataset(served)
     assert sum(int(tf.size(y)) for _, y in distributed) == EXAMPLES
 
 
 def test_the_effect_names_the_address(address: str, tmp_path: Path) -> None:
-    from tfopt_data.data_service import DataService
-
     plan = DataPlan.from_arrays(np.arange(40.0)).batch(16)
     stack = stack_of(DataService(address=address), build_dataset=plan)
     own = make_run(folder=tmp_path)
@@ -136,8 +130,6 @@ def test_the_effect_names_the_address(address: str, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_processes_of_its_own_are_shared_and_end_with_the_effect(tmp_path: Path) -> None:
-    from tfopt_data.data_service import DataService
-
     stack = stack_of(DataService(workers=2), build_dataset=shuffled_plan().prefetch())
     run = make_run(folder=tmp_path)
     dataset = lower(stack.build_dataset(run, "train"))
@@ -199,8 +191,6 @@ def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -
 
 @pytest.mark.thorough
 def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
-    from tfopt_data.data_service import DataService
-
     plan = DataPlan.from_arrays(np.arange(EXAMPLES)).shuffle(seed=1).batch(16)
     stack = stack_of(DataService(), build_dataset=plan)
     run = make_run(folder=tmp_path)
@@ -222,8 +212,6 @@ def test_train_uses_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_refused_in_the_plugins_name(tmp_path: Path) -> None:
-    from tfopt_data.data_service import DataService
-
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()

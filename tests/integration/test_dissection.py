@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, tf
 
 from tfopt_core import Workload
 from tfopt_core.data import DataPlan, MapExamples, Prefetch
@@ -20,8 +21,6 @@ Y = X[:, :1] * 2 + 1
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """Ten small pictures in two folders, as `image_dataset_from_directory` reads them."""
-    import tensorflow as tf
-
     folder = tmp_path_factory.mktemp("pictures")
     pixels = np.random.default_rng(0).integers(0, 255, (10, 9, 7, 3), dtype="uint8")
     for index, picture in enumerate(pixels):
@@ -32,22 +31,16 @@ def pictures(tmp_path_factory):
 
 
 def of_pictures(folder):
-    import keras
-
     return keras.utils.image_dataset_from_directory(
         str(folder), image_size=(8, 8), batch_size=4, seed=5, verbose=False
     )
 
 
 def of_slices(*arrays):
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices(arrays or (X, Y))
 
 
 def history(dataset, model):
-    import keras
-
     keras.utils.set_random_seed(1)
     trained = model()
     trained.compile("sgd", "mse")
@@ -55,15 +48,11 @@ def history(dataset, model):
 
 
 def classifier():
-    import keras
-
     layers = [keras.layers.Input((8, 8, 3)), keras.layers.Rescaling(1 / 255)]
     return keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(1)])
 
 
 def line():
-    import keras
-
     return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
 
 
@@ -87,7 +76,6 @@ def test_a_folder_of_pictures_comes_apart_and_trains_the_same(pictures):
 
 def test_a_change_behind_random_augmentation_trains_the_same(pictures):
     """What stands before the change is the given object, its random layers included."""
-    import keras
 
     def made():
         keras.utils.set_random_seed(2)
@@ -100,30 +88,22 @@ def test_a_change_behind_random_augmentation_trains_the_same(pictures):
 
 
 def ragged_batches():
-    import tensorflow as tf
-
     lengths = tf.data.Dataset.range(1, 6)
     examples = lengths.map(lambda n: (tf.ones((n, 2)), tf.ones(1)))
     return examples.padded_batch(2)
 
 
 def sequence_model():
-    import keras
-
     layers = [keras.layers.Input((None, 2)), keras.layers.GlobalAveragePooling1D()]
     return keras.Sequential([*layers, keras.layers.Dense(1)])
 
 
 def two_inputs():
-    import keras
-
     a, b = keras.Input((2,), name="a"), keras.Input((1,), name="b")
     return keras.Model({"a": a, "b": b}, keras.layers.Dense(1)(keras.layers.Concatenate()([a, b])))
 
 
 def generated():
-    import tensorflow as tf
-
     signature = (tf.TensorSpec((2,)), tf.TensorSpec((1,)))
     return tf.data.Dataset.from_generator(
         lambda: zip(X, Y, strict=True), output_signature=signature
@@ -153,8 +133,6 @@ KINDS = [
     ],
 )
 def test_every_kind_of_data_set_trains_as_it_is_and_built_anew(make, model, steps, tmp_path):
-    import keras
-
     _, outcome = train_here(
         Workload(train=make(), build_model=model, optimizer="sgd", loss="mse", batch_size=4),
         folder=tmp_path, epochs=2, batch_size=None,
@@ -183,8 +161,6 @@ def test_what_is_measured_against_is_what_it_was_for_opaque_data_sets():
     by_hand = of_slices().map(lambda x, y: (x, y)).shuffle(10, seed=6).batch(4)
     for ours, theirs in ((lower(plan), by_hand), (lower(plan.prefetch()), by_hand)):
         assert int(ours.cardinality()) == int(theirs.cardinality())
-    import keras
-
     keras.utils.set_random_seed(4)
     ours = lower(plan)
     keras.utils.set_random_seed(4)

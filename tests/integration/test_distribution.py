@@ -17,7 +17,8 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.folder import make_ours, newest_in
-from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 

@@ -4,6 +4,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
@@ -20,8 +21,6 @@ X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
 
 def model():
-    import keras
-
     return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
 
 
@@ -36,8 +35,6 @@ def estimate_of(train, folder, batch_size=None):
 
 def unknown_length():
     """TensorFlow cannot tell how many elements pass a filter."""
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
     return data.filter(lambda x, y: tf.reduce_all(x > -1e9)).batch(8)
 

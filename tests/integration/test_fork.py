@@ -13,12 +13,16 @@ import pytest
 from support.in_process import InProcessRunner
 from support.real_process import TINY, environment, make_project
 
+from tfopt_core.app.command_request import make_request
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.run import RunReport
+from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
@@ -162,6 +166,45 @@ def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_di
     assert outcome.started == "forked"
 
 
+SCRIPT = """
+    import os
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    {sets}
+    import keras
+    import numpy as np
+
+    open("written.txt", "w").close()
+    x = np.random.default_rng(1).normal(size=(512, 8)).astype("float32")
+    model = keras.Sequential([
+        keras.layers.Input((8,)), keras.layers.Dense(32, activation="relu"),
+        keras.layers.Dropout(0.3), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(x, x[:, :1], epochs=2, verbose=0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_script_runs_in_a_fork_unless_it_sets_what_tensorflow_may_read(forking, tmp_path):
+    results = []
+    for name, sets in {"fork": "", "spawn": 'os.environ["ANY_OTHER"] = "1"'}.items():
+        recipe = '[workload]\nscript = "train.py"\n'
+        project = make_project(tmp_path / name, recipe, train=SCRIPT.format(sets=sets))
+        request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
+        request = attrs.evolve(request, folder=tmp_path / "runs" / name)
+        _, request = prepare(request, forking)
+        turn = Turn(0, 0, Variant(BASELINE, ()), 5)
+        results.append(Processes(request, forking).run(turn, "r", lambda message: None))
+        # in its private folder, which a fork mounts itself
+        assert not (project / "written.txt").exists()
+        assert results[-1].written == ("written.txt (new)",)
+    forked, spawned = results
+    assert (forked.started, spawned.started) == ("forked", "spawned")
+    assert forked.fit.history == spawned.fit.history
+    assert len(forked.fit.history["loss"]) == 2
+
+
 # What a fork of a process does that had used TensorFlow; this one has not even imported it.
 HANGING = """
 import os, socket, sys, time
@@ -223,5 +266,8 @@ def test_what_may_not_be_forked_is_spawned(tmp_path):
         ),
         "messages": attrs.evolve(task, debug=True),
     }
+    forks = attrs.evolve(refused["script"], forks=True)
+    assert why_not_forked(forks, {}) is None
+    refused["user's own"] = attrs.evolve(forks, measured=False)
     for word, what in refused.items():
         assert word in str(why_not_forked(what, {}))

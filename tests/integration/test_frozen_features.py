@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from support.in_process import build_here, train_here
+from support.in_process import build_here, replay_here, train_here
+from support.lazy_modules import keras, layers, tf
 from support.real_process import tfopt
 from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_data.frozen_prefix import Halves
@@ -17,12 +18,7 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import certify
-from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.testing import make_machine
-from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import replay
 
 pytestmark = pytest.mark.tensorflow
 
@@ -32,9 +28,6 @@ LABELS = (PICTURES.mean((1, 2, 3)) > 127.5).astype("int32")
 
 
 def frozen_base(*between):
-    import keras
-    from keras import layers
-
     base = keras.Sequential(
         [
             keras.Input((8, 8, 3)),
@@ -50,9 +43,6 @@ def frozen_base(*between):
 
 
 def transfer(base=frozen_base, first=(), dropout=0.3):
-    import keras
-    from keras import layers
-
     pictures = hidden = keras.Input((8, 8, 3))
     for layer in [*first, layers.Rescaling(1 / 127.5, offset=-1.0)]:
         hidden = layer(hidden)
@@ -63,8 +53,6 @@ def transfer(base=frozen_base, first=(), dropout=0.3):
 
 
 def workload(build_model=transfer, train=None, callbacks=()):
-    import keras
-
     held = slice(50, 70)
     return Workload(
         train=train or DataPlan.from_arrays(PICTURES[:50], LABELS[:50]),
@@ -104,7 +92,6 @@ def refused(folder, **settings):
 
 def watcher(seen):
     """A callback that computes with the model and other data in the midst of the training."""
-    import keras
 
     class Watcher(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -202,8 +189,6 @@ def saved_files(training):
 
 
 def test_callbacks_save_the_whole_model_while_it_trains(on_features, baseline):
-    import keras
-
     expected = on_features.built.model.predict(PICTURES, verbose=0)
     assert saved_files(on_features) == saved_files(baseline)
     weights = [name for name in saved_files(on_features) if name.endswith(".weights.h5")]
@@ -255,22 +240,15 @@ def test_loops_train_on_features(loop, tmp_path):
 
 
 def inner_dropout():
-    from keras import layers
-
     return frozen_base(layers.Dropout(0.5))
 
 
 def augmented():
-    from keras import layers
-
     return transfer(first=[layers.RandomFlip(name="flip")])
 
 
 def normalizing():
     """Without weights to train, and yet in training mode."""
-    import keras
-    from keras import layers
-
     pictures = keras.Input((8, 8, 3))
     hidden = layers.BatchNormalization(center=False, scale=False, name="batches")(pictures)
     hidden = layers.Flatten()(frozen_base()(hidden))
@@ -278,9 +256,6 @@ def normalizing():
 
 
 def across_examples():
-    import keras
-    from keras import layers
-
     pictures = keras.Input((8, 8, 3))
     hidden = layers.Flatten()(frozen_base()(pictures))
     hidden = hidden - keras.ops.mean(hidden, axis=0, keepdims=True)
@@ -288,8 +263,6 @@ def across_examples():
 
 
 def of_its_own():
-    import keras
-
     class Own(keras.Model):
         def train_step(self, data):
             return super().train_step(data)
@@ -320,8 +293,6 @@ def test_what_cannot_be_cut_is_named_and_trains_as_before(build_model, reason, t
 
 
 def test_random_maps_of_the_data_are_named(tmp_path):
-    import tensorflow as tf
-
     def noisy(picture, label):
         return tf.cast(picture, "float32") + tf.random.normal((8, 8, 3)), label
 
@@ -330,22 +301,7 @@ def test_random_maps_of_the_data_are_named(tmp_path):
 
 
 def replayed(folder, *plugins):
-    import keras
-
-    def load(job):
-        keras.utils.set_random_seed(job.seed)
-        return workload()
-
-    spec = WorkloadSpec(use="here", epochs=EPOCHS, batch_size=BATCH_SIZE)
-    job = Job(
-        recipe=Recipe(name="here", workload=spec),
-        plugins=tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins),
-        variant="full" if plugins else "baseline",
-        seed=SEED,
-        machine=make_machine(),
-        folder=folder / "run",
-    )
-    return replay(job, folder / "shared", load)
+    return replay_here(workload, *plugins, folder=folder, **SETTINGS)
 
 
 @pytest.mark.thorough

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, layers, tf
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -31,9 +32,6 @@ thorough = pytest.mark.thorough
 
 
 def embedding(*beside: Any) -> Any:
-    import keras
-    from keras import layers
-
     return keras.Sequential(
         [
             keras.Input((WORDS,)),
@@ -46,9 +44,6 @@ def embedding(*beside: Any) -> Any:
 
 def with_own_step() -> Any:
     """A model whose `train_step` has a second optimizer, which updates the embedding."""
-    import keras
-    import tensorflow as tf
-
     inner = embedding()
 
     class Own(keras.Model):  # type: ignore[misc]
@@ -75,8 +70,6 @@ def with_own_step() -> Any:
 def trained(
     folder: Any, *plugins: Any, build_model: Any = embedding, optimizer: Any = "adam"
 ) -> Any:
-    import keras
-
     workload = Workload(
         train=(X, Y), build_model=build_model, optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -130,8 +123,6 @@ def test_losses_and_weights_are_those_of_plain_keras(
 @thorough
 def test_it_stands_beside_the_kernel_of_a_sequence_and_parts_of_a_batch(tmp_path: Any) -> None:
     def recurrent() -> Any:
-        from keras import layers
-
         return embedding(layers.LSTM(6))
 
     stack = [Resident(xla=False), FusedRecurrent(), SplitBatch(parts=2, xla=False), FUSED]
@@ -154,8 +145,6 @@ def test_in_mixed_precision_the_numbers_are_those_of_keras_in_it(
 
 
 def test_a_saved_model_goes_on_in_plain_keras(tmp_path: Any, plain: Any, fused: Any) -> None:
-    import keras
-
     model, *_ = fused
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, layers
 from tfopt_model.fused_transformer import FusedTransformer, fusible_layers
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
@@ -26,9 +27,6 @@ WITHIN = 1e-5
 
 def reader() -> Any:
     """Two blocks over masked texts, one causal, and a dropout; one layer drops out its weights."""
-    import keras
-    from keras import layers
-
     start = keras.Input((PLACES,))
     hidden = layers.Embedding(20, 8, mask_zero=True)(start)
     for number, dropout in enumerate((0.0, 0.2)):
@@ -40,8 +38,6 @@ def reader() -> Any:
 
 
 def workload() -> Workload:
-    import keras
-
     return Workload(
         train=(WORDS, LABELS), build_model=reader,
         optimizer="adam", loss=keras.losses.BinaryCrossentropy(from_logits=True),
@@ -95,8 +91,6 @@ def test_it_works_in_parts_of_a_batch(tmp_path: Any) -> None:
 
 
 def test_the_saved_model_is_the_users(tmp_path: Any, fused: Any) -> None:
-    import keras
-
     built, _, _ = fused
     expected = np.asarray(built.model(WORDS))
     built.model.save(tmp_path / "within.keras")  # as a callback does

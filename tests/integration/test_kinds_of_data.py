@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, tf
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import WorkloadError
@@ -18,14 +19,10 @@ EPOCHS = 2
 
 
 def line():
-    import keras
-
     return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
 
 
 def two_inputs():
-    import keras
-
     a, b = keras.Input((2,), name="a"), keras.Input((1,), name="b")
     return keras.Model({"a": a, "b": b}, keras.layers.Dense(1)(keras.layers.Concatenate()([a, b])))
 
@@ -36,14 +33,10 @@ def workload(train, **changes):
 
 
 def dataset(*arrays):
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices(arrays or (X, Y))
 
 
 def sequence():
-    import keras
-
     class Halves(keras.utils.PyDataset):
         def __len__(self):
             return 2
@@ -125,8 +118,6 @@ def test_class_weights_weigh(tmp_path):
     labels = np.array([0, 1] * 5)
 
     def classifier():
-        import keras
-
         return keras.Sequential(
             [keras.layers.Input((2,)), keras.layers.Dense(2, activation="softmax")]
         )
@@ -176,8 +167,6 @@ def test_an_empty_validation_set_says_what_is_wrong(tmp_path):
 @pytest.mark.promise(37, injected="sequences of different lengths")
 def test_ragged_examples_train(tmp_path):
     """Sequences of different lengths, padded by the workload's own batching."""
-    import keras
-    import tensorflow as tf
 
     def sequences():
         for length in (1, 2, 3, 4, 5):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support.cases import mostly_thorough
 from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from tfopt_distribute.one_device import OneDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
@@ -22,7 +23,14 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core import DataPlan, Workload, loop_report
 from tfopt_core.hooks import hookimpl
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.training.distributed import models
+from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.fit import train
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.stacking import why_not_stacked
+from tfopt_core.training.loops.train_functions import made_function
+from tfopt_core.training.replay.replay import replay
 
 pytestmark = pytest.mark.tensorflow
 
@@ -51,15 +59,11 @@ def arrays(seed=0):
 
 
 def small_model(*layers: Any) -> Any:
-    import keras
-
     dense = keras.layers.Dense
     return keras.Sequential([keras.Input((6,)), dense(8, "relu"), *layers, dense(2)])
 
 
 def workload(**changes: Any) -> Workload:
-    import keras
-
     whole = Workload(
         train=arrays(), validation=arrays(1), build_model=small_model, optimizer="adam",
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"],
@@ -129,8 +133,6 @@ def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
 
 def recurrent():
     """XLA can compile the gradient of a loop only where it knows all sizes."""
-    import keras
-
     layers = keras.layers
     return unvalidated(
         build_model=lambda: keras.Sequential(
@@ -154,9 +156,6 @@ def compiled_programs():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/self/maps is Linux's")
 def test_no_call_but_the_first_is_compiled(tmp_path):
     """XLA would compile anew for each value of an argument that says where a slice begins."""
-    from tfopt_core.training.loops.exact_loops import Loop
-    from tfopt_core.training.loops.train_functions import made_function
-
     built = build_here(unvalidated(), RESIDENT, folder=tmp_path, batch_size=4)
     gc.collect()  # no program of an earlier test goes meanwhile
     for kind in ("resident", "chunked"):
@@ -178,8 +177,6 @@ def test_class_weights_count(loop, tmp_path):
 
 
 def weighted_dicts():
-    import keras
-
     x, y = arrays()
     inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((4,), name="b")}
     joined = keras.layers.Concatenate()([inputs["a"], inputs["b"]])
@@ -198,8 +195,6 @@ def test_dicts_and_sample_weights_are_passed_on(loop, tmp_path):
 
 def custom_step():
     """Two nets that train against each other; what the step reports are no metrics."""
-    import keras
-    import tensorflow as tf
 
     class Two(keras.Model):
         def __init__(self) -> None:
@@ -226,8 +221,6 @@ def test_logs_of_a_custom_step_are_those_of_the_epochs_last_step(loop, tmp_path)
 
 
 def with_state_and_chance():
-    import keras
-
     layers = keras.layers
     return unvalidated(
         # (a bias before a normalization has no gradient but its rounding, which Adam would blow up)
@@ -278,8 +271,6 @@ def sizes_that_change():
     """Batches of 5 or 8 examples, in an order that only the data tell."""
 
     def cut(x, y):
-        import tensorflow as tf
-
         kept = tf.where(x[0, 0] < 0.7, 8, 5)
         return x[:kept], y[:kept]
 
@@ -293,9 +284,6 @@ def test_batches_of_any_size_come_in_their_order(loop, tmp_path):
 
 
 def ragged():
-    import keras
-    import tensorflow as tf
-
     rows = tf.ragged.constant([[1.0] * (1 + number % 3) for number in range(40)])
     data = tf.data.Dataset.from_tensor_slices((rows, tf.range(40) % 2)).batch(8)
 
@@ -314,8 +302,6 @@ def test_ragged_batches_are_stepped_on_one_by_one(tmp_path):
     _, plain = trained(tmp_path, ragged())
     built, outcome = trained(tmp_path, ragged(), CHUNKED)
     assert outcome.history["loss"] == pytest.approx(plain.history["loss"], abs=1e-6)
-    from tfopt_core.training.loops.stacking import why_not_stacked
-
     assert why_not_stacked(built.run.element_spec) == "batches hold a RaggedTensor"
 
 
@@ -352,8 +338,6 @@ def test_a_strategy_of_one_device_trains_as_without_the_loop(loop, tmp_path):
 
 
 def listening(heard):
-    import keras
-
     class Listens(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
             heard.append("begin")
@@ -393,8 +377,6 @@ def test_callbacks_of_epochs_hear_and_do_what_they_do_with_stock_fit(loop, tmp_p
 
 @over(CHUNKED, RESIDENT_FIVE)
 def test_a_training_that_is_stopped_within_an_epoch_stops_at_the_end_of_a_call(loop, tmp_path):
-    import keras
-
     class Stops(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
             function = self.model.train_function
@@ -411,8 +393,6 @@ def test_a_training_that_is_stopped_within_an_epoch_stops_at_the_end_of_a_call(l
 
 
 def each_batch():
-    import keras
-
     class EachBatch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None): ...
 
@@ -439,8 +419,6 @@ def test_a_callback_that_needs_each_step_vetoes_the_loop(loop, tmp_path):
 
 
 def test_so_does_one_that_hears_of_validation_batches(tmp_path):
-    import keras
-
     class Counts(keras.callbacks.Callback):
         batches = 0
 
@@ -470,8 +448,6 @@ def test_a_callback_that_a_later_plugin_adds_vetoes_it_too(tmp_path):
 
 @pytest.mark.parametrize("name", ["run_eagerly", "make_train_function"])
 def test_a_model_that_only_keras_can_train_is_left_to_it(name, tmp_path):
-    import keras
-
     class Own(keras.Sequential):
         def compile(self, **given):
             super().compile(**{**given, "run_eagerly": name == "run_eagerly"})
@@ -493,8 +469,6 @@ def test_a_model_that_only_keras_can_train_is_left_to_it(name, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
 def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path):
-    import keras
-
     class NoXla(keras.layers.Layer):
         def __init__(self, **given):
             super().__init__(**given)
@@ -510,8 +484,6 @@ def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path)
 
 @over(CHUNKED, RESIDENT)
 def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
-    import keras
-
     class Extra(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             x, y = arrays(2)
@@ -523,9 +495,6 @@ def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
 
 @over(RESIDENT, CHUNKED)
 def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp_path):
-    from tfopt_core.hooks.stack import StackedPlugin
-    from tfopt_core.training.replay.replay import replay
-
     built = build_here(unvalidated(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
 
     def load(job):
@@ -538,3 +507,101 @@ def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp
     assert replayed.steps == first.steps
     assert [e.order for e in replayed.epochs] == [e.order for e in first.epochs]
     assert len(replayed.reported) < replayed.steps  # several steps a call, as in the training
+
+
+def test_the_first_step_is_traced_once(tmp_path):
+    built = build_here(unvalidated(optimizer="adam"), RESIDENT, folder=tmp_path, epochs=1)
+    outcome = train(built, perf_counter_ns(), lambda message: None)
+    assert [trace.cause for trace in outcome.traces] == ["first"]
+
+
+def frozen_at_first() -> Any:
+    model = small_model()
+    model.layers[0].trainable = False
+    return model
+
+
+def with_a_step_of_its_own() -> Any:
+    import keras
+
+    class Own(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            return super().train_step(data)
+
+    stock = small_model()
+    return Own(stock.inputs, stock.outputs)
+
+
+def with_a_step_set_on_it() -> Any:
+    model = small_model()
+    model.train_step = model.train_step
+    return model
+
+
+def with_a_train_function_of_its_own() -> Any:
+    import keras
+
+    class Own(keras.Model):
+        def make_train_function(self, force: bool = False) -> Any:
+            return super().make_train_function(force)
+
+    stock = small_model()
+    return Own(stock.inputs, stock.outputs)
+
+
+@pytest.mark.parametrize(
+    ("build_model", "ahead"),
+    [
+        (small_model, True), (frozen_at_first, False), (with_a_step_of_its_own, False),
+        (with_a_step_set_on_it, False), (with_a_train_function_of_its_own, False),
+    ],
+)  # fmt: skip
+def test_keras_builds_what_a_callback_or_a_step_of_its_own_may_change(tmp_path, build_model, ahead):
+    built = build_here(unvalidated(build_model=build_model), folder=tmp_path)
+    build_state(built)
+    assert built.model.optimizer.built is ahead
+
+
+def with_a_copy_of_the_weights() -> Any:
+    class Lookahead(keras.optimizers.SGD):
+        def build(self, variables: Any) -> None:
+            super().build(variables)
+            self.slow = [variable.numpy() for variable in variables]
+
+    return Lookahead()
+
+
+@pytest.mark.parametrize(
+    ("make", "ahead"),
+    [
+        (lambda: keras.optimizers.Nadam(), True),
+        (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()), True),
+        (lambda: keras.optimizers.ScheduleFreeAdamW(), False),
+        (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.ScheduleFreeAdamW()), False),
+        (with_a_copy_of_the_weights, False),
+    ],
+)
+def test_keras_builds_an_optimizer_that_begins_with_the_weights(tmp_path, make, ahead):
+    built = build_here(unvalidated(optimizer=make()), folder=tmp_path)
+    build_state(built)
+    assert built.model.optimizer.built is ahead
+
+
+def test_of_a_model_that_is_not_traced_or_has_no_optimizer_nothing_is_built_ahead(tmp_path):
+    built = build_here(unvalidated(), folder=tmp_path)
+    built.model.run_eagerly = True
+    build_state(built)
+    assert not built.model.optimizer.built
+    built.model.optimizer = None
+    build_state(built)
+
+
+@pytest.mark.parametrize("name", models.FROM_CONSTANTS)
+def test_variables_of_an_optimizer_that_is_built_ahead_do_not_tell_the_weights(name):
+    begun = []
+    for value in (0.5, 2.0):
+        optimizer = getattr(keras.optimizers, name)()
+        optimizer.build([keras.Variable(np.full((3, 2), value), name="kernel")])
+        begun.append([variable.numpy() for variable in optimizer.variables])
+    for one, other in zip(*begun, strict=True):
+        np.testing.assert_array_equal(one, other)

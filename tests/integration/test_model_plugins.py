@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import build_here, train_here
+from support.lazy_modules import keras
 from tfopt_model.adaptive_l2 import AdaptiveL2, next_scale, trend
 from tfopt_model.dropconnect import DropConnect
 from tfopt_model.graph_rewrite import parameters
@@ -24,8 +25,6 @@ EPOCHS, BATCH_SIZE = 4, 8
 
 
 def network(pooled: bool = False, activation: str = "relu") -> Any:
-    import keras
-
     layers = keras.layers
     flat = layers.GlobalAveragePooling2D() if pooled else layers.Flatten()
     return keras.Sequential(
@@ -77,8 +76,6 @@ def test_slim_head_trains_as_the_pooled_model_made_by_hand(tmp_path):
 
 
 def test_adaptive_l2_trains_as_one_recompiled_with_each_new_strength(tmp_path):
-    import keras
-
     plugin = AdaptiveL2(strength=0.02, window=2, factor=2.0, flat=0.0)
     _, history, weights = trained(tmp_path, plugin)
     model = network()
@@ -120,8 +117,6 @@ def test_dropconnect_draws_other_masks_in_each_step_and_infers_the_same_each_tim
 
 
 def test_all_four_stand_in_one_stack(tmp_path, monkeypatch):
-    import keras
-
     def tiny(include_top: bool, weights: Any, input_shape: Any) -> Any:
         pictures = keras.Input(input_shape)
         return keras.Model(pictures, keras.layers.Conv2D(5, 3, name="tiny_conv")(pictures))

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from tfopt_runtime.chunked import Chunked
 
 from tfopt_core import DataPlan, Workload
@@ -24,15 +25,11 @@ BATCH_SIZE = 4
 
 
 def small_model() -> Any:
-    import keras
-
     return keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
 
 
 def with_python_function() -> Any:
     """XLA has no kernel for a Python function, so it cannot compile a step of this model."""
-    import keras
-    import tensorflow as tf
 
     class Doubled(keras.layers.Layer):
         def call(self, inputs: Any) -> Any:
@@ -73,8 +70,6 @@ class FailingCall:
     number: int = 1
 
     def make(self, callbacks: Any, replaced: Any, **arguments: Any) -> Any:
-        import keras
-
         call, seen = self, []
 
         class Raises(keras.callbacks.Callback):  # type: ignore[misc]

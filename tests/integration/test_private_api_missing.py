@@ -11,7 +11,9 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here, train_here
+from support.lazy_modules import keras, tf
 from tfopt_data.augment import Augment
+from tfopt_data.frozen_prefix import halves
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored
 from tfopt_distribute.one_device import OneDevice
@@ -84,14 +86,10 @@ def _with_files(make: Callable[[list[str]], Any]) -> Callable[[Path], Any]:
 
 
 def _range() -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.range(4)
 
 
 def _data() -> Any:
-    import tensorflow as tf
-
     return tf.data
 
 
@@ -102,8 +100,6 @@ def _with_options() -> Any:
 
 
 def _ragged() -> Any:
-    import tensorflow as tf
-
     return _range().map(tf.range).ragged_batch(2)
 
 
@@ -238,8 +234,6 @@ def test_without_the_registry_every_map_counts_as_random(without):
 
 
 def small_model() -> Any:
-    import keras
-
     inputs = keras.Input((6,))
     return keras.Model(inputs, keras.layers.Dense(1, name="out")(keras.layers.Dense(3)(inputs)))
 
@@ -262,8 +256,6 @@ def test_without_the_graph_optimizer_nothing_is_seen_of_its_graph(without):
 
 
 def test_without_graphs_by_name_called_functions_are_not_seen(without):
-    import tensorflow as tf
-
     inner = tf.function(lambda x: x + 1)
     outer = tf.function(lambda x: inner(x)).get_concrete_function(tf.constant(1))
     operations = len(list(graphs.all_operations(outer.graph)))
@@ -329,8 +321,6 @@ def test_without_layer_names_each_build_numbers_its_layers_on(without, tmp_path)
 
 
 def test_without_overflow_count_float16_still_scales(without):
-    import keras
-
     model = small_model()
     model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
     without("overflow-count")
@@ -349,8 +339,6 @@ def test_without_nested_layers_the_effect_of_mixed_precision_says_so(without, tm
 
 
 def test_without_output_layers_a_functional_model_keeps_its_policy(without):
-    import keras
-
     policy = PrecisionPolicy(policy="mixed_bfloat16")
     assert precision.keep_in_float32(small_model(), policy) == ("out",)
     sentence = without("output-layers")
@@ -369,8 +357,6 @@ def test_without_a_list_of_metrics_no_data_loss_is_claimed(without, tmp_path):
 
 
 def test_an_optimizer_that_cannot_be_renamed_is_warned_of(without):
-    import keras
-
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
     model = small_model()
     model.compile(optimizer=keras.optimizers.SGD(schedule), loss="mse")
@@ -391,8 +377,6 @@ def test_without_their_generators_random_layers_do_not_augment(without, tmp_path
 
 
 def test_only_backup_and_restore_needs_the_epoch_to_be_unset(without, tmp_path):
-    import keras
-
     sentence = without("fit-resumed")
     unset_initial_epoch(small_model(), [keras.callbacks.History()])
     with pytest.raises(WorkloadError) as refused:
@@ -411,8 +395,6 @@ def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
 
 
 def test_the_other_random_states_are_kept_without_keras(without):
-    import keras
-
     keras.random.uniform((1,))  # makes the global generator
     state = random_state.capture_random()
     assert state["keras"] is not None
@@ -457,8 +439,6 @@ def test_without_it_keras_itself_builds_a_model_of_one_device(without, tmp_path)
 
 
 def test_replicas_are_refused_and_one_device_is_not(without):
-    import tensorflow as tf
-
     sentence = without("replicas")
     several = SimpleNamespace(
         run=SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["CPU:0"]))
@@ -471,8 +451,6 @@ def test_replicas_are_refused_and_one_device_is_not(without):
 
 
 def test_strategies_are_not_numbered_apart(without):
-    import tensorflow as tf
-
     sentence = without("strategies-apart")
     before = tf.distribute.MirroredStrategy._collective_key_base
     kinds.apart_from_earlier_strategies()
@@ -502,8 +480,6 @@ def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(w
 
 
 def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_the_rest(without):
-    from tfopt_data.frozen_prefix import halves
-
     sentence = without("model-cut")
     assert halves(small_model()) == sentence
     assert disabled_so_far() == (sentence,)

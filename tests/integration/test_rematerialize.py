@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, layers
 from support.real_process import python
 from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_model.rematerialize import Rematerialize
+from tfopt_model.segments import pieces_of
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
@@ -23,9 +25,6 @@ LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")
 
 
 def residual(*first: Any, frozen: bool = False) -> Any:
-    import keras
-    from keras import layers
-
     pictures = keras.Input((4, 4, 3))
     hidden = pictures
     for layer in (*first, layers.Dense(4, trainable=not frozen)):
@@ -41,20 +40,14 @@ def frozen() -> Any:
 
 
 def with_dropout() -> Any:
-    import keras
-
     return residual(keras.layers.Dropout(0.5, seed=3, name="drop"))
 
 
 def loss() -> Any:
-    import keras
-
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def by_hand(build_model: Any) -> tuple[Any, Any]:
-    import keras
-
     keras.utils.set_random_seed(7)
     model = build_model()
     model.compile("adam", loss())
@@ -80,8 +73,6 @@ def trained(folder: Path, build_model: Any, *beside: Any) -> tuple[Any, Any]:
     ids=["alone", "frozen features", "dropout", "in parts"],
 )
 def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, beside: Any) -> None:
-    import keras
-
     expected, plain = by_hand(build_model)
     built, outcome = trained(tmp_path, build_model, *beside)
     assert outcome.history["loss"] == pytest.approx(expected["loss"], rel=1e-6)
@@ -112,8 +103,6 @@ def test_a_later_fit_of_a_script_takes_the_trace_of_the_first() -> None:
 
 
 def layered() -> Any:
-    import keras
-
     class Layered(keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -126,8 +115,6 @@ def layered() -> Any:
 
 
 def masked() -> Any:
-    import keras
-
     return keras.Sequential(
         [
             keras.Input((4, 4, 3)),
@@ -140,9 +127,6 @@ def masked() -> Any:
 
 
 def normalized() -> Any:
-    import keras
-    from keras import layers
-
     blocks = [layers.Dense(4), layers.BatchNormalization(name="norm"), layers.ReLU()]
     return keras.Sequential([keras.Input((4, 4, 3)), *blocks, layers.Flatten(), layers.Dense(3)])
 
@@ -158,8 +142,6 @@ def normalized() -> Any:
 def test_what_cannot_be_cut_is_left_with_the_reason(
     tmp_path: Path, build_model: Any, reason: str
 ) -> None:
-    from tfopt_model.segments import pieces_of
-
     found = pieces_of(build_model())
     text = found if isinstance(found, str) else " ".join(piece.why_once for piece in found)
     assert reason in text

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from support.real_process import python
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.adaptive_l2 import AdaptiveL2
@@ -47,8 +48,6 @@ def arrays(seed=0, count=EXAMPLES):
 
 
 def layers():
-    import keras
-
     return [
         keras.layers.Dense(8, activation="relu"),
         keras.layers.BatchNormalization(),
@@ -58,27 +57,19 @@ def layers():
 
 
 def model():
-    import keras
-
     return keras.Sequential([keras.layers.Input((6,)), *layers()])
 
 
 def two_layers():
-    import keras
-
     dense = keras.layers.Dense
     return keras.Sequential([keras.layers.Input((6,)), dense(4, activation="relu"), dense(2)])
 
 
 def unbuilt_model():
-    import keras
-
     return keras.Sequential(layers())
 
 
 def make_workload(train_data=None, build_model=model, **changes):
-    import keras
-
     plain = {
         "train": arrays() if train_data is None else train_data,
         "validation": arrays(1, 20),
@@ -193,8 +184,6 @@ def test_a_loop_that_gathers_its_own_batches_goes_on_within_an_epoch(tmp_path):
 
 def without_chance():
     """XLA draws other random numbers for dropout; here there are none."""
-    import keras
-
     return make_workload(build_model=lambda: keras.Sequential(
         [keras.layers.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(2)]
     ))  # fmt: skip
@@ -208,8 +197,6 @@ def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
 
 def unbuilt_of_unknown_length():
     """A model that is built in its first step, over data whose number of batches is unknown."""
-    import tensorflow as tf
-
     tf.random.set_seed(1)  # whether or not another test has trained before
     x, y = arrays()
     data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(EXAMPLES).batch(BATCH)
@@ -223,8 +210,6 @@ def test_an_unbuilt_model_and_data_of_unknown_length_go_on(tmp_path):
 
 def random_maps_and_validation():
     """Random ops in the data, class weights, a cache, and validation data that shuffle."""
-    import tensorflow as tf
-
     tf.random.set_seed(1)  # whether or not another test has trained before
 
     def noisy(x, y):
@@ -246,8 +231,6 @@ def test_random_maps_caches_class_weights_and_shuffled_validation_go_on(tmp_path
 
 def drawing_while_read():
     """Shuffles that draw their seeds in the middle of an epoch, or in the first one only."""
-    import tensorflow as tf
-
     tf.random.set_seed(1)  # a shuffle's seed is made of this and its own
     # 42 are half of EXAMPLES, and read twice an epoch
     data = tf.data.Dataset.from_tensor_slices(arrays(count=42)).shuffle(42, seed=5).repeat(2)
@@ -256,8 +239,6 @@ def drawing_while_read():
 
 
 def frozen_by_a_cache():
-    import tensorflow as tf
-
     tf.random.set_seed(1)
     data = tf.data.Dataset.from_tensor_slices(arrays()).shuffle(EXAMPLES, seed=5).cache()
     return make_workload(data)
@@ -277,8 +258,6 @@ def test_shuffles_before_a_repeat_or_a_cache_go_on(make, at, tmp_path):
 
 def drawing_generator():
     """Data that draw from NumPy's global generator while they are read."""
-    import tensorflow as tf
-
     x, y = arrays()
 
     def examples():
@@ -296,8 +275,6 @@ def test_data_that_draw_from_numpy_go_on(tmp_path):
 
 
 def with_callbacks():
-    import keras
-
     kinds = keras.callbacks
     return make_workload(
         callbacks=lambda: [
@@ -318,8 +295,6 @@ class Batches:
     """Makes a PyDataset; Keras shuffles its batches by Python's own generator."""
 
     def __new__(cls):
-        import keras
-
         x, y = arrays()
 
         class Data(keras.utils.PyDataset):
@@ -356,9 +331,6 @@ def test_what_a_plugin_notes_goes_on(tmp_path):
 
 
 def drawing_in_the_step():
-    import keras
-    import tensorflow as tf
-
     class Draws(keras.layers.Layer):
         def call(self, x):
             return x + tf.random.uniform(tf.shape(x))
@@ -376,8 +348,6 @@ def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
 
 
 def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
-    import keras
-
     class Mine(keras.callbacks.Callback):
         pass
 

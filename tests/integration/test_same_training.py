@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, tf
 from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch
@@ -25,8 +26,6 @@ def workload():
 
 def by_hand():
     """Stock Keras on the same flights, without tfopt."""
-    import keras
-    import tensorflow as tf
     from tfopt_workloads import bundled
 
     keras.utils.set_random_seed(SEED)

@@ -335,6 +335,22 @@ def test_everything_is_given_back(tmp_path):
     assert keras.optimizers.Optimizer.apply is update
 
 
+def test_a_step_that_a_script_set_on_its_model_stays(tmp_path):
+    made, made_steps = network(), []
+    of_keras = made.train_step
+
+    def step(data: Any) -> Any:
+        made_steps.append(1)
+        return of_keras(data)
+
+    made.train_step = step
+    with session(tmp_path):
+        x, y = examples()
+        made.fit(x, y, epochs=1, verbose=0)
+    assert made_steps
+    assert made.train_step is step
+
+
 def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
     with session(tmp_path, Xla(), Chunked(steps=3, xla=False)):
         made = network()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import build_here, train_here
+from support.lazy_modules import keras, layers
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -29,9 +30,6 @@ SPLIT, COMPILED = SplitBatch(parts=2, xla=False), SplitBatch(parts=2, xla=True)
 
 def attending(*beside: Any) -> Any:
     """A small Transformer; layers may be put before its outputs."""
-    import keras
-    from keras import layers
-
     text = keras.Input((WORDS,), dtype="int32")
     hidden = layers.Embedding(20, 8)(text)
     hidden = layers.LayerNormalization()(hidden + layers.MultiHeadAttention(2, 4)(hidden, hidden))
@@ -42,8 +40,6 @@ def attending(*beside: Any) -> Any:
 
 
 def workload(build_model: Any = attending) -> Workload:
-    import keras
-
     return Workload(
         train=(X, Y, SAMPLE_WEIGHTS), build_model=build_model,
         optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -53,9 +49,6 @@ def workload(build_model: Any = attending) -> Workload:
 
 def averaging() -> Any:
     """A network that XLA compiles soon."""
-    import keras
-    from keras import layers
-
     text = keras.Input((WORDS,), dtype="int32")
     hidden = layers.GlobalAveragePooling1D()(layers.Embedding(20, 8)(text))
     return keras.Model(text, layers.Dense(3, kernel_regularizer="l2")(hidden))
@@ -122,9 +115,6 @@ def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: 
 @pytest.mark.thorough
 def test_it_splits_the_kernel_of_a_sequence(tmp_path: Any) -> None:
     def recurrent() -> Any:
-        import keras
-        from keras import layers
-
         both = layers.Bidirectional(layers.LSTM(4))
         return keras.Sequential(
             [keras.Input((WORDS,)), layers.Embedding(20, 5, mask_zero=True), both, layers.Dense(3)]
@@ -141,8 +131,6 @@ def test_it_splits_the_kernel_of_a_sequence(tmp_path: Any) -> None:
 
 @pytest.mark.thorough
 def test_dropout_draws_for_each_part_and_moves_on(tmp_path: Any) -> None:
-    from keras import layers
-
     dropout = layers.Dropout(0.5)
     _, _, effects = trained(tmp_path, SPLIT, build_model=lambda: attending(dropout))
     assert effects["SplitBatch"].applied
@@ -154,8 +142,6 @@ def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None
     traced = []
 
     def dense() -> Any:
-        import keras
-
         return keras.Sequential([keras.Input((WORDS,)), keras.layers.Dense(3)])
 
     def build(parts: int) -> Any:

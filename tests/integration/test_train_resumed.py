@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from support.real_process import make_project, tfopt
+from support.small_workloads import STATEFUL
 
 from tfopt_core.training.checkpoints.folder import names_in, newest_in
 
@@ -20,31 +21,13 @@ RECIPE = """
     [[plugins]]
     use = "prefetch"
 """
-SMALL = """
-    import keras
-    import numpy as np
-    from tfopt_core import Workload
-
-    def build(**options):
-        x = np.random.default_rng(0).normal(size=(84, 6)).astype("float32")
-        def build_model():
-            layers = keras.layers
-            return keras.Sequential(
-                [layers.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(),
-                 layers.Dropout(0.4), layers.Dense(1)]
-            )
-        return Workload(
-            train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
-            optimizer="adam", loss="mse", baseline="a small network",
-        )
-"""
 FOLDER = ".tfopt/checkpoints/tiny"
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A project whose training was finished; its folder of checkpoints."""
-    project = make_project(tmp_path_factory.mktemp("finished"), RECIPE, small=SMALL)
+    project = make_project(tmp_path_factory.mktemp("finished"), RECIPE, small=STATEFUL)
     done = tfopt("train", "recipe.toml", "--resume", "--checkpoint-every", "4", cwd=project)
     assert done.code == 0, done.err
     assert "writes checkpoints to " in done.out
@@ -106,14 +89,6 @@ def test_after_an_edit_it_is_refused_and_the_file_is_named(project):
     assert 'small.py" changed' in " ".join(done.err.split())
 
 
-def test_another_number_of_epochs_is_refused_with_both(project):
-    done = tfopt(
-        "train", "recipe.toml", "--resume", "--set", "workload.epochs=5", cwd=project
-    )  # fmt: skip
-    assert done.code == 2
-    assert "workload.epochs was 3, is 5" in " ".join(done.err.split())
-
-
 def test_a_fresh_start_over_checkpoints_is_refused(finished):
     done = tfopt("train", "recipe.toml", "--checkpoint-every", "4", cwd=finished)
     assert done.code == 2
@@ -135,7 +110,7 @@ def test_a_folder_of_others_is_refused_and_left_alone(project):
 
 @pytest.mark.thorough
 def test_without_the_options_nothing_is_kept(tmp_path):
-    project = make_project(tmp_path, RECIPE, small=SMALL)
+    project = make_project(tmp_path, RECIPE, small=STATEFUL)
     done = tfopt("train", "recipe.toml", cwd=project)
     assert done.code == 0, done.err
     assert not (project / ".tfopt" / "checkpoints").exists()

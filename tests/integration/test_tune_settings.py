@@ -6,6 +6,7 @@ import json
 import signal
 
 import pytest
+from support.forked_command import HASTY
 from support.real_process import (
     alive,
     descendants,
@@ -15,32 +16,11 @@ from support.real_process import (
     tfopt,
     wait_until,
 )
+from support.small_workloads import BLOBS
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
-BLOBS = """
-    import keras
-    import numpy as np
-    from tfopt_core import DataPlan, Workload
-
-    def build(rate=1e-6):
-        if rate < 0:
-            raise ValueError("a negative rate")
-        random = np.random.default_rng(7)
-        labels = random.integers(0, 4, 800)
-        x = (random.normal(size=(4, 8))[labels] + random.normal(size=(800, 8))).astype("float32")
-        def build_model():
-            return keras.Sequential(
-                [keras.layers.Input((8,)), keras.layers.Dense(4, "softmax")]
-            )
-        return Workload(
-            train=DataPlan.from_arrays(x[:600], labels[:600]), validation=(x[600:], labels[600:]),
-            build_model=build_model, optimizer=lambda: keras.optimizers.SGD(rate),
-            loss="sparse_categorical_crossentropy", metrics=("accuracy",), baseline="SGD",
-            quality_metric="val_accuracy",
-        )
-"""
 RECIPE = """
     name = "blobs"
     [workload]
@@ -59,7 +39,7 @@ RECIPE = """
 
 
 def search_in(folder, *options):
-    done = tfopt("tune", "recipe.toml", *options, "--json", "found.json", cwd=folder)
+    done = tfopt("tune", "recipe.toml", *options, "--json", "found.json", cwd=folder, before=HASTY)
     assert done.code == 0, done.err
     return done, json.loads((folder / "found.json").read_text())
 
@@ -80,7 +60,7 @@ def test_options_are_searched_by_quality_and_proved_on_the_validation_data(tmp_p
     untuned, *others = settings["trials"]
     assert (untuned["values"], len(untuned["epochs"])) == ({}, 8)
     by_rate = {one["values"]["options.rate"]: one for one in others}
-    assert set(by_rate) == {-1.0, 1e-6, 0.1}
+    assert set(by_rate) == {-1.0, 0.1}
     assert by_rate[-1.0]["outcome"] == "failed"
     assert "a negative rate" in by_rate[-1.0]["reason"]
     assert "a negative rate" in done.out
@@ -98,7 +78,7 @@ def test_options_are_searched_by_quality_and_proved_on_the_validation_data(tmp_p
 def check_written(folder, found):
     proof, text = found["settings"]["proof"], (folder / found["written"]).read_text()
     assert proof["confirmed"]
-    assert 4 <= len(proof["pairs"]) <= 12
+    assert len(proof["pairs"]) == 4
     assert "in place of 1e-06" in text
     assert "above 0 is better" in text
     planned = tfopt("plan", found["written"], "--json", "plan.json", cwd=folder)
@@ -108,8 +88,9 @@ def check_written(folder, found):
 
 
 def test_a_killed_search_of_options_resumes_with_its_trials(tmp_path):
-    folder = make_project(tmp_path, RECIPE, blobs=BLOBS)
-    with started("tune", "recipe.toml", cwd=folder) as process:
+    # no rate learns, so that nothing is to be proved
+    folder = make_project(tmp_path, RECIPE.replace("0.1]", "1e-7]"), blobs=BLOBS)
+    with started("tune", "recipe.toml", cwd=folder, before=HASTY) as process:
         wait_until("a second trial", lambda: len(settings_trials(folder)) > 1)
         begun = descendants(process)
         signal_once(process, signal.SIGKILL)
@@ -120,4 +101,5 @@ def test_a_killed_search_of_options_resumes_with_its_trials(tmp_path):
     assert found["resumed"] == 1
     assert found["settings"]["trials"][: len(before)] == before
     values = [json.dumps(one["values"]) for one in settings_trials(folder)]
-    assert len(values) == len(set(values)) == 4
+    # the untuned value is that of the first training, which is not repeated
+    assert len(values) == len(set(values)) == 3

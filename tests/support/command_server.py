@@ -59,13 +59,14 @@ def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
     from tfopt_core.measurement import busy
     from tfopt_core.statistics import disturbance
+    from tfopt_core.workers.fork import STATISTICS
     from tfopt_core.workers.fork_server import PRELOADED
 
     # other tests use the CPUs too: rounds are not measured again for them, nor are they looked for
     disturbance.FOREIGN = ()
     busy.watch_idle.__defaults__ = (0.0, Path("/"))
 
-    for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
+    for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED, *STATISTICS):
         importlib.import_module(name)
     gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
@@ -246,6 +247,8 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     for number, word in enumerate(words):
         if word.endswith("tfopt_core/workers/reaper.py"):
             return lambda: _reap(words[number + 1 :])
+    if words[1:2] == ["-c"]:  # of a benchmark, which calls `tfopt_core` in it
+        return lambda: _execute(words[1:])
     if "-m" not in words:
         return None
     number = words.index("-m")
@@ -264,7 +267,8 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
             return int(importlib.import_module(module).main(int(arguments[0])))
         if module == FORK_SERVER:
             serve_forks = importlib.import_module(module).serve
-            return int(serve_forks(socket.socket(fileno=int(arguments[0]))))
+            control = socket.socket(fileno=int(arguments[0]))
+            return int(serve_forks(control, arguments[1:]))
         if module == COMMAND:
             return int(importlib.import_module("tfopt_core.cli.main").run(arguments))
         sys.argv = [module, *arguments]

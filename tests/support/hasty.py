@@ -1,15 +1,19 @@
-"""Has diagnoses, comparisons of loops and replays end soon, for tests that are not about them.
+"""Has diagnoses, comparisons of loops, replays and proofs end soon, for tests that are not about
+them.
 
 It is executed in a process before its program. Most of a diagnosis is waiting for enough figures,
-and most of a short measurement the hundred steps of its certificate.
+most of a short measurement the hundred steps of its certificate, and most of a short search of
+settings its proof, which makes as many pairs as the budget holds.
 """
 
 from __future__ import annotations
 
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.training.replay import replay
 from tfopt_core.trials import compared_loops, loop_timing, time_estimate
+from tfopt_core.tuning import settings_proof
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
@@ -19,3 +23,4 @@ compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
 time_estimate.SECONDS = 0.05
 loop_timing.MOST = loop_timing.FEWEST
 replay.STEPS = 10
+settings_proof.MOST_PAIRS = MINIMUM_PAIRS

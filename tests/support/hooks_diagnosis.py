@@ -13,10 +13,11 @@ def diagnosis(
     **changes: Any,
 ) -> Diagnosis:  # fmt: skip
     """A step of 8 s by default, of which reading the data takes 3 s."""
-    return Diagnosis(
-        machine=make_machine(), epochs=5, steps_per_epoch=100, batch_size=32, examples=3200,
-        step_seconds=input_ + dispatch + compute, input_seconds=input_, dispatch_seconds=dispatch,
-        compute_seconds=compute, data_seconds=data, example_bytes=None,
-        available_memory_bytes=2**30, trainable_parameters=10, policy="float32",
-        jit_compile=False, supports_jit=True, **changes,
-    )  # fmt: skip
+    plain: dict[str, Any] = {
+        "machine": make_machine(), "epochs": 5, "steps_per_epoch": 100, "batch_size": 32,
+        "examples": 3200, "step_seconds": input_ + dispatch + compute, "input_seconds": input_,
+        "dispatch_seconds": dispatch, "compute_seconds": compute, "data_seconds": data,
+        "example_bytes": None, "available_memory_bytes": 2**30, "trainable_parameters": 10,
+        "policy": "float32", "jit_compile": False, "supports_jit": True,
+    }  # fmt: skip
+    return Diagnosis(**{**plain, **changes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
+from support.lazy_modules import keras
 from support.real_process import UNWANTED, Done
 from tfopt_core import Workload
 from tfopt_core.cli.main import run
@@ -21,10 +22,12 @@ from tfopt_core.measurement import busy
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
+from tfopt_core.records.replay import Replayed
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
+from tfopt_core.training.replay.replay import replay
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Task, failure_of, named_function
 
@@ -51,20 +54,16 @@ class InProcessRunner:
         )
 
 
-def build_here(
-    workload: Workload,
+def job_here(
     *plugins: Any,
     folder: Path,
     seed: int = 7,
     epochs: int | None = 2,
     batch_size: int | None = 4,
-) -> Built:
-    """The workload with plugin instances, as a run builds it."""
-    import keras
-
-    keras.utils.set_random_seed(seed)
+) -> Job:
+    """The job of a run with plugin instances."""
     spec = WorkloadSpec(use="here", epochs=epochs, batch_size=batch_size)
-    job = Job(
+    return Job(
         recipe=Recipe(name="here", workload=spec),
         plugins=tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins),
         variant="full",
@@ -72,6 +71,12 @@ def build_here(
         machine=make_machine(),
         folder=folder,
     )
+
+
+def build_here(workload: Workload, *plugins: Any, **options: Any) -> Built:
+    """The workload with plugin instances, as a run builds it."""
+    job = job_here(*plugins, **options)
+    keras.utils.set_random_seed(job.seed)
     return build(job, workload)
 
 
@@ -81,11 +86,26 @@ def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built
     return built, train(built, perf_counter_ns(), lambda message: None)
 
 
+def replay_here(
+    make: Callable[[], Workload], *plugins: Any, folder: Path, **options: Any
+) -> Replayed:
+    """What the certificate compares, of the workload that `make` makes anew."""
+
+    def load(job: Job) -> Workload:
+        keras.utils.set_random_seed(job.seed)
+        return make()
+
+    return replay(job_here(*plugins, folder=folder / "run", **options), folder / "shared", load)
+
+
 def carry_out_here(monkeypatch: Any) -> None:
     """Have the commands carry out their tasks in this process, for what needs no isolation."""
     monkeypatch.setattr("tfopt_core.workers.spawn.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
-    monkeypatch.setattr("tfopt_core.workers.fork.ForkRunner", contextlib.nullcontext)
+    monkeypatch.setattr(
+        "tfopt_core.workers.fork.ForkRunner",
+        lambda spawn, preloaded=(): contextlib.nullcontext(spawn),
+    )
     # other tests use the CPUs too, and are not looked for
     monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, Path("/")))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from support.lazy_modules import tf
+
 # What an element is, so that steps can be chosen that take it.
 NUMBER, VECTOR, RECORD, RAGGED, SPARSE, TEXT = [
     "number",
@@ -22,8 +24,6 @@ Step = Callable[[Any], Any]
 
 def write_files(folder: Path) -> None:
     """Text lines and records to read."""
-    import tensorflow as tf
-
     for name, lines in (("a", ["10", "7"]), ("b", ["3", "4", "12"])):
         (folder / f"{name}.txt").write_text("\n".join(lines))
         with tf.io.TFRecordWriter(str(folder / f"{name}.tfrecord")) as writer:
@@ -34,8 +34,6 @@ def write_files(folder: Path) -> None:
 @st.composite
 def pipelines(draw: Any, folder: Path) -> tuple[Any, bool]:
     """A data set, and whether it can come apart whole."""
-    import tensorflow as tf
-
     kind, dataset, whole = draw(_sources(folder))
     for _ in range(draw(st.integers(1, 4))):
         kind, dataset = draw(_stepped(kind, dataset))
@@ -48,8 +46,6 @@ def pipelines(draw: Any, folder: Path) -> tuple[Any, bool]:
 
 @st.composite
 def _sources(draw: Any, folder: Path) -> tuple[str, Any, bool]:
-    import tensorflow as tf
-
     made = tf.data.Dataset
     count = draw(st.integers(0, 7))
     numbers = made.range(count)
@@ -82,8 +78,6 @@ def _sources(draw: Any, folder: Path) -> tuple[str, Any, bool]:
 @st.composite
 def _stepped(draw: Any, kind: str, dataset: Any) -> tuple[str, Any]:
     """One more step, and what an element is behind it."""
-    import tensorflow as tf
-
     count = draw(st.integers(1, 4))
     seed = draw(st.integers(0, 99))
     parallel = draw(st.sampled_from([None, 2, tf.data.AUTOTUNE]))
@@ -158,20 +152,14 @@ def _whole(window: Any) -> Any:
 
 
 def _as_row(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.fill([3], tf.cast(x, tf.float32))
 
 
 def _as_vector(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.fill([x % 3 + 1], x)
 
 
 def _as_ragged(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.RaggedTensor.from_row_lengths(x, [tf.size(x, tf.int64)])
 
 
@@ -184,14 +172,10 @@ def _next_record(record: Any) -> Any:
 
 
 def _dense(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.reshape(x.flat_values, [-1])
 
 
 def _as_number(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(x, tf.int64)
 
 
@@ -200,14 +184,10 @@ def _once(*element: Any) -> Any:
 
 
 def _twice(*element: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensors(element[0]).repeat(2)
 
 
 def _nested(element: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensors(element).map(lambda x: x)
 
 

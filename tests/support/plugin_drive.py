@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
+from support.lazy_modules import keras, tf
 from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingOptions, hookimpl
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.training.compile import compile_model
+from tfopt_core.training.loss_scaling import prepare_scaling
+from tfopt_core.training.precision import apply_precision, set_policy
 
 CPU = Machine(
     system="Linux", cpu_model="a CPU", cpu_count=2, cpu_count_total=8, memory_bytes=8 * 2**30
@@ -104,8 +109,6 @@ class SmallTraining(Defaults):
 
     @hookimpl
     def build_dataset(self) -> DataPlan:
-        import numpy as np
-
         if self.plan is not None:
             return self.plan
         x = np.random.default_rng(0).random((64, 4), dtype="float32")
@@ -113,8 +116,6 @@ class SmallTraining(Defaults):
 
     @hookimpl
     def wrap_model(self) -> Any:
-        import keras
-
         if self.model is not None:
             return self.model()
         dense = keras.layers.Dense
@@ -125,8 +126,6 @@ class SmallTraining(Defaults):
         return TrainingOptions(optimizer=self.optimizer, loss="mse", callbacks=self.callbacks)
 
     def default_strategy(self, run: Any) -> Any:
-        import tensorflow as tf
-
         return tf.distribute.get_strategy()
 
 
@@ -162,12 +161,6 @@ def drive(
 
     :param beside: a plugin that stands before it in the stack.
     """
-    import keras
-
-    from tfopt_core.training.compile import compile_model
-    from tfopt_core.training.loss_scaling import prepare_scaling
-    from tfopt_core.training.precision import apply_precision, set_policy
-
     keras.utils.set_random_seed(1)
     stacked = [StackedPlugin("beside", beside)] if beside is not None else []
     stack = Stack([*stacked, StackedPlugin("it", plugin)], SmallTraining(**training))

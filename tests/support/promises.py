@@ -30,7 +30,7 @@ PROMISES = {
         _PROCESSES,
         "kill -9 of tfopt",
         "its processes are gone within 2 s; `tfopt apply "
-        "--resume` repeats only the run that was under way",
+        "--resume` repeats only the run that was under way, and ends with the same verdict",
     ),
     2: Promise(_PROCESSES, "kill -9 of a run", '"killed by SIGKILL", and no timing is kept'),
     3: Promise(
@@ -230,5 +230,10 @@ PROMISES = {
         _MEASURING,
         "memory runs out in a trial of `tfopt tune`",
         "that plugin is left out with the reason, and the search goes on",
+    ),
+    53: Promise(
+        _CLUSTER,
+        "kill -9 of one of two `tfopt tune` on one storage",
+        "the other one frees its trial and goes on; the killed one resumes with all trials",
     ),
 }

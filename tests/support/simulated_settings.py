@@ -17,7 +17,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.holdout import PLACE
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.journal import Journal
-from tfopt_core.tuning.settings_runs import Judged, SettingsRunner
+from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.trial_runs import ProcessDeadline
@@ -37,11 +37,13 @@ class SimulatedTrainings:
     in time.
 
     :param math: what its plugins do to the training; their setting "steps" makes it slower.
+    :param declared: the hyperparameters that the model declares.
     :param interrupt_at: the number of the run in which Ctrl-C is pressed; None for never.
     """
 
     interrupt_at: int | None = None
     math: str = "rounding"
+    declared: tuple = ()
     now: float = 0.0
     runs: list[tuple[dict, bool, int]] = attrs.field(factory=list)
     deadline: ProcessDeadline = attrs.field(init=False)
@@ -76,7 +78,10 @@ class SimulatedTrainings:
             )
             for one in task.job.plugins
         )  # fmt: skip
-        return make_prepared(plugins=plans, metrics=("val_accuracy",))
+        declared = self.declared if task.explore else ()
+        return make_prepared(
+            plugins=plans, metrics=("val_accuracy",), hyperparameters=declared
+        )  # fmt: skip
 
     def _trained(self, task, options: dict, units: int, tell) -> ProcessOutcome:
         begun, values, ends = self.now, [], []
@@ -118,7 +123,7 @@ def make_runner(
     )
     return SettingsRunner(
         request=request, runner=trainings, aside=aside, now=lambda: trainings.now,
-        judged=Judged(objective=objective, metric="val_accuracy", sign=1.0), stack=(),
+        goal=SearchGoal(objective=objective, metric="val_accuracy", sign=1.0), stack=(),
         deadline=trainings.deadline, space=tunables(recipe, (), (), {}),
     )  # fmt: skip
 
@@ -126,16 +131,16 @@ def make_runner(
 def make_value_search(
     trainings: SimulatedTrainings, folder: Path, options: dict, *, objective="quality",
     planned=12, pruner="none", sampler="tpe", journal: Journal | None = None, budget=1e6,
-    observer=lambda event: None,
+    observer=lambda event: None, study: Study | None = None,
 ) -> ValueSearch:  # fmt: skip
     """A search of these ranges."""
     runner = make_runner(trainings, folder, options, objective)
     if journal is None:
         journal = Journal.begin(folder / "search", "here", {"CPU": "one"})
     return ValueSearch(
-        runner=runner, study=Study(runner.space, sampler=sampler, pruner=pruner, seed=3),
-        journal=journal, elapsed=lambda: trainings.now, budget=budget, planned=planned, seed=3,
+        runner=runner, journal=journal, elapsed=lambda: trainings.now, budget=budget, seed=3,
         observer=observer,
+        study=study or Study(runner.space, sampler=sampler, pruner=pruner, seed=3, planned=planned),
     )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from support.measure_runs import make_fit
 from tfopt_core.hooks import Effect
-from tfopt_core.records.results import Comparison, FitResult, Results, RunResult
+from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
@@ -11,15 +12,10 @@ FIRST, SECOND = "20261120-090000-aa01", "20261121-100000-bb02"
 
 
 def make_run(id_: str, variant: str, round_: int, seconds: float) -> RunResult:
-    fit = FitResult(
-        one_time_seconds=1.0, blocks=(), steady=True, step_seconds=0.01, examples_per_second=3200.0,
-        trainable_parameters=10, epochs=2, steps=100, epochs_to_target=None,
-        seconds_to_target=None, jit_compile=False,
-        metrics={"val_accuracy": 0.9 + round_ / 1000}, history={},
-    )  # fmt: skip
     return RunResult(
         id=f"{id_}-{round_}-{variant}", variant=variant, round=round_, position=0, seed=round_,
-        status="ok", wall_seconds=seconds * (1 + round_ / 300), fits=(fit,),
+        status="ok", wall_seconds=seconds * (1 + round_ / 300),
+        fits=(make_fit(metrics={"val_accuracy": 0.9 + round_ / 1000}, history={}),),
         effects={"cache": Effect(True, "in memory")} if variant == "full" else {},
     )  # fmt: skip
 

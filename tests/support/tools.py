@@ -1,18 +1,24 @@
-"""The scripts of tools/, which are in no package."""
+"""Python files that are in no package: the scripts of tools/, and Sphinx's settings."""
 
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 from support.pages import ROOT
 
 
-def load_tool(name: str) -> ModuleType:
-    """Return the module of a script in tools/, by its name without the suffix."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def load_file(path: Path) -> ModuleType:
+    """Return the module of a file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def load_tool(name: str) -> ModuleType:
+    """Return the module of a script in tools/, by its name without the suffix."""
+    return load_file(ROOT / "tools" / f"{name}.py")

@@ -18,6 +18,7 @@ from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
 from tfopt_core.errors import InputError
 from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.trials.workload_options import options_in_stack
 
 if TYPE_CHECKING:
     from tfopt_core.app.view import View
@@ -77,13 +78,12 @@ def _conduct(
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
-    whole_pair = WholePair.ALWAYS if options.full else WholePair.NEVER
     if read_command(target) is not None:
         check_contact(options)  # bad input is said before anybody waits
         # where its recipe goes
         wait(results_of((options.write_to or Path("recipe.toml")).absolute().parent))
         # begun here: the time of another measurement does not count
-        due = VerdictTime(wanted=options.pairs is None and options.budget is None)
+        due = VerdictTime(wanted=options.time_asked() == (None, None))
         contact = look_at(options, limits, view, due)
         if contact.prepared is None:
             draft = contact.draft
@@ -92,7 +92,8 @@ def _conduct(
                 diagnosis=draft.diagnosed,
             )  # fmt: skip
         target = str(contact.path)
-        whole_pair = WholePair.ALWAYS if options.full else WholePair.IF_IT_FITS
+    otherwise = WholePair.NEVER if contact is None else WholePair.IF_IT_FITS
+    whole_pair = WholePair.ALWAYS if options.full else otherwise
     request, folder = make_request(
         target, options.changes() if contact is None else options.overrides,
         # a first contact that found nothing exact writes a recipe of comments, and resumes it
@@ -107,6 +108,8 @@ def _conduct(
         _runner(request, limits) as runner,
     ):
         if options.resuming:
+            stack = (*options_in_stack(request.recipe), *request.plugins)
+            request = attrs.evolve(request, plugins=stack)
             return resume(
                 request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
             )

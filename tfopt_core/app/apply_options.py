@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,20 @@ class ApplyOptions:
         }
         return {key: value for key, value in keys.items() if value is not None}
 
+    def time_asked(self) -> tuple[Any, Any]:
+        """Return the budget and the number of pairs that are asked for, by an option or by `--set`;
+        None for what is not. What `--set` gives is not checked here."""
+        from tfopt_core.recipe.overrides import parse_overrides
+
+        asked: dict[str, Any] = {"budget": self.budget, "pairs": self.pairs}
+        for change in parse_overrides(self.overrides, []):
+            value = change.value
+            for key in reversed(change.path[1:]):
+                value = {key: value}
+            if change.path[0] == "measure" and isinstance(value, dict):
+                asked |= value
+        return asked["budget"], None if asked["pairs"] == "auto" else asked["pairs"]
+
     def changes(self) -> list[str]:
         """Return the changes that the options make in a recipe, in the form of `--set`.
 
@@ -78,7 +93,7 @@ class ApplyOptions:
         changes = [*self.overrides]
         if self.script is not None:
             path = Path(self.script)
-            if not path.is_file():
+            if not os.path.isfile(path):
                 raise InputError(f'--script: there is no file "{self.script}"')
             # relative to where the user is, not to where the recipe lies
             changes.append(f"workload.script={_toml(str(path.absolute()))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
-from tfopt_core.training.factory import missing_workload
+from tfopt_core.training.factory import missing_callable, missing_workload
+from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 
 
 @attrs.frozen
@@ -48,10 +50,26 @@ def check_recipe(
         if traits(stacked.name, type(stacked.plugin)).role == "observer"
     )
     plugins = tuple(stacked for stacked in plugins if stacked not in observers)
+    problems.extend(_baseline_problems(reading, compares))
     if compares:
+        plugins = (*_options_in_stack(reading), *plugins)
         problems.extend(_comparison_problems(reading, plugins, observers))
     recipe = reading.with_problems(problems).require()
     return CheckedRecipe(recipe, plugins, reading, observers)
+
+
+def _options_in_stack(reading: Reading) -> tuple[StackedPlugin, ...]:
+    return () if reading.recipe is None else options_in_stack(reading.recipe)
+
+
+def _baseline_problems(reading: Reading, compares: bool) -> list[Problem]:
+    """Return what is wrong with the baseline's options, where the rest of the recipe is right."""
+    if reading.recipe is None:
+        return []
+    return [
+        reading.problem("measure.baseline" + (f".{key}" if key else ""), why, mend)
+        for key, why, mend in baseline_faults(reading.recipe, compares=compares)
+    ]
 
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
@@ -75,7 +93,7 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
             mend = "add one that reaches it (docs/guide/reach.md)"
             problems.append(reading.problem(f"plugins.{plugins[0].name}", why, mend))
     folder = reading.value("workload.folder")
-    if isinstance(folder, str) and folder and not (reading.directory / folder).is_dir():
+    if isinstance(folder, str) and folder and not os.path.isdir(reading.directory / folder):
         missing = f'there is no folder "{reading.directory / folder}"'
         problems.append(reading.problem("workload.folder", missing))
     return problems
@@ -98,6 +116,10 @@ def _workload_problems(reading: Reading) -> list[Problem]:
         missing = missing_workload(spec, reading.directory / below) if spec else None
         if missing is not None:
             problems.append(reading.problem(f"workload.{key}", missing))
+    data = reading.value("workload.data")
+    missing = missing_callable(data, reading.directory) if isinstance(data, str) and data else None
+    if missing is not None:
+        problems.append(reading.problem("workload.data", missing))
     return problems
 
 
@@ -112,7 +134,10 @@ def _comparison_problems(
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     if not (
-        reading.entries or unread or any(p.path.startswith("plugins") for p in reading.problems)
+        plugins
+        or reading.entries
+        or unread
+        or any(p.path.startswith("plugins") for p in reading.problems)
     ):
         problems.append(
             reading.problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -201,14 +202,18 @@ def _check_writable(option: str, path: Path) -> None:
 
     :raises InputError: naming option and path.
     """
-    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
-        return  # standard output, a pipe or a device
+    if str(path) == "-":
+        return  # standard output
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return  # a pipe or a device
     folder = path.absolute().parent
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f'{option}: "{path}" is a folder')
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(f'{option}: there is no folder "{path.parent}"')
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # fails for a name that no file can have, and a loop of links
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +28,9 @@ def export_recipe(
     from tfopt_core.export.ask import write_down
 
     refuse_command(target, "tfopt export")
-    if output is not None and not output.absolute().parent.is_dir():
+    if output is not None and not os.path.isdir(output.absolute().parent):
         raise InputError(f'--output: there is no folder "{output.parent}"')
-    if output is not None and output.exists():  # it may be the workload's own
+    if output is not None and os.path.exists(output):  # it may be the workload's own
         raise InputError(f'--output: "{output}" exists already; name another file')
     with temporary_request(target, overrides, debug=debug) as request:
         return write_down(attrs.evolve(request.observed(), seed=seed))

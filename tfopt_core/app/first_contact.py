@@ -18,7 +18,7 @@ from tfopt_core.app.pasted_command import (
     without_places,
 )
 from tfopt_core.diagnosis.draft import NOTHING_EXACT
-from tfopt_core.errors import CannotShare, InputError, PreparationFailed
+from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 
@@ -62,7 +62,7 @@ def check_contact(options: ApplyOptions) -> ScriptCommand:
     if options.resuming:
         name = WorkloadSpec(script=command.script, module=command.module).stem
         raise InputError(f"--resume needs a recipe: tfopt apply {name}.tfopt.toml --resume")
-    if options.pairs is not None and options.budget is not None:
+    if None not in options.time_asked():
         # said before a look of a minute, not of the recipe that it writes
         raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
     if command.arguments and options.arguments:
@@ -129,7 +129,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
                 diagnosed = diagnose(request, shared, installed, on_phase, quick=True, stays=True)
         own = as_own_loop(spec, diagnosed)
         spec, elsewhere = attrs.evolve(spec, **own), {**elsewhere, **own}
-        draft = draft_of(diagnosed, spec, options.budget, options.pairs)
+        draft = draft_of(diagnosed, spec, *options.time_asked())
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
         estimate = diagnosed.estimate
@@ -138,17 +138,16 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         tries = itertools.count()
 
         def attempt(draft: Draft) -> Tried:
-            if why := due.why_not_try(next(tries)):
-                raise PreparationFailed(why)
             trial = request_for(attrs.evolve(draft, workload=elsewhere).text())
             seconds = try_seconds(estimate, diagnosed.measuring_seconds)
             shared.limits = attrs.evolve(limits, called_off=_after(seconds, 0.0))
-            try:
-                prepared, resolved = prepare(trial, shared, quick=True, follows=True)
-            except CannotShare:
-                called_off = _after(seconds, to_the_fit)
-                limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
-                prepared, resolved = prepare(trial, limited, quick=True)
+            with due.trying():
+                try:
+                    prepared, resolved = prepare(trial, shared, quick=True, follows=True)
+                except CannotShare:
+                    called_off = _after(seconds, to_the_fit)
+                    limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
+                    prepared, resolved = prepare(trial, limited, quick=True)
             prepared = attrs.evolve(prepared, training_seconds=whole)
             with_stack, now = prepared.stack_estimate, prepared.baseline_estimate
             if with_stack is not None and now is not None and estimate is not None:
@@ -161,11 +160,14 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         with view.phases(left) as on_phase:
             found = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
+                why_not_try=lambda found, adds: due.why_not_try(
+                    next(tries), found=found, adds=adds
+                ),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
     draft, tried, extended = found.draft, found.tried, found.extended
     if tried is not None and extended is not None:
-        table = measure_table(diagnosed, options.budget, options.pairs, adds=True)
+        table = measure_table(diagnosed, *options.time_asked(), adds=True)
         draft = attrs.evolve(draft, measure=table)
     if tried is None:
         tried, extended = extended, None
@@ -201,8 +203,9 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
     added = () if contact.extended is None else contact.extended[1].plugins
     return prepared, attrs.evolve(
-        request, plugins=resolved.plugins, machine=resolved.machine, added=added
-    )
+        request, plugins=resolved.plugins, machine=resolved.machine, added=added,
+        forks=prepared.forks,
+    )  # fmt: skip
 
 
 def keep_outcome(contact: Contact, results: Results) -> None:

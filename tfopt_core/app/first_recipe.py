@@ -66,7 +66,7 @@ def find_subject(target: str, args: str | None = None) -> Subject:
     """
     if target.endswith(".py"):
         path = Path(target)
-        if not path.is_file():
+        if not os.path.isfile(path):
             nearby = [file.name for file in path.parent.glob("*.py")]
             hint = did_you_mean(path.name, nearby) or "give the path of a Python file"
             raise InputError(f'there is no script "{target}"; {hint}')

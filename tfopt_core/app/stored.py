@@ -152,5 +152,4 @@ def is_file(text: str) -> bool:
     """Return whether the text is a path and not an id."""
     if text == LAST:
         return False
-    path = Path(text)
-    return bool(path.suffix) or os.sep in text or path.is_file()
+    return bool(Path(text).suffix) or os.sep in text or os.path.isfile(text)

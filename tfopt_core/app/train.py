@@ -21,9 +21,11 @@ from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progres
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
+from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
+from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import Runner
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -63,10 +65,8 @@ def train_once(
     :param on_note: called with notes on state that no checkpoint holds, and on untimed loops.
     :raises InputError, PreparationFailed: before the training starts.
     """
-    from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
-
     with _removed_at_the_end(request.folder):
-        resuming = None if point is None else resumed(point, request)
+        resuming = _resumed(request, point)
         prepared, request = resuming or prepare(request, quiet)
         for text in prepared.search_notes if resuming is None else ():
             on_note(text)
@@ -86,7 +86,7 @@ def train_once(
         run = Processes(request, runner).run(
             _turn(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
-            checkpoints=None if point is None else checkpoint_config(point, request, prepared),
+            checkpoints=_checkpoint_config(request, point, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
         # of several workers, only the chief has saved it
@@ -136,8 +136,26 @@ def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
         yield SpawnRunner(), aloud
         return
     # the dry build and the training are forks of one process, which starts TensorFlow once
-    with ForkRunner(SpawnRunner()) as quiet:
+    with ForkRunner(SpawnRunner(), preloaded=()) as quiet:
         yield quiet, quiet.with_spawn(aloud)
+
+
+def _resumed(request: Request, point: ResumePoint | None) -> tuple[Prepared, Request] | None:
+    if point is None:
+        return None
+    from tfopt_core.app.checkpoints import resumed  # imports NumPy
+
+    return resumed(point, request)
+
+
+def _checkpoint_config(
+    request: Request, point: ResumePoint | None, prepared: Prepared
+) -> CheckpointConfig | None:
+    if point is None:
+        return None
+    from tfopt_core.app.checkpoints import checkpoint_config
+
+    return checkpoint_config(point, request, prepared)
 
 
 def _turn(request: Request) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from tfopt_core.recipe import Reading, Recipe
     from tfopt_core.records.tuning import TuneResult
     from tfopt_core.trials.request import Request
+    from tfopt_core.tuning.shared_storage import SharedStorage
 
 # The folder of the project's results that holds the searches.
 TUNE_FOLDER = "tune"
+_LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +36,7 @@ class TuneOptions:
     :param plugins: the only plugins to try; empty for all that are installed.
     :param write_to: the file of the winner's recipe; None for NAME.tuned.toml.
     :param fresh: whether to begin from nothing, whatever earlier searches have left.
+    :param storage: where machines share the search of settings; it may hold a password.
     """
 
     target: str
@@ -45,6 +48,7 @@ class TuneOptions:
     resuming: bool = False
     fresh: bool = False
     time_limit: str | None = None
+    storage: str | None = attrs.field(default=None, repr=False)
     debug: bool = False
 
 
@@ -75,10 +79,12 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     )  # fmt: skip
     spec = request.recipe.tune or TuneSpec()
     objective = objective_of(request)
-    if spec.searches_settings or objective == "quality":
+    searches_settings = request.recipe.searches_settings(objective)
+    if searches_settings:
         from tfopt_core.tuning.study import check_optuna
 
         check_optuna()
+    storage = shared_storage(options, searches_settings=searches_settings)
     budget = spec.budget_seconds if given is None else given
     path = options.write_to or winner_path(request)
     check_free(path)
@@ -91,7 +97,7 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
             target=options.target, own=own, objective=objective, budget=budget,
             installed=inspect_plugins(), only=frozenset(options.plugins),
             proof_path=path.absolute(),
-            resuming=options.resuming, fresh=options.fresh,
+            resuming=options.resuming, fresh=options.fresh, storage=storage,
         )  # fmt: skip
         deadline = ProcessDeadline(limit or process_seconds(budget))
         limits = Limits(total=limit, called_off=deadline)
@@ -104,6 +110,28 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
                 measuring=view.measuring,
             ).go()  # fmt: skip
     return written(result, request, path)
+
+
+def shared_storage(options: TuneOptions, *, searches_settings: bool) -> SharedStorage | None:
+    """Return the open storage of `--storage`; None without one.
+
+    :raises InputError: if there is nothing to share, or it cannot be used.
+    """
+    if options.storage is None:
+        return None
+    if not searches_settings:
+        raise InputError(
+            "--storage shares the search of settings and options, and the recipe asks for none; "
+            "add trials = 20 or [tune.options] to it, or leave out --storage"
+        )
+    if options.fresh:
+        raise InputError(
+            "--fresh begins from nothing and --storage joins what others have begun; give one of "
+            "them, or a storage of another name"
+        )
+    from tfopt_core.tuning.shared_storage import open_storage
+
+    return open_storage(options.storage)
 
 
 def _check_known(plugins: tuple[str, ...]) -> None:
@@ -139,8 +167,7 @@ def objective_of(request: Request) -> TuneObjective:
     """
     recipe, reading = request.recipe, request.reading
     spec = recipe.tune or TuneSpec()
-    asked = spec.objective or recipe.measure.objective
-    objective: TuneObjective = next(one for one in get_args(TuneObjective) if one == asked)
+    objective = cast(TuneObjective, spec.objective or recipe.measure.objective)
     if problems := list(settings_problems(recipe, objective, reading)):
         raise RecipeError(problems)
     if objective in ("time", "memory"):
@@ -177,14 +204,13 @@ def settings_problems(
             why = f'a pruner ends trainings by quality, and objective = "{objective}" reads none'
             yield reading.problem("tune.pruner", why, "remove it")
     size = spec.ranges.get("batch_size")
-    ends = () if size is None else size.values if isinstance(size, Choices) else (size.low,)
-    whole = isinstance(size, Choices) or size is None or size.whole
-    if not whole or any(type(one) is not int or one < 1 for one in ends):
+    if isinstance(size, Choices):
+        fits = all(type(one) is int and one >= 1 for one in size.values)
+    else:
+        fits = size is None or (size.whole and size.low >= 1)
+    if not fits:
         why = "a batch size is a whole number of at least 1"
         yield reading.problem("tune.options.batch_size", why, "write [32, 64, 128], for example")
-
-
-_LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
 
 
 def winner_path(request: Request) -> Path:

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--full", is_flag=True,
-    help="After the verdict, train once to the end without and with the stack, for the curves.",
+    help="After the verdict, train once to the end without and with all that was measured, for "
+    "the curves.",
 )  # fmt: skip
 @click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
 @click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
@@ -120,7 +121,11 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     form = plain_form(asked, results, view)
     if form is not None:
         print_page(render_plain_form(form), files)
-    return exit_code(results.comparison, bool(results.failed), results.interrupted, require)
+    code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
+    if require is not None and code == 1:
+        said = _judged(results.comparison, require)
+        click.echo(f"--require {require} is not met: {said}", err=True)
+    return code
 
 
 def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
@@ -130,6 +135,12 @@ def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: 
     if comparison.verdict is Verdict.NONE and failed:
         return 3
     return 0 if require is None or _is_met(comparison, require) else 1
+
+
+def _judged(comparison: Comparison, require: str) -> str:
+    """Return the statement that a requirement is about."""
+    memory = None if require == Verdict.FASTER else comparison.judged_memory
+    return comparison.statement if memory is None else memory.statement
 
 
 def _is_met(comparison: Comparison, require: str) -> bool:

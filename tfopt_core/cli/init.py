@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +54,8 @@ class InitOptions:
 @click.option(
     "--diagnose/--no-diagnose",
     default=None,
-    help="Stack what a diagnosis proposes; it trains a few steps, in under a minute.",
+    help="Stack the exact plugins that a diagnosis proposes, and disable the others; it trains a "
+    "few steps, in under a minute.",
 )
 @click.option("--target", "reach", metavar="METRIC>=VALUE", help="Target of the training.")
 @click.option("--budget", metavar="TIME", help=f"How long measuring may take; {BUDGET} by default.")
@@ -108,7 +110,7 @@ def init(
     seconds_of("--budget", options.budget or BUDGET)
     goal = None if reach is None else first_recipe.parse_target(reach)
     path = output or Path(f"{subject.stem}.tfopt.toml")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise InputError(f'"{path}" exists already; name another by --output, or add --force')
 
     def text(stack: list[PlannedPlugin]) -> str:

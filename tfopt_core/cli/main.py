@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -30,11 +31,26 @@ from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
 from tfopt_core.cli.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
+from tfopt_core.report.style.palette import PALETTE
 from tfopt_core.version import __version__
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
+# So much is shown of a name that fills the screen.
+SHOWN_SIGNS = 60
+_ENDLESS = re.compile(r"\S{300,}")
+HELP_STYLES = {
+    "style_option": f"bold {PALETTE['cyan']}",
+    "style_argument": f"bold {PALETTE['cyan']}",
+    "style_command": f"bold {PALETTE['cyan']}",
+    "style_switch": f"bold {PALETTE['green']}",
+    "style_metavar": PALETTE["yellow"],
+    "style_metavar_append": f"dim {PALETTE['yellow']}",
+    "style_usage": "bold",
+    "style_helptext": "",
+}
 
 
+@click.rich_config(help_config=HELP_STYLES)
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", "-V", message="tfopt %(version)s")
 def cli() -> None:
@@ -122,4 +138,5 @@ def _expected(error: TfoptError, *, debug: bool) -> int:
 def _say(text: str) -> None:
     from tfopt_core.report.style.console import plain
 
-    print(f"error: {plain(text)}" if text != "interrupted" else text, file=sys.stderr)
+    shown = _ENDLESS.sub(lambda word: f"{word[0][:SHOWN_SIGNS]}...", plain(text))
+    print(f"error: {shown}" if text != "interrupted" else text, file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import rich_click as click
@@ -46,7 +47,7 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
         hint = did_you_mean(name, shipped) or f"those that ship are: {', '.join(shipped)}"
         raise InputError(f'no recipe is named "{name}"; {hint}')
     path = target or Path(f"{name}.toml")
-    if path.is_dir():
+    if os.path.isdir(path):
         path /= f"{name}.toml"
     write_text(path, shipped[name].read_text(encoding="utf-8"))
     click.echo(f"{path}: change it, then run: tfopt apply {path}")

@@ -33,6 +33,11 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
     "--time-limit", metavar="TIME",
     help="End a process of the search that takes longer; a sixth of the budget by default.",
 )  # fmt: skip
+@click.option(
+    "--storage", metavar="URL",
+    help="Share the search of settings with the same command on other machines: a file that all "
+    "can write, or a database's URL.",
+)  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
 def tune(quiet: bool, **options: Any) -> int:

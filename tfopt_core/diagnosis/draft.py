@@ -51,11 +51,13 @@ class LeftOut:
 
     :param estimate: the estimated time of a training with it, on top of the stack before it; None
         if it could not be tried or took no effect.
+    :param untried: whether it was not tried for want of time.
     """
 
     plugin: str
     reason: str
     estimate: Estimate | None = None
+    untried: bool = False
 
 
 @attrs.frozen
@@ -86,12 +88,15 @@ class Draft:
         order = [name for name in self.diagnosed.proposed_stack if name in by_name]
         return tuple(by_name[name] for name in dict.fromkeys((*order, *by_name)))
 
-    def leaving_out(self, plugin: str, reason: str, estimate: Estimate | None = None) -> Draft:
+    def leaving_out(
+        self, plugin: str, reason: str, estimate: Estimate | None = None, *, untried: bool = False
+    ) -> Draft:
         """Return the draft with one more entry of what was left out.
 
-        :param estimate: as `LeftOut` has it.
+        :param estimate, untried: as `LeftOut` has them.
         """
-        return attrs.evolve(self, left_out=(*self.left_out, LeftOut(plugin, reason, estimate)))
+        left = LeftOut(plugin, reason, estimate, untried)
+        return attrs.evolve(self, left_out=(*self.left_out, left))
 
     def text(self, outcome: Sequence[str] = ()) -> str:
         """Return the text of the recipe file.
@@ -250,7 +255,8 @@ def what_bounds(diagnosed: Diagnosed) -> str:
     if largest != "compute" or diagnosed.own_loop:
         return sentence
     use = diagnosed.matmul
-    if use.share_computing is not None:
+    # a peak that was measured while the machine was busier tells nothing
+    if use.share_computing is not None and use.share_computing <= 1:
         sentence += (
             f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
             f"fastest {use.dtype} matrix products"

@@ -80,6 +80,7 @@ class _Screening:
 
     :param attempt: prepares a stack.
     :param on_try: called with each plugin, in words, before it is tried.
+    :param why_not_try: as `screened` has it.
     :param before: the estimate for a training with the stack so far; None if unknown.
     :param best: the result of preparing the stack so far; None before a plugin stays.
     :param cheapest: of the plugins that do not stay, the one that costs least.
@@ -88,6 +89,7 @@ class _Screening:
     draft: Draft
     attempt: Callable[[Draft], Tried]
     on_try: Callable[[str], None]
+    why_not_try: Callable[[bool, bool], str]
     before: Estimate | None
     best: Tried | None = None
     cheapest: tuple[Draft, Tried] | None = None
@@ -111,6 +113,10 @@ class _Screening:
         self._try(suggestion.plugin, candidate, whole, note)
 
     def _try(self, plugin: str, candidate: Draft, prepares: Draft, note: str) -> None:
+        adds = bool(self.draft.stack) and len(candidate.additions) > len(self.draft.additions)
+        if why := self.why_not_try(bool(self.draft.extended), adds):
+            self.draft = self.draft.leaving_out(plugin, note + why, untried=True)
+            return
         self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
         try:
             tried = self.attempt(prepares)
@@ -137,6 +143,7 @@ def screened(
     attempt: Callable[[Draft], Tried],
     on_try: Callable[[str], None],
     *,
+    why_not_try: Callable[[bool, bool], str] = lambda found, adds: "",
     measure_anyway: bool = False,
 ) -> Screened:
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
@@ -147,11 +154,13 @@ def screened(
 
     :param attempt: prepares a draft's stack.
     :param on_try: called with each plugin before it is tried.
+    :param why_not_try: called before that with whether a plugin stays already, and whether this
+        one is an addition to an exact stack; returns why no further one is tried, "" if one may be.
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
     begun = attrs.evolve(draft, stack=(), additions=())
-    screening = _Screening(begun, attempt, on_try, draft.diagnosed.estimate)
+    screening = _Screening(begun, attempt, on_try, why_not_try, draft.diagnosed.estimate)
     for one in draft.stack:
         screening.try_exact(one, EXACTLY if one.plugin in both else "")
     exact, screening.best = screening.best, None
@@ -222,7 +231,7 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     if before is None or now is None:
         return ""
     if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
-        steps = f"{before.step_seconds * 1e3:.3g} ms to {now.step_seconds * 1e3:.3g} ms"
+        steps = f"{_duration(before.step_seconds)} to {_duration(now.step_seconds)}"
         return f"a step does not seem to become faster with it (from about {steps})"
     saved = (before.step_seconds - now.step_seconds) * now.steps
     if saved < LEAST_SAVED_SECONDS:
@@ -236,3 +245,7 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
             f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"
         )
     return ""
+
+
+def _duration(step_seconds: float) -> str:
+    return f"{step_seconds:.3g} s" if step_seconds >= 1 else f"{step_seconds * 1e3:.3g} ms"

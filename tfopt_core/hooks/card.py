@@ -95,7 +95,7 @@ def math_of(name: str, plugin: Any) -> Math:
     method = getattr(plugin, "math", None)
     try:
         value = "unknown" if method is None else method()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise named_after(name, "math", error) from error
     if value not in MATHS:
         raise PluginDefinitionError(name, f'math() returned "{value}", not one of {MATHS}')

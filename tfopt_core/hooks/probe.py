@@ -90,8 +90,9 @@ class Probe(Protocol):
 
         A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
         it ("auto": as in the stack). A loop that cannot train the model gets infinite seconds; the
-        results name it with the reason. A resident loop makes fewer steps a call if they would take
-        longer than 0.1 s.
+        results name it with the reason. So does, without a word, one of several steps whose call
+        would take more than 3 s. A resident loop makes fewer steps a call if they would take longer
+        than 0.1 s. Timing ends early once one loop is the fastest in every turn by far.
         """
 
     def training(self, plugin: Any) -> ProbedTraining:
@@ -105,4 +106,4 @@ class Probe(Protocol):
     def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
         """Return the same with each of these in place of the plugin that is being resolved, each in
         the loop of the stack, timed in turns. One with which no training can be built or traced
-        gets infinite seconds; the results name it with the reason."""
+        gets infinite seconds; the results name it with the reason. Timing ends early likewise."""

@@ -37,8 +37,8 @@ from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
 from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.runtime import recorded_environment
-from tfopt_core.trials.processes import MODEL_FILE, run_folder
 from tfopt_core.trials.request import Request
+from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import FELL_BACK
 
 # How many of the files that a script has written are named.
@@ -195,7 +195,8 @@ def _why_too_few(
     measure = request.recipe.measure
     first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
     if stop == "interrupted":
-        return f"interrupted after {pairs} complete pairs, and the first look comes at {first_look}"
+        complete = "1 complete pair" if pairs == 1 else f"{pairs} complete pairs"
+        return f"interrupted after {complete}, and the first look comes at {first_look}"
     needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
     if needed <= measure.budget_seconds:
         return (

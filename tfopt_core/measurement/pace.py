@@ -13,6 +13,7 @@ from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import Variant
+from tfopt_core.statistics.timing.cutting import LEAST_SECONDS
 from tfopt_core.workers.telemetry import read_counters
 
 # The time of a run outside of its training: mostly starting and ending its process.
@@ -20,9 +21,14 @@ PROCESS_SECONDS = 1.0
 # The same for a script, which also reads its data and builds its model; before the first run.
 BESIDE_SECONDS = 7.0
 # No run is cut sooner to have a verdict in time: it would tell too little.
-SHORTEST_SECONDS = 4.0
+SHORTEST_SECONDS = 3.0
+# So much sooner the pairs of a first verdict should end: some runs take longer than those before.
+SPARE_SECONDS = 5.0
 # An estimate from one pair is too rough to give up four pairs that would only just not fit.
 SURELY_TOO_LONG = 1.2
+# How many times its budget a first contact may take for these pairs: the user has named none, and
+# on a busy machine a verdict is late rather than missing.
+FOR_A_FIRST_VERDICT = 3.0
 
 
 @attrs.frozen
@@ -97,8 +103,10 @@ class Pace:
             return longest
         known = [run.process_seconds - warm_seconds(run) for run in runs if run.process_seconds]
         beside = sum(known) / len(known) if known else BESIDE_SECONDS
-        each = (self.seconds_to_first_verdict or 0.0) / missing - beside
-        return max(SHORTEST_SECONDS, min(longest, each))
+        each = ((self.seconds_to_first_verdict or 0.0) - SPARE_SECONDS) / missing - beside
+        # where validation takes most of an epoch, so many seconds of steps take several times that
+        shortest = max(LEAST_SECONDS, SHORTEST_SECONDS * timed_share(runs))
+        return max(shortest, min(longest, each))
 
 
 def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> float:
@@ -123,6 +131,18 @@ def warm_seconds(run: RunResult) -> float:
     """Return the seconds of the steps of a run that were timed, without those that were traced."""
     blocks = (block for fit in run.timed_fits for block in fit.blocks if not block.cold)
     return math.fsum(block.seconds for block in blocks)
+
+
+def timed_share(runs: Sequence[RunResult]) -> float:
+    """Return the least share that the timed steps of a run had of its training behind the steps
+    that were traced; 1 before the first run."""
+    shares = []
+    for run in runs:
+        cold = (block.seconds for fit in run.timed_fits for block in fit.blocks if block.cold)
+        behind = (run.wall_seconds or 0.0) - math.fsum(cold)
+        if run.ok and behind > 0:
+            shares.append(min(1.0, warm_seconds(run) / behind))
+    return min(shares, default=1.0)
 
 
 def estimated_round(prepared: Prepared, variants: int) -> float | None:

@@ -15,6 +15,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
+from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import budget_of, conduct, recipe_path, state_writer
@@ -75,10 +76,13 @@ def resume(
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
         keep = state_writer(store, request, prepared, code)
         keep(state)
+        planned = PlannedRuns(
+            request=request, prepared=prepared, state=state, keep_state=keep, runs=list(runs),
+            pace=Pace(world, budget_of(request), earlier=spent),
+        )  # fmt: skip
         rounds = Rounds(
-            request=request, prepared=prepared, state=state, runner=runner, store=store,
-            observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
-            keep_state=keep, runs=list(runs), code=CodeAtStart.of(request.recipe),
+            planned=planned, runner=runner, store=store, observer=observer, world=world,
+            code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
         return conduct(rounds, stopped.created_at, whole_pair)
 

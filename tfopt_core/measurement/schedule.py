@@ -46,6 +46,20 @@ def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Con
     return variants, contrasts
 
 
+def isolating(
+    plugins: Sequence[StackedPlugin], *, alone: bool
+) -> tuple[list[Variant], list[Contrast]]:
+    """Return the variants and contrasts that isolate each plugin.
+
+    :param alone: whether each is measured alone too.
+    """
+    variants, contrasts = leave_one_out(plugins)
+    if not alone:
+        return variants, contrasts
+    more_variants, more_contrasts = one_alone(plugins)
+    return [*variants, *more_variants], [*contrasts, *more_contrasts]
+
+
 def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
     """Return the plugin and all that require it, in recipe order."""
     group = {name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
+from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.replaying import Certificate, replay_all
 from tfopt_core.measurement.rounds import Rounds
@@ -102,10 +104,13 @@ def measure(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
             stored_request(request, prepared, state, code),
         )  # fmt: skip
-        rounds = Rounds(
-            request=request, prepared=prepared, state=state, pace=pace, runner=runner,
-            store=store, observer=observer, world=world, code=at_start,
+        planned = PlannedRuns(
+            request=request, prepared=prepared, state=state, pace=pace,
             keep_state=state_writer(store, request, prepared, code),
+        )  # fmt: skip
+        rounds = Rounds(
+            planned=planned, runner=runner, store=store, observer=observer, world=world,
+            code=at_start,
         )  # fmt: skip
         return conduct(rounds, created_at, whole_pair)
 
@@ -116,19 +121,20 @@ def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.N
     :param created_at: when the measurement began, ISO 8601.
     :param whole_pair: whether a pair is trained to its end after the verdict.
     """
-    request, prepared, store = rounds.request, rounds.prepared, rounds.store
-    rounds.observer(_ready(rounds))
+    planned, store = rounds.planned, rounds.store
+    request, prepared = planned.request, planned.prepared
+    rounds.observer(_ready(planned))
     rounds.go()
     results = conclude(
-        request=request, prepared=prepared, state=rounds.state, id_=request.folder.name,
-        created_at=created_at, runs=rounds.runs, contrasts=rounds.contrasts,
-        seconds=rounds.pace.elapsed, stop=rounds.stop, planned=rounds.planned_pairs,
-        round_seconds=rounds.seconds_a_round(),
+        request=request, prepared=prepared, state=planned.state, id_=request.folder.name,
+        created_at=created_at, runs=planned.runs, contrasts=planned.contrasts,
+        seconds=planned.pace.elapsed, stop=rounds.stop, planned=planned.pairs,
+        round_seconds=planned.seconds_a_round(),
     )  # fmt: skip
     store.finish(results)
     # the results are stored before anything else can fail
     try:
-        saved = save_best(request, rounds.judgement(), results.runs, keep=results.interrupted)
+        saved = save_best(request, planned.judgement(), results.runs, keep=results.interrupted)
     except InputError as error:
         # the verdict is printed all the same
         results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
@@ -140,7 +146,9 @@ def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.N
         store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one
-        results = observed(results, request, rounds.state.seed or 1, rounds.runner, rounds.observer)
+        results = observed(
+            results, request, planned.state.seed or 1, rounds.runner, rounds.observer
+        )
         store.finish(results)
     return results
 
@@ -257,35 +265,36 @@ def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: in
     replay = replays * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
     pairs = request.recipe.measure.pairs
     measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
-    if pace.first_verdict is not None:
-        # it may take half of that time, since little can be said without it
-        longest = max(pace.first_verdict / 2, ALWAYS_CERTIFIED_SECONDS)
-        measuring = min(measuring, longest / CERTIFICATE_SHARE)
-    if replay <= CERTIFICATE_SHARE * measuring:
+    longest = CERTIFICATE_SHARE * measuring
+    share = f"{CERTIFICATE_SHARE:.0%} of the time for measuring"
+    # it may take half of that time, since little can be said without it; a verdict that is overdue
+    # on a busy machine is late rather than weaker
+    before = max((pace.first_verdict or math.inf) / 2, ALWAYS_CERTIFIED_SECONDS)
+    if before < longest:
+        longest, share = before, f"the {seconds_in_words(before)} for it until a first verdict"
+    if replay <= longest:
         return None
     return (
         f"replaying {REPLAYED_STEPS} steps {TIMES[replays]} would take about "
-        f"{seconds_in_words(replay)}, more than {CERTIFICATE_SHARE:.0%} of the time for measuring"
+        f"{seconds_in_words(replay)}, more than {share}"
     )
 
 
-def _ready(rounds: Rounds) -> progress.Ready:
-    prepared, state = rounds.prepared, rounds.state
+def _ready(planned: PlannedRuns) -> progress.Ready:
+    prepared, state = planned.prepared, planned.state
     # until the first look, no round has more runs than the first one
-    a_round = estimated_round(prepared, rounds.variants_a_round(0))
+    a_round = estimated_round(prepared, planned.variants_a_round(0))
     return progress.Ready(
         seconds=prepared.seconds,
         resolved=prepared.resolved,
         epochs=prepared.epochs,
         steps_per_epoch=prepared.steps_per_epoch,
-        total_runs=rounds.planned_pairs * rounds.variants_a_round(0),
+        total_runs=planned.pairs * planned.variants_a_round(0),
         warnings=prepared.warnings,
-        estimated_seconds=(
-            rounds.planned_pairs * a_round if a_round and state.length == "full" else None
-        ),
-        budget_seconds=budget_of(rounds.request),
-        first_verdict_seconds=rounds.pace.seconds_to_first_verdict,
+        estimated_seconds=planned.pairs * a_round if a_round and state.length == "full" else None,
+        budget_seconds=budget_of(planned.request),
+        first_verdict_seconds=planned.pace.seconds_to_first_verdict,
         length=state.length,
-        runs_done=len(rounds.runs),
+        runs_done=len(planned.runs),
         own_loop=prepared.own_loop,
     )

@@ -18,6 +18,12 @@ from tfopt_core.statistics.figures import not_projected, total_seconds
 from tfopt_core.statistics.wording import seconds_in_words
 
 WHOLE_ALREADY = "all runs trained to their end, so --full adds none"
+ENDED = "Ctrl-C ended the pair of whole trainings"
+# What makes the pair: a measurement that was stopped is resumed, one that is finished is not.
+HOW_TO_GO_ON = {
+    True: "--resume --full makes it anew",
+    False: "the verdict needs none; --full measures anew, and makes one",
+}
 
 
 class WholePair(Enum):
@@ -34,6 +40,8 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     measured on top of it.
 
     Nothing is trained if the runs were whole anyway, or after Ctrl-C. The verdict stays what it is.
+    Where Ctrl-C ends a pair that was asked for, the results are `interrupted`, so that a resume
+    makes it anew.
     """
     ended_well = [run for run in results.runs if run.ok]
     if results.interrupted or not ended_well:
@@ -43,9 +51,9 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
             rounds.observer(progress.Noted(WHOLE_ALREADY))
         return results
     pair = _pair(rounds, {run.variant for run in ended_well})
-    seconds = _seconds(results.runs, pair)
+    pace, seconds = rounds.planned.pace, _seconds(results.runs, pair)
     if when is WholePair.IF_IT_FITS and (
-        seconds is None or rounds.pace.budget is None or not rounds.pace.fits(seconds)
+        seconds is None or pace.budget is None or not pace.fits(seconds)
     ):
         return results
     takes = "" if seconds is None else f", which takes about {seconds_in_words(seconds)}"
@@ -56,10 +64,17 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     whole: list[RunResult] = []
     for place, variant in enumerate(pair):
         turn = Turn(number, place, variant, results.runs[0].seed)
+        started = progress.RunStarted(
+            index=place, total_runs=len(pair), variant=variant.name, round=number, pairs=1
+        )
         try:
-            whole.append(rounds.run_to_the_end(turn, f"{results.id}-whole-{place}", len(pair)))
+            kept = len(rounds.planned.runs)
+            run_id = f"{results.id}-whole-{place}"
+            whole.append(rounds.maker.make(turn, run_id, started=started, kept=kept))
         except KeyboardInterrupt:
-            return _noted(results, "Ctrl-C ended the pair of whole trainings", rounds)
+            asked = when is WholePair.ALWAYS
+            stopped = attrs.evolve(results, interrupted=asked)
+            return _noted(stopped, f"{ENDED}: {HOW_TO_GO_ON[asked]}", rounds)
         except EditedMeanwhile as error:
             # the verdict stands: all its runs are from before
             why = f"no pair of whole trainings: {', '.join(error.changed)} changed meanwhile"
@@ -67,7 +82,7 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     failed = next((run for run in whole if not run.ok), None)
     if failed is not None:
         return _noted(results, f"of the pair of whole trainings one failed: {failed.error}", rounds)
-    return attrs.evolve(results, whole_pair=tuple(whole), seconds=rounds.pace.elapsed)
+    return attrs.evolve(results, whole_pair=tuple(whole), seconds=pace.elapsed)
 
 
 def _pair(rounds: Rounds, measured: Collection[str]) -> tuple[Variant, Variant]:
@@ -75,11 +90,11 @@ def _pair(rounds: Rounds, measured: Collection[str]) -> tuple[Variant, Variant]:
 
     :param measured: the variants of which a run ended well.
     """
-    baseline, full = baseline_and_full(rounds.request.plugins)
-    added = rounds.state.added
+    baseline, full = baseline_and_full(rounds.planned.request.plugins)
+    added = rounds.planned.state.added
     if added is None or added.variant not in measured:
         return baseline, full
-    return baseline, Variant(added.variant, rounds.request.added)
+    return baseline, Variant(added.variant, rounds.planned.request.added)
 
 
 def _seconds(runs: Sequence[RunResult], pair: Sequence[Variant]) -> float | None:
@@ -103,4 +118,4 @@ def _seconds(runs: Sequence[RunResult], pair: Sequence[Variant]) -> float | None
 
 def _noted(results: Results, warning: str, rounds: Rounds) -> Results:
     warnings = (*results.warnings, warning)
-    return attrs.evolve(results, warnings=warnings, seconds=rounds.pace.elapsed)
+    return attrs.evolve(results, warnings=warnings, seconds=rounds.planned.pace.elapsed)

@@ -39,7 +39,11 @@ def _without_replaced(base: Node, top: Node) -> Node:
     Otherwise a base's `use` and the extending recipe's `factory` would be two workloads, and its
     `at_least` and an `at_most` two bounds.
     """
-    base = _edit(base, "workload", _workload_keys_replaced(base, top))
+    replaced = _workload_keys_replaced(base, top)
+    base = _edit(base, "workload", replaced)
+    if "options" in replaced:
+        # both name options of the other workload
+        base = _edit(_edit(base, "measure", {"baseline"}), "tune", {"options"})
     measure = base.table().get("measure")
     if measure is None:
         return base
@@ -60,7 +64,7 @@ def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
         return set()
     replaced = set(WORKLOAD_CHOICES)
     if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
-        replaced |= {"options", *SCRIPT_KEYS}  # they belong to the other workload
+        replaced |= {"options", "data", *SCRIPT_KEYS}  # they belong to the other workload
     if {"script", "module"} & set(chosen):
         replaced |= {"epochs", "batch_size"}  # a script sets these itself
     return replaced

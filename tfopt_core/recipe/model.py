@@ -103,6 +103,7 @@ class WorkloadSpec(Table):
     from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
     quick look. A `loop` of "own" says that the script trains in a loop of its own, without `fit`:
     its measured runs end after `max_steps` updates of an optimizer, None for the script's end.
+    A factory with `data`, which names a function, is a model for Keras Tuner.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
@@ -124,6 +125,7 @@ class WorkloadSpec(Table):
     options: Mapping[str, Any] = attrs.field(
         factory=dict, validator=Checked(checks.free_table), hash=False
     )
+    data: str | None = attrs.field(default=None, validator=Checked(checks.word))
 
     @property
     def label(self) -> str:
@@ -154,6 +156,9 @@ class WorkloadSpec(Table):
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault unless there is one workload, and for keys that do not apply to it."""
         yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
+        if "data" in given and "factory" not in given:
+            why = "this is about a factory that is a model for Keras Tuner, and there is none"
+            yield Fault(why, "remove it", at=("data",))
         if given & {"script", "module"}:
             for key in ("epochs", "batch_size"):
                 if key in given:
@@ -219,6 +224,21 @@ class TargetSpec(Table):
 
 
 @attrs.frozen
+class BaselineSpec(Table):
+    """In which options of the workload the baseline differs from the stack.
+
+    `batch_size` and `options` stand in place of those of the workload; `defaults` names options
+    that the baseline leaves to the workload, "batch_size" among them.
+    """
+
+    batch_size: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=Checked(checks.free_table), hash=False
+    )
+    defaults: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
+
+
+@attrs.frozen
 class MeasureSpec(Table):
     """How the stack is measured. `budget_seconds` is the TOML key `budget`."""
 
@@ -239,10 +259,10 @@ class MeasureSpec(Table):
     objective: Objective = attrs.field(
         default="time", validator=Checked(checks.choice(*get_args(Objective)))
     )
+    baseline: BaselineSpec | None = attrs.field(default=None, validator=Nested(BaselineSpec))
 
 
 # What `tfopt tune` may search for; the last one only together with settings.
-TUNE_OBJECTIVES = (*get_args(Objective), "quality")
 TuneObjective = Literal["time", "memory", "time-to-target", "quality"]
 # How settings and options are drawn, and when a training that learns badly is ended.
 SAMPLERS = ("tpe", "random", "qmc")
@@ -259,7 +279,7 @@ class TuneSpec(Table):
     """
 
     objective: str | None = attrs.field(
-        default=None, validator=Checked(checks.choice(*TUNE_OBJECTIVES))
+        default=None, validator=Checked(checks.choice(*get_args(TuneObjective)))
     )
     budget_seconds: float = attrs.field(
         default=900.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
@@ -305,6 +325,12 @@ class Recipe(Table):
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
         return Path.cwd() if self.path is None else folder_of(self.path.absolute())
+
+    def searches_settings(self, objective: str) -> bool:
+        """Return whether `tfopt tune` searches settings and options behind the stack."""
+        asked = self.tune is not None and self.tune.searches_settings
+        declared = self.workload.data is not None and objective == "time-to-target"
+        return asked or declared or objective == "quality"
 
     @property
     def working_directory(self) -> Path:

@@ -113,7 +113,7 @@ def read_recipe(
             mend = f"`tfopt apply {target}` and `tfopt init {target}` write a recipe for it"
             return Reading((Problem(file, 0, "", "a script is no recipe", mend),), files=(file,))
         found = find_recipe(target, shipped=shipped)
-        if found is None and (not target or not _is_folder(path)):
+        if found is None and (not target or not os.path.isdir(path)):
             mend = did_you_mean(target, names_nearby(Path(), shipped))
             message = "there is no such file and no shipped recipe of this name"
             problems.insert(0, Problem(file, 0, "", message, mend or "`tfopt recipes` lists them"))
@@ -149,10 +149,3 @@ def _name_of(path: Path) -> str:
 def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:
     ranks = {file: rank for rank, file in enumerate(files)}
     return tuple(sorted(problems, key=lambda p: (ranks.get(p.file, len(ranks)), p.line, p.column)))
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False

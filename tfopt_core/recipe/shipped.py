@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def find_recipe(
     """
     path = Path(target) if folder is None else folder / target
     # A folder does not hide a shipped recipe of its name; a pipe, such as bash's <(...), is read.
-    if _exists(path) and not path.is_dir():
+    if os.path.exists(path) and not os.path.isdir(path):
         return path
     return (shipped_recipes() if shipped is None else shipped).get(target)
 
@@ -53,7 +54,7 @@ def names_nearby(folder: Path, shipped: Mapping[str, Path] | None = None) -> lis
     """Return candidates for a "did you mean": shipped names and the TOML files of a folder."""
     known = shipped_recipes() if shipped is None else shipped
     try:
-        files = [path.name for path in folder.glob("*.toml")]
+        files = [path.name for path in folder.glob("*.toml") if os.path.exists(path)]
     except OSError:
         files = []
     return [*known, *files]
@@ -75,10 +76,3 @@ def summary(path: Path) -> str:
         elif stripped or lines:
             break
     return " ".join(line for line in lines if line)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name too long, or with a NUL in it
-        return False

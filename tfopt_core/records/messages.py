@@ -93,12 +93,14 @@ class Failure:
     :param message: what is wrong; of an unexpected exception, what it is and where it was raised.
     :param exit_code: the exit code of tfopt.
     :param out_of_memory: whether memory ran out, on the machine or a device.
+    :param option: the option of the workload that is wrong, "" if it is none of them.
     """
 
     error: str
     message: str
     exit_code: int
     out_of_memory: bool = False
+    option: str = ""
 
 
 # The messages while a process works, and the last message, which ends them.

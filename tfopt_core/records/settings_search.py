@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.recipe.paths import split_path
+
 Values = Mapping[str, Any]
 
 
@@ -35,7 +37,8 @@ class SettingsTrial:
     `quality` is that metric as it is, and `epochs` that of each epoch. The trial of the untuned
     training itself, which "quality" begins with, has no `values` and knows the time that all
     others have, `allowed_seconds`. `place` tells trials of other stacks apart, and
-    `kept_from` names the search that this was made in, "" for this one.
+    `kept_from` names the search that this was made in, "" for this one. `machine` names the machine
+    that shared it through a storage, "" for a trial of this search.
     """
 
     values: Values
@@ -49,6 +52,7 @@ class SettingsTrial:
     seconds: float = 0.0
     place: str = ""
     kept_from: str = ""
+    machine: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,8 +80,8 @@ class ProofPair:
     target; or the metric at equal time. None where a training failed or did not get there."""
 
     seed: int
-    untuned: float | None
-    tuned: float | None
+    untuned: float | None = None
+    tuned: float | None = None
     failure: str = ""
 
 
@@ -102,6 +106,24 @@ class SettingsProof:
 
 
 @attrs.frozen(kw_only=True)
+class SharedSearch:
+    """What several machines have done together of one search of settings.
+
+    :param storage: where it is kept, without a password.
+    :param study: its name there; equal names mean the same workload, objective and ranges.
+    :param made: how many trials each machine has ended, those of this search as "".
+    :param under_way: how many trials each other machine had begun when this search ended.
+    :param freed: how many trials of processes that are gone were freed by this one.
+    """
+
+    storage: str
+    study: str
+    made: Mapping[str, int]
+    under_way: Mapping[str, int]
+    freed: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class SettingsSearch:
     """A search of settings and options.
 
@@ -109,7 +131,7 @@ class SettingsSearch:
     stack, "options.units" of the workload. `metric` steers the pruning, and for quality the search.
     `best` are the values that it ends with and that differ from the untuned ones; `earned` is what
     each of them showed. `proof` is None where the values were proved with the whole stack, or not
-    at all.
+    at all, and `shared` where this machine searched alone.
     """
 
     sampler: str
@@ -124,12 +146,10 @@ class SettingsSearch:
     proof: SettingsProof | None = None
     statement: str = ""
     seconds: float = 0.0
+    shared: SharedSearch | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """The best options of the workload, by their names."""
-        return {
-            key.removeprefix("options."): value
-            for key, value in self.best.items()
-            if key.startswith("options.")
-        }
+        paths = ((split_path(key), value) for key, value in self.best.items())
+        return {str(path[1]): value for path, value in paths if path[0] == "options"}

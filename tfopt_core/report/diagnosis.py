@@ -245,7 +245,12 @@ def _matmul(diagnosed: Diagnosed) -> Iterator[RenderableType]:
     use = diagnosed.matmul
     peaks = [f"{dtype} {_rate(rate)}" for dtype, rate in use.peaks.items()]
     measured = f"measured here: {', '.join(peaks)}" if peaks else ""
-    if use.share_computing is not None and use.share_of_step is not None:
+    if use.share_computing is not None and use.share_computing > 1:
+        yield paragraph(
+            "The model's share of the matrix-product peak is not known: the machine was busier "
+            f"while the peak was measured than while the model computed ({measured})"
+        )
+    elif use.share_computing is not None and use.share_of_step is not None:
         yield paragraph(
             f"The model reaches {use.share_computing:.1%} of this machine's matrix-product peak "
             f"while it computes in {use.dtype}, {use.share_of_step:.1%} over the whole step "

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from tfopt_core.diagnosis.draft import (
     NOT_HOPEFUL,
-    NOTHING_EXACT,
     Draft,
     LeftOut,
     shares_of,
@@ -24,8 +23,10 @@ from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, facts, grid, paragraph, section, words
+from tfopt_core.report.style.vocabulary import settings_in_words
 
 NOT_EXACT = "Proposed on top of it, not exact"
+NO_EXACT_STACK = "not exact, and all that seems to save time here"
 OTHERWISE = "The same with settings that may round otherwise."
 
 
@@ -83,11 +84,19 @@ def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> Sequence[Renderable
         grid(
             (
                 words(one.plugin, "bold"),
-                paragraph(OTHERWISE if one.plugin in above else why_chosen(one, draft.diagnosed)),
+                paragraph(OTHERWISE if one.plugin in above else _why(one, draft.diagnosed)),
             )
             for one in chosen
         )
     ]
+
+
+def _why(one: Suggestion, diagnosed: Diagnosed) -> str:
+    """Return what a plugin is for, with the settings that are proposed for it."""
+    settings = settings_in_words(one.settings)
+    return (
+        f"{why_chosen(one, diagnosed)} With {settings}." if settings else why_chosen(one, diagnosed)
+    )
 
 
 def render_written(draft: Draft, path: Path) -> RenderableType:
@@ -109,7 +118,7 @@ def _measured(draft: Draft) -> list[RenderableType]:
     """Return what is measured: the stack, and what is not exact beside it."""
     names = [", ".join(one.plugin for one in part) for part in (draft.stack, draft.additions)]
     if not draft.stack:
-        return [section("To be measured", paragraph(f"{names[1]}: {NOTHING_EXACT}"))]
+        return [section("To be measured", paragraph(f"{names[1]}: {NO_EXACT_STACK}"))]
     rows = [
         ("the stack", f"{names[0]}: declared to train the same, which a replay checks where it can")
     ]
@@ -123,17 +132,23 @@ def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
 
     :param bound: what bounds a step, in a sentence.
     """
-    was_tried = any(one.estimate is not None for one in left_out)
-    if was_tried:
+    # a plugin may have been tried with some settings, and not with others
+    tried = {one.plugin for one in left_out if one.estimate is not None}
+    untried = [one.plugin for one in left_out if one.untried and one.plugin not in tried]
+    if tried:
         why = "none of the plugins that were tried seems to save time here"
     elif left_out:
         why = "no plugin that was proposed could be tried"
     else:
         why = "no installed plugin proposes anything for this training"
     lines = [paragraph(f"{why}: nothing was measured, and no recipe was written"), paragraph(bound)]
-    if was_tried:
+    if tried:
         lines.append(paragraph("--measure-anyway measures the plugin that costs least", "dim"))
-    return Group(*_left_out(left_out, "Tried"), section("Nothing to gain", *lines))
+    if untried:
+        names = ", ".join(dict.fromkeys(untried))
+        lines.append(paragraph(f"no time was left to try {names}; with --budget 15m all are"))
+    title = "Nothing found so far" if untried else "Nothing to gain"
+    return Group(*_left_out(left_out, "Tried"), section(title, *lines))
 
 
 def _left_out(left_out: Sequence[LeftOut], title: str = "Left out") -> list[RenderableType]:

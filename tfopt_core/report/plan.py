@@ -13,7 +13,16 @@ from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.records.memory import MemoryPlan, StageLine
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import Page, bullets, facts, grid, indented, section, words
+from tfopt_core.report.style.layout import (
+    Items,
+    Page,
+    bullets,
+    facts,
+    grid,
+    indented,
+    section,
+    words,
+)
 from tfopt_core.report.style.vocabulary import setting_in_words
 
 # In fewer columns, the two sides of a data plan are printed one above the other.
@@ -71,9 +80,11 @@ def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
     parts: list[RenderableType] = []
     if plugin.summary:
         parts.append(words(plugin.summary, "dim"))
-    rows = [(words("mathematics", "dim"), words(MATHEMATICS.get(plugin.math, plugin.math)))]
+    rows: list[tuple[RenderableType, ...]] = [
+        (words("mathematics", "dim"), words(MATHEMATICS.get(plugin.math, plugin.math)))
+    ]
     if settings := _settings(plugin):
-        rows.insert(0, (words("settings", "dim"), words(settings)))
+        rows.insert(0, (words("settings", "dim"), Items(settings)))
     for change in (change for change in plugin.changes if change.differences):
         where = change.hook + (f", {change.split}" if change.split else "")
         rows += [
@@ -85,8 +96,8 @@ def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
     return section(f"{number}. {plugin.name}", *parts, grid(rows, *HOOK_WIDTHS))
 
 
-def _settings(plugin: PluginPlan) -> str:
-    """Return `policy: auto -> mixed_bfloat16, keep: []`; an arrow means a resolved "auto"."""
+def _settings(plugin: PluginPlan) -> tuple[str, ...]:
+    """Return `policy: auto -> mixed_bfloat16` and `keep: []`; an arrow means a resolved "auto"."""
     parts = []
     for key, value in plugin.settings.items():
         resolved = setting_in_words(value)
@@ -94,7 +105,7 @@ def _settings(plugin: PluginPlan) -> str:
         parts.append(
             f"{key}: {resolved}" if before == resolved else f"{key}: {before} -> {resolved}"
         )
-    return ", ".join(parts)
+    return tuple(parts)
 
 
 def _data(prepared: Prepared, split: str) -> RenderableType:

@@ -18,19 +18,19 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.found_tables import render_tables
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import grid, paragraph, words
+from tfopt_core.report.style.layout import Items, grid, paragraph, words
 from tfopt_core.report.style.units import metric_text, seconds_text
 
 
-def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
+def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:
     """Return `epoch 2/5  loss 0.3120  val_accuracy 0.8940`; a data loss equal to the loss is
     hidden."""
     hidden = {
         f"{prefix}{DATA_LOSS}" for prefix in ("", "val_") if not differs_from_loss(metrics, prefix)
     }
     shown = {name: value for name, value in metrics.items() if name not in hidden}
-    figures = [f"{plain(name)} {metric_text(value)}" for name, value in shown.items()]
-    return Text(f"epoch {epoch}/{epochs}  " + "  ".join(figures))
+    figures = (f"{name} {metric_text(value)}" for name, value in shown.items())
+    return Items((f"epoch {epoch}/{epochs}", *figures), "  ")
 
 
 def render_adapted(adapted: Adapted) -> RenderableType:

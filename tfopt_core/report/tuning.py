@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from tfopt_core.records.settings_search import SharedSearch
 from tfopt_core.records.tuning import StackTrial, TuneResult
 from tfopt_core.report.results.outcome import render_verdict
 from tfopt_core.report.results.summary import machine_in_words
@@ -109,6 +110,10 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
             table.add_column(name, overflow="fold")
         for trial in found.trials:
             outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
+            if trial.values and trial.values == found.untuned:
+                outcome += ", with the untuned values"
+            if trial.machine:
+                outcome += f", on {trial.machine}"
             table.add_row(
                 words(values_in_words(trial.values)),
                 words(settings_figure(trial) or "-"),
@@ -117,7 +122,8 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
         how = f"sampler {found.sampler}, {found.planned} trials at most"
         if result.objective in ("time-to-target", "quality"):
             how += f", pruner {found.pruner} by {found.metric} of a part of the training data"
-        yield section("Settings", table, "", paragraph(f"{how}. {SETTINGS_NOTE}", "dim"))
+        how = f"{how}. {SETTINGS_NOTE}{_shared(found.shared)}"
+        yield section("Settings", table, "", paragraph(how, "dim"))
     earned = {one.key: one for one in found.earned if one.stays}
     lines = [
         f"{values_in_words({key: value})}"
@@ -126,13 +132,34 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
         for key, value in found.best.items()
         for before in (found.untuned.get(key),)
     ]
-    lines += [f"{one.key} put back: {one.reason}" for one in found.earned if not one.stays]
+    lines += [
+        f"{values_in_words({one.key: one.value})} put back: {one.reason}"
+        for one in found.earned
+        if not one.stays
+    ]
     if lines:
         yield section("Best values", bullets(lines))
     if found.statement and found.statement not in result.statement:
         yield paragraph(found.statement)
     if found.proof is not None:
         yield section("Fresh pairs", paragraph(found.proof.statement, "bold"))
+
+
+def _shared(shared: SharedSearch | None) -> str:
+    """Return what other machines have done of the search; "" if it was not shared."""
+    if shared is None:
+        return ""
+    own = shared.made.get("", 0)
+    total = sum(shared.made.values())
+    others = [f"{count} on {name}" for name, count in shared.made.items() if name]
+    text = f" Shared by {shared.storage}: {total} trials, {own} of them by this search"
+    text += "".join(f", {one}" for one in others)
+    if shared.under_way:
+        running = (f"{count} on {name}" for name, count in shared.under_way.items())
+        text += f"; still under way: {', '.join(running)}"
+    if shared.freed:
+        text += f"; {shared.freed} of processes that are gone, freed"
+    return f"{text}. Each trial compares with the untuned training of its own machine."
 
 
 def _figure_name(result: TuneResult) -> str:
@@ -166,7 +193,7 @@ def _closing(result: TuneResult) -> Iterator[RenderableType]:
         yield paragraph(result.statement)
     if result.written:
         use = f"tfopt apply {result.written} measures it again"
-        if result.tuned_options:
+        if result.tuned_options and result.objective == "quality":
             use = f"tfopt train {result.written} trains with it"
         yield words(f"recipe: {result.written}   ({use})")
     elif result.why_not_written:

@@ -133,15 +133,17 @@ def _concluded(
 
 
 def _rounds(drawn: Certificate) -> str:
-    loss, steps = drawn.max_relative_loss_difference, drawn.batches
+    loss, weight = drawn.max_relative_loss_difference, drawn.max_weight_difference
+    steps = drawn.batches
     if loss is None:
         return f"the stack rounds differently: {steps} replayed steps report no loss to compare"
-    if not loss and not drawn.max_weight_difference:
+    if loss:
+        how = f"the loss diverges by up to {_share(loss)}"
+    elif weight:
+        how = f"the loss stays the same, and the weights diverge by up to {_share(weight)}"
+    else:
         return f"the stack may round differently, but {steps} replayed steps are identical"
-    return (
-        f"the stack rounds differently: over {steps} replayed steps the loss diverges by up to "
-        f"{_share(loss)}"
-    )
+    return f"the stack rounds differently: over {steps} replayed steps {how}"
 
 
 def _apart(drawn: Certificate, verb: str) -> str:

@@ -93,12 +93,16 @@ def verdict_on_interval(low: float, high: float, pairs: int | None = None) -> Ve
         is no pair of runs.
     """
     if low <= 1 <= high:
-        inside = low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE
-        return Verdict.NO_DIFFERENCE if inside else Verdict.INCONCLUSIVE
+        return Verdict.NO_DIFFERENCE if indifferent(low, high) else Verdict.INCONCLUSIVE
     nearest = low if low > 1 else 1 / high
     if pairs is not None and nearest < SMALL_GAIN and pairs < PAIRS_FOR_SMALL_GAINS:
         return Verdict.INCONCLUSIVE
     return Verdict.FASTER if low > 1 else Verdict.SLOWER
+
+
+def indifferent(low: float, high: float) -> bool:
+    """Return whether an interval of ratios lies within the 2% that nobody minds."""
+    return low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE
 
 
 def band_in_words(high: float) -> str:

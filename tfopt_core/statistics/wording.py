@@ -53,14 +53,17 @@ def interval_in_words(interval: Interval) -> str:
 
 
 def ends_in_words(interval: Interval) -> str:
-    """Return the interval in words: `98% interval 1.24 to 1.26`. It has as many digits as show on
-    which side of 1 an end lies."""
-    _, *ends = speedup_interval(interval)
+    """Return the interval in words: `98% interval 1.24 to 1.26`."""
+    _, low, high = speedup_interval(interval)
+    return f"{confidence_in_words(interval)} interval {range_in_words(low, high)}"
+
+
+def range_in_words(low: float, high: float) -> str:
+    """Return `1.24 to 1.26`, with as many digits as show on which side of 1 an end lies."""
     digits = 2
-    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
+    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in (low, high)):
         digits += 1
-    low, high = (f"{end:.{digits}f}" for end in ends)
-    return f"{confidence_in_words(interval)} interval {low} to {high}"
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def confidence_in_words(interval: Interval) -> str:

@@ -20,6 +20,9 @@ from tfopt_core.store.decoding import cause_in_words
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
 ESSENTIAL_OF_DIAGNOSIS = ("recipe_sha256", "stack", "input", "dispatch", "compute")
 
+# Far beyond any measurement: a device or a wrong file must not fill the memory.
+MAX_SIGNS = 64 * 2**20
+
 T = TypeVar("T")
 
 _converter = Converter()
@@ -72,7 +75,11 @@ def _structured(
 
 def _parsed(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        with open(path, encoding="utf-8-sig") as stream:
+            text = stream.read(MAX_SIGNS + 1)
+        if len(text) > MAX_SIGNS:
+            raise InputError(f'"{path}" is larger than {MAX_SIGNS >> 20} MiB')
+        return json.loads(text)
     except OSError as error:
         raise InputError(f'"{path}" cannot be read: {error.strerror or error}') from error
     except (ValueError, RecursionError) as error:

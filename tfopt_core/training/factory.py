@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.installed.discovery import Registration, registrations
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.training.hypermodel import DATA, NEEDED, hypermodel_workload, takes_hp
 from tfopt_core.training.module_place import import_path, module_file
 from tfopt_core.training.workload import Workload
 
@@ -43,20 +45,23 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
         return f'no workload is named "{spec.use}"; {hint}'
     if spec.script is not None:
         path = directory / spec.script
-        return None if path.is_file() else f'there is no script "{path}"'
+        return None if os.path.isfile(path) else f'there is no script "{path}"'
     if spec.module is not None:
         try:
             module_file(spec.module, directory)
         except WorkloadError as error:
             return str(error)
-    if spec.factory is None:
-        return None
-    place, separator, name = spec.factory.rpartition(":")
+    return None if spec.factory is None else missing_callable(spec.factory, directory)
+
+
+def missing_callable(named: str, directory: Path) -> str | None:
+    """Return why there is no file or module of "module:callable"; None if there is one."""
+    place, separator, name = named.rpartition(":")
     if not separator or not place or not name:
-        return f'"{spec.factory}" names no callable; write "module:callable" or "file.py:callable"'
+        return f'"{named}" names no callable; write "module:callable" or "file.py:callable"'
     if place.endswith(".py"):
         path = directory / place
-        return None if path.is_file() else f'there is no file "{path}"'
+        return None if os.path.isfile(path) else f'there is no file "{path}"'
     top = place.partition(".")[0]
     with import_path(directory):
         exists = top in sys.modules or importlib.util.find_spec(top) is not None
@@ -71,7 +76,14 @@ def load_workload(recipe: Recipe) -> Workload:
     spec = recipe.workload
     name = spec.use or spec.factory or ""
     factory = _find(recipe)
-    _check_options(name, factory, dict(spec.options))
+    if spec.data is not None:
+        data = _imported(spec.data, recipe.directory)
+        return hypermodel_workload(f'"{name}"', factory, data, spec.options)
+    if takes_hp(factory):
+        raise WorkloadError(DATA.format(name=f'"{name}"'))
+    baseline = recipe.measure.baseline
+    # those of the baseline too: its first run comes late
+    _check_options(name, factory, {**spec.options, **(baseline.options if baseline else {})})
     try:
         workload = factory(**spec.options)
     except WorkloadError:
@@ -85,26 +97,44 @@ def load_workload(recipe: Recipe) -> Workload:
     return workload
 
 
-def _find(recipe: Recipe) -> Callable[..., Any]:
+def _find(recipe: Recipe) -> Any:
     spec = recipe.workload
     missing = missing_workload(spec, recipe.directory)
     if missing is not None:
         raise WorkloadError(missing)
+    if spec.use is None:
+        assert spec.factory is not None
+        # a HyperModel may be an instance, which need not be callable
+        return _imported(spec.factory, recipe.directory, instance=spec.data is not None)
     try:
-        if spec.use is not None:
-            factory = named_workloads()[spec.use][0].entry_point.load()
-        else:
-            assert spec.factory is not None
-            factory = _from_place(spec.factory, recipe.directory)
+        factory = named_workloads()[spec.use][0].entry_point.load()
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f'workload "{spec.use}" cannot be imported: {describe(error)}'
+        ) from error
+    return _called(spec.use, factory)
+
+
+def _imported(place: str, directory: Path, *, instance: bool = False) -> Any:
+    """Import and return what "module:callable" names.
+
+    :param instance: whether it may be an object that cannot be called.
+    """
+    try:
+        found = _from_place(place, directory)
     except WorkloadError:
         raise
     except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f'workload "{spec.use or spec.factory}" cannot be imported: {describe(error)}'
-        ) from error
-    if not callable(factory):
-        raise WorkloadError(f'workload "{spec.use or spec.factory}" is not callable')
-    return factory  # type: ignore[no-any-return]
+        if isinstance(error, ModuleNotFoundError) and error.name == "keras_tuner":
+            raise WorkloadError(NEEDED.format(name=f'"{place}"')) from error
+        raise WorkloadError(f'workload "{place}" cannot be imported: {describe(error)}') from error
+    return found if instance or takes_hp(found) else _called(place, found)
+
+
+def _called(name: str, found: Any) -> Callable[..., Any]:
+    if not callable(found):
+        raise WorkloadError(f'workload "{name}" is not callable')
+    return found  # type: ignore[no-any-return]
 
 
 def _from_place(factory: str, directory: Path) -> Any:
@@ -137,8 +167,4 @@ def _check_options(name: str, factory: Callable[..., Any], options: dict[str, An
         return
     for option in options:
         if option not in parameters:
-            hint = did_you_mean(option, parameters)
-            known = ", ".join(parameters) or "none"
-            raise WorkloadError(
-                f'workload "{name}" has no option "{option}"; {hint or f"its options are: {known}"}'
-            )
+            raise WorkloadError.unknown(f'workload "{name}"', option, parameters)

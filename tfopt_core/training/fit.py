@@ -13,6 +13,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import restartable, unset_initial_epoch
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.distributed.distribution import distribution_of
+from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_callbacks import (
     EpochHooks,
@@ -172,6 +173,7 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
 
     with built.run.strategy.scope():
         penalties = add_data_loss(built.model, built.run.element_spec)
+    build_state(built)
     validation = "validation" in built.run.datasets
     data = built.run.datasets["validation" if validation else "train"]
     if isinstance(data, tf.data.Dataset):

@@ -25,8 +25,10 @@ from tfopt_core.training.timing.clock import StepClock
 PROGRESS_NANOSECONDS = 250_000_000
 
 # Whether the step time is known is checked after this many blocks, and again after each tenth more:
-# the search for changes of level costs more with more blocks.
+# the search for changes of level costs more with more blocks. Long blocks, such as those of a loop
+# over a whole epoch, are checked after so much time.
 FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
+CHECK_NANOSECONDS = 1_000_000_000
 
 IsKnown = Callable[[Sequence[Block]], bool]
 
@@ -87,6 +89,7 @@ class StepTimer:
     check_nanoseconds: int = 0
     _reported: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
+    _checked: int = attrs.field(factory=perf_counter_ns)
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call.append(self._after_call)
@@ -133,9 +136,10 @@ class StepTimer:
             self._cut_if(self.is_known)
 
     def _cut_if(self, is_known: IsKnown) -> None:
-        blocks = self.clock.blocks
-        if len(blocks) < self._next_check:
+        blocks, now = self.clock.blocks, perf_counter_ns()
+        if len(blocks) < self._next_check and now - self._checked < CHECK_NANOSECONDS:
             return
+        self._checked = now
         self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
         begin = perf_counter_ns()
         if is_known(blocks):

@@ -51,6 +51,12 @@ class TimedFunction:
     loop: SwitchingLoop | None = None
     of_stack: TrainFunction | None = None
     shared: SharedFunction | None = None
+    _own: dict[str, Any] = attrs.field(init=False)
+
+    @_own.default
+    def _own_step(self) -> dict[str, Any]:
+        # a script may have set a step on the model itself, rather than in a class of its own
+        return {key: value for key, value in vars(self.built.model).items() if key == "train_step"}
 
     @clock.default
     def _make_clock(self) -> StepClock:
@@ -95,8 +101,8 @@ class TimedFunction:
         if self.loop is not None:
             self.loop.finish()
         for name in ("train_step", "_maybe_symbolic_build"):
-            if name in vars(model):
-                delattr(model, name)
+            vars(model).pop(name, None)
+        vars(model).update(self._own)
         model.train_function = self.of_stack = None
         self.function_cache.fit_is_over()
         if self.distribution is not None or options.loop != "keras":

@@ -23,6 +23,7 @@ from tfopt_core.trials.explore import Explorer
 # Comparing takes seconds; if steps are long, nothing is compared.
 SECONDS, AT_MOST = 5.0, 7.0
 ENDLESS_EPOCHS = 10**6
+TIME_OVER = f"the {AT_MOST:.0f} s for comparing were over before"
 
 
 @attrs.frozen
@@ -78,7 +79,7 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
         for loop, result in explorer.results.items()
         if result.low is not None and result.high is not None
     )
-    adapted = explorer.adapted()
+    adapted = explorer.adapted(TIME_OVER)
     if failure:
         adapted = attrs.evolve(adapted, left_out=(*adapted.left_out, failure))
     return Compared(adapted, loops, complete=not failure)

@@ -21,6 +21,7 @@ from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
+from tfopt_core.training.hypermodel import HyperModelWorkload
 from tfopt_core.training.job import Job
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
@@ -28,6 +29,11 @@ from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
+
+NOT_EXPLORED = (
+    "the model for Keras Tuner has too many branches to open each: what it declares in the others "
+    "is not searched"
+)
 
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
@@ -94,6 +100,12 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     prepared = attrs.evolve(
         prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
     )
+    if task.explore and isinstance(workload, HyperModelWorkload):
+        declared, whole = workload.explore()
+        notes = () if whole else (NOT_EXPLORED,)
+        prepared = attrs.evolve(
+            prepared, hyperparameters=declared, warnings=(*prepared.warnings, *notes)
+        )
     return _in_detail(prepared, built) if task.detail else prepared
 
 
@@ -140,7 +152,7 @@ def resolve_all(
         probe = probe_of(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
         try:
             plugin = stacked.plugin.resolve(probe)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise named_after(stacked.name, "resolve", error) from error
         if type(plugin) is not type(stacked.plugin):
             raise PluginError(

@@ -102,11 +102,14 @@ class Explorer:
                 loop.name, self.offer.reference.name, f"it {reason}", verdict=InRunVerdict.DROPPED
             )
 
-    def adapted(self) -> Adapted:
-        """Return what was compared so far, and which loop is kept."""
+    def adapted(self, ended: str = "the training ended before") -> Adapted:
+        """Return what was compared so far, and which loop is kept.
+
+        :param ended: why the contrast that is going on is settled no more.
+        """
         results = dict(self.results)
         if self.kept is None and self._contrast is not None and self._loop is not None:
-            results[self._loop] = self._contrast.end("the training ended before")
+            results[self._loop] = self._contrast.end(ended)
         kept = self.kept or self.offer.reference
         return Adapted(
             reference=self.offer.reference.name,

@@ -10,16 +10,24 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import describe
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
+from tfopt_core.training.distributed.distribution import Synchronous
+from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
-from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.timing.devices import device_sync
+from tfopt_core.trials.loop_calls import (
+    endless_data,
+    growing_resident,
+    keras_or_chunked_calls,
+    replica_calls,
+    replicas_of,
+    resident_calls,
+)
 
 # A loop is timed for about this long, in at least FEWEST and at most MOST blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40
@@ -33,18 +41,25 @@ TOO_SLOW_RATIOS, TOO_SLOW_CALL_SECONDS = (6.0, 2.0), 0.5
 AT_MOST, LONGEST_BLOCK = 4.0, 1.0
 # The first call traces; the second may still fill a cache or a buffer.
 COLD_CALLS = 2
+# Where only the fastest is asked for, the others are timed no further once each of at least so many
+# of their blocks took so many times as long as the fastest one's of the same turn.
+CLEAR_TURNS, CLEAR_RATIO = 4, 1.15
 # A call of a resident loop may be a whole epoch. A timed call begins with one step and grows until
 # it takes this long, so that its start (about 0.5 ms) does not matter.
 CALL_SECONDS = 0.1
 # The most steps of a timed call of another loop, even if a training makes more.
 PROBED_STEPS = 64
+# A loop of several steps is not timed where one call of it takes longer: its steps are so slow that
+# what is saved between them is below what can be told apart, and it would make hundreds of them.
+LONGEST_CALL_SECONDS = 3.0
 
 
 @attrs.frozen
 class LoopTime:
     """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
 
-    `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why.
+    `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why. It is
+    infinite without a reason for a loop that is not worth timing.
     `set_up_seconds` are those of building and tracing it, where it was built to be timed.
     """
 
@@ -60,41 +75,68 @@ def time_loops(
     loops: Sequence[Loop],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
+    *,
+    choosing: bool = False,
 ) -> list[LoopTime]:
     """Time the steady steps of each loop, in turns. Return one figure for each.
 
     All loops train the same model on the same data, a block each in turn. A loop that cannot train
-    the model or is far behind is dropped. A resident loop makes fewer steps a call than its own if
-    these would take longer than `CALL_SECONDS`.
+    the model or is far behind is dropped, and so is a later one whose call would take longer than
+    `LONGEST_CALL_SECONDS` if none of as many steps was timed before: its seconds are infinite. A
+    resident loop makes fewer steps a call than its own if these would take longer than
+    `CALL_SECONDS`.
 
     :param seconds: about how long to time each loop; slow steps take up to `AT_MOST` times as long.
+    :param choosing: whether to stop as soon as it is clear which one is the fastest.
     :raises Exception: whatever the loop raises, if there is only one.
     """
-    shared = _shared(built)
+    shared = replicas_of(built)
+    build_state(built)
     timings = [_Timing(built, loop, now, shared) for loop in loops]
-    iterator = _endless(built, shared)
+    iterator = endless_data(built, shared)
+    begun: list[_Timing] = []
     with wrapped_step(built):
         for timing in timings:
+            if _too_long_a_call(timing.loop, begun):
+                continue
+            begun.append(timing)
             try:
                 timing.begin(iterator)
             except Exception as error:
                 if len(timings) == 1:
                     raise
                 timing.why_not = f"its first call {describe(error)}"
-        return _in_turns(timings, seconds)
+        timed = iter(_in_turns(begun, seconds, choosing=choosing))
+    return [
+        next(timed) if timing in begun else LoopTime(timing.loop, math.inf, 0.0)
+        for timing in timings
+    ]
+
+
+def _too_long_a_call(loop: Loop, begun: Sequence[_Timing]) -> bool:
+    """Return whether a call takes too long, by the steps of the loops that were called before."""
+    called = [timing for timing in begun if not timing.why_not]
+    if not called or loop.steps == 1 or loop.kind == "resident":
+        return False
+    # with XLA it is compared with the same loop without
+    if any(t.loop.steps >= loop.steps and t.loop.kind != "resident" for t in called):
+        return False
+    return loop.steps * min(timing.cold_step for timing in called) > LONGEST_CALL_SECONDS
 
 
 def time_builds(
     builds: Sequence[Callable[[], Built]],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
+    *,
+    choosing: bool = False,
 ) -> list[LoopTime]:
     """Time the steady steps of several trainings, each in its own loop, in turns.
 
     They may share a model, as those of a script do: each is traced before the next one is built.
 
     :param builds: each builds a training. One that cannot be built or traced gets infinite seconds.
-    :param seconds: as in `time_loops`.
+    :param seconds, choosing: as in `time_loops`.
     """
     timings = []
     for build in builds:
@@ -104,14 +146,15 @@ def time_builds(
             loop = loop_of(built)
             if loop.kind != "resident":  # whose timed calls are short anyway
                 loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
-            timing = _Timing(built, loop, now, _shared(built))
+            timing = _Timing(built, loop, now, replicas_of(built))
+            build_state(built)
             with wrapped_step(built):
-                timing.begin(_endless(built, timing.shared))
+                timing.begin(endless_data(built, timing.shared))
             timing.set_up_seconds = (now() - begun) / 1e9
         except Exception as error:
             timing = _Timing(None, loop, now, why_not=describe(error))
         timings.append(timing)
-    return _in_turns(timings, seconds)
+    return _in_turns(timings, seconds, choosing=choosing)
 
 
 @contextmanager
@@ -132,18 +175,34 @@ def wrapped_step(built: Built) -> Iterator[None]:
             attributes["train_step"] = before
 
 
-def _in_turns(timings: Sequence[_Timing], seconds: float) -> list[LoopTime]:
+def _in_turns(
+    timings: Sequence[_Timing], seconds: float, *, choosing: bool = False
+) -> list[LoopTime]:
     """Time blocks of each in turn, dropping what is far behind. Return one figure for each."""
     for number in range(MOST):
         going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
         enough = number >= FEWEST and spent > least
         slow = all(timing.step_seconds for timing in going) and spent > AT_MOST * least
-        if not going or enough or slow:
+        if not going or enough or slow or (choosing and _is_clear(going, timings)):
             break
         for timing in going:
             timing.block()
     return [timing.result() for timing in timings]
+
+
+def _is_clear(going: Sequence[_Timing], timings: Sequence[_Timing]) -> bool:
+    """Return whether one loop is the fastest by far, of those that are timed further."""
+    if len(going) == 1:  # the others failed, or are far behind: its figure is shown all the same
+        return len(timings) > 1 and len(going[0].step_seconds) >= CLEAR_TURNS
+    if any(len(timing.step_seconds) < CLEAR_TURNS for timing in going):
+        return False
+    best, *others = sorted(going, key=lambda timing: median(timing.step_seconds))
+    return all(
+        slow > CLEAR_RATIO * fast
+        for other in others
+        for slow, fast in zip(other.step_seconds, best.step_seconds, strict=False)
+    )
 
 
 def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
@@ -187,12 +246,12 @@ class _Timing:
         """Make the function and its cold calls."""
         self._sync = device_sync(self.built.run.machine)
         if self.shared is not None:
-            self._call = _calling_replicas(self.shared, self.loop, iterator)
+            self._call = replica_calls(self.shared, self.loop, iterator)
         elif self.loop.kind == "resident":
-            self._grows = _resident(self.built, self.loop)
-            self._call = _calling_resident(self._grows)
+            self._grows = growing_resident(self.built, self.loop)
+            self._call = resident_calls(self._grows)
         else:
-            self._call = _calling(self.built, self.loop, iterator)
+            self._call = keras_or_chunked_calls(self.built, self.loop, iterator)
         self.make_cold_calls()
 
     def make_cold_calls(self) -> None:
@@ -246,98 +305,3 @@ class _Timing:
         if self._sync is not None:
             self._sync()
         return self.now()
-
-
-def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
-    """Return a function that makes one call of this loop and returns its number of steps."""
-    if loop.kind == "keras":
-        function = keras_function(built, loop.jit_compile)
-        attributes = vars(built.model)
-
-        def call_keras() -> int:
-            # Keras reads this when it traces; setting it as an attribute of a layer is slow
-            before, attributes["steps_per_execution"] = built.model.steps_per_execution, loop.steps
-            function(iterator)
-            attributes["steps_per_execution"] = before
-            return loop.steps
-
-        return call_keras
-    function = made_function(built, loop)
-
-    def call_chunked() -> int:
-        function(iterator)
-        return function.report.last_call
-
-    return call_chunked
-
-
-def _resident(built: Built, loop: Loop) -> ResidentFunction:
-    """Return the train function of a resident loop, with one step a call at first."""
-    function = made_function(built, loop)
-    assert isinstance(function, ResidentFunction)
-    function.steps = 1
-    return function
-
-
-def _calling_resident(function: ResidentFunction) -> Callable[[], int]:
-    """Return a function that makes one call over data on the device and returns its steps."""
-    epoch = _an_iterator()
-
-    def call_resident() -> int:
-        nonlocal epoch
-        try:
-            function(epoch)
-        except StopIteration:
-            epoch = _an_iterator()
-            function(epoch)
-        return function.report.last_call
-
-    return call_resident
-
-
-def _shared(built: Built) -> Synchronous | None:
-    """Return the distribution among replicas, now in effect; None for one device.
-
-    It is not undone, since the model is thrown away after the timing.
-    """
-    distribution = distribution_of(built)
-    if not isinstance(distribution, Synchronous):
-        return None
-    distribution.install()
-    return distribution
-
-
-def _calling_replicas(shared: Synchronous, loop: Loop, iterator: Any) -> Callable[[], int]:
-    """Return a function that makes one call over all replicas and returns its steps.
-
-    :raises ValueError: for a loop that does not train over replicas.
-    """
-    if loop.kind != "keras" or loop.jit_compile:
-        raise ValueError(f"{loop.name}: not over several replicas")
-    function = shared.endless_function(loop.steps)
-
-    def call() -> int:
-        function(iterator)
-        return loop.steps
-
-    return call
-
-
-def _an_iterator() -> Any:
-    """Return a new iterator: a resident loop begins an epoch with it, and takes nothing from it."""
-    import tensorflow as tf
-
-    return iter(tf.data.Dataset.range(1))
-
-
-def _endless(built: Built, shared: Synchronous | None) -> Any:
-    """Return an endless iterator over the training data, which all loops share."""
-    import tensorflow as tf
-
-    if shared is not None:
-        return iter(shared.data("train", endless=True))
-    dataset = built.run.datasets["train"]
-    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset, read one batch after another
-        dataset = lower_stages(built.plans["train"].stages)
-    with built.run.strategy.scope():
-        return iter(built.run.strategy.experimental_distribute_dataset(dataset.repeat()))

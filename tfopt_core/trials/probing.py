@@ -178,6 +178,7 @@ class ProcessProbe:
             built,
             [Loop(steps, own_xla if xla == "auto" else bool(xla), kind)
              for kind, steps, xla in loops],
+            choosing=True,
         )  # fmt: skip
         self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
         return [time.step_seconds for time in timed]
@@ -194,7 +195,7 @@ class ProcessProbe:
 
         :param plugins: each in place of the plugin that is resolved.
         """
-        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins])
+        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins], choosing=True)
         name = self.job.plugins[self.index].name
         for plugin, time in zip(plugins, timed, strict=True):
             if time.why_not:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.paths import join_path
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed, Tell
 from tfopt_core.records.program import Exported
@@ -37,8 +37,9 @@ from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
 from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.clusters.roles import is_role_folder
-from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
+from tfopt_core.trials.run_files import MODEL_FILE, last_words, remove_private_files, run_folder
+from tfopt_core.trials.workload_options import recipe_of_variant
+from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import (
     FACTORY,
     SCRIPT,
@@ -55,15 +56,6 @@ from tfopt_core.workers.task import (
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
 PREPARED_LOOP = "tfopt_core.trials.looks:prepared_loop"
-# The files that a run leaves in its folder: its output, and the model if it is saved.
-MODEL_FILE = "model.keras"
-KEPT = (OUTPUT_FILE, MODEL_FILE)
-# Longer outputs keep their beginning and their end: a script may print a million lines.
-OUTPUT_BYTES = 2**20
-OUTPUT_LINES = 12
-# TensorFlow's messages at its start, before any log level takes effect.
-_NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
-CRASH_LINES = 8
 NO_ESTIMATE = (
     "the time of a training is not estimated: memory ran out while the dry build timed some steps"
 )
@@ -95,10 +87,11 @@ class Processes:
         detail: bool = False,
         quick: bool = False,
         follows: bool = False,
+        explore: bool = False,
     ) -> Prepared:
         """Make the dry build of the stack and return it.
 
-        :param estimate, detail, quick: see `PrepareTask`.
+        :param estimate, detail, quick, explore: see `PrepareTask`.
         :param follows: whether the runner gives the task to the process of an earlier one.
         :raises RecipeError: for a workload that cannot be built.
         :raises InputError: for another error that the user can correct.
@@ -107,7 +100,8 @@ class Processes:
         own = self.request.recipe.workload.has_own_loop
         task = PrepareTask(
             job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
-            quick=quick, stays=follows, follows=follows, own_look=PREPARED_LOOP if own else "",
+            quick=quick, explore=explore, stays=follows, follows=follows,
+            own_look=PREPARED_LOOP if own else "",
             **self._common,
         )  # fmt: skip
         outcome, notes = self._carry_out(task), []
@@ -118,6 +112,11 @@ class Processes:
         if not isinstance(prepared, Prepared):
             raise self.failure(outcome, "the dry build")
         ended = (*prepared.warnings, *notes, *_ended(outcome, "the dry build"))
+        baseline = recipe_of_variant(self.request.recipe, self.request.plugins, ())
+        if baseline is not self.request.recipe:
+            # the dry build has built the stack's options alone, and timed steps with them
+            size = baseline.workload.batch_size
+            prepared = attrs.evolve(prepared, baseline_batch_size=size, training_seconds=None)
         return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
 
     def export(self, look: str, of_script: str) -> Exported:
@@ -235,6 +234,10 @@ class Processes:
             text = f"{outcome.output_tail.rstrip()}\n{text}"
         if failure.error == WorkloadError.__name__:
             key = f"workload.{self.request.recipe.workload.key}"
+            if failure.option:
+                of_stack = failure.option in self.request.recipe.workload.options
+                table = "workload.options" if of_stack else "measure.baseline.options"
+                key = join_path(table, (failure.option,))
             return RecipeError([self.request.reading.problem(key, text)])
         if failure.exit_code == InputError.exit_code:
             return InputError(text)
@@ -244,7 +247,9 @@ class Processes:
     def _common(self) -> dict[str, Any]:
         """The arguments of all tasks."""
         function = SCRIPT if self.request.recipe.workload.is_script else FACTORY
-        return {"function": function, "alike": self.alike, "debug": self.request.debug}
+        request = self.request
+        return {"function": function, "alike": self.alike, "debug": request.debug,
+                "forks": request.forks}  # fmt: skip
 
     def _job_of_stack(self, folder: str) -> Job:
         request = self.request
@@ -254,7 +259,8 @@ class Processes:
     def _job(self, variant: Variant, seed: int, folder: Path) -> Job:
         runtime, changes = self._runtime(variant.plugins)
         return Job(
-            recipe=self.request.recipe, plugins=variant.plugins, variant=variant.name, seed=seed,
+            recipe=recipe_of_variant(self.request.recipe, self.request.plugins, variant.plugins),
+            plugins=variant.plugins, variant=variant.name, seed=seed,
             machine=self.request.machine, folder=folder, kept=self.request.kept, runtime=runtime,
             runtime_changes=changes,
         )  # fmt: skip
@@ -281,7 +287,7 @@ class Processes:
         if task.overlay is not None:
             outcome = attrs.evolve(outcome, written=task.overlay.written())
         if not stays:  # it may still work in its private folder
-            _tidy(folder)
+            remove_private_files(folder)
         return outcome
 
     def _with_private_folder(self, task: Task) -> Task:
@@ -321,48 +327,3 @@ def _with_outcome(
     if report.why_failed is not None:
         return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)
     return attrs.evolve(result, **facts, fits=fits, status="ok")
-
-
-def last_words(output: str) -> list[str]:
-    """Return the lines of an output that show how it ended: its crash, else the last lines."""
-    lines = [line for line in output.splitlines() if not _NOISE.match(line)]
-    crash = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-    if crash is None:
-        return lines[-OUTPUT_LINES:]
-    # faulthandler's frames of the crashed thread, innermost first; a list of modules follows
-    dump = lines[crash:]
-    thread = next((i for i, line in enumerate(dump) if line.startswith("Current thread")), 1)
-    return [dump[0], *dump[thread : thread + CRASH_LINES]]
-
-
-def _tidy(folder: Path) -> None:
-    """Remove the files that a process left in its private folder, such as those of a disk cache."""
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        if entry.name == OUTPUT_FILE:
-            _shorten(entry)
-        if entry.name in KEPT:
-            continue
-        if entry.is_dir() and not entry.is_symlink() and is_role_folder(entry.name):
-            _tidy(entry)
-        elif entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
-
-
-def _shorten(output: Path) -> None:
-    """Keep the beginning and the end of a long output, half of the limit each."""
-    size, half = output.stat().st_size, OUTPUT_BYTES // 2
-    if size <= OUTPUT_BYTES:
-        return
-    with output.open("rb") as file:
-        head = file.read(half)
-        file.seek(size - half)
-        tail = file.read()
-    left_out = f"\n... {size - 2 * half:,} bytes left out ...\n".encode()
-    output.write_bytes(head + left_out + tail)
-
-
-def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
-    """Return the private folder of one run, within that of its measurement."""
-    return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")

@@ -31,6 +31,7 @@ class Request:
     :param seed: the seed of order and runs, stored with the results; None draws one.
     :param budget_share: the least share of `--budget` that the runs have; what chose the stack has
         the rest.
+    :param forks: whether the runs of a script may be forks, which its dry build tells.
     """
 
     recipe: Recipe
@@ -45,6 +46,7 @@ class Request:
     budget_share: float = 1.0
     observers: tuple[StackedPlugin, ...] = ()
     added: tuple[StackedPlugin, ...] = ()
+    forks: bool = False
 
     @property
     def kept(self) -> Path:
@@ -60,7 +62,7 @@ def with_prepared(request: Request, prepared: Prepared) -> Request:
     """Return the request with the resolved plugins, on the machine as TensorFlow sees it."""
     resolved = with_settings(request.plugins, [plan.settings for plan in prepared.plugins])
     machine = attrs.evolve(request.machine, gpus=prepared.gpus)
-    return attrs.evolve(request, plugins=resolved, machine=machine)
+    return attrs.evolve(request, plugins=resolved, machine=machine, forks=prepared.forks)
 
 
 def with_settings(

@@ -2,6 +2,6 @@
 
 A trial is a short measurement of two stacks that differ by one plugin; its runs are those of
 `trials`, its proof that of `measurement`. A trial of settings is a training with drawn values of
-settings and options; what they gain is proved by pairs of their own. How several machines share a
-search will stand here too.
+settings and options; what they gain is proved by pairs of their own. Several machines share these
+trials by Optuna's storage; their stacks they search alone.
 """

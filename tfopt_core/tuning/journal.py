@@ -1,8 +1,9 @@
 """Keep each trial of a search on disk when it ends, and find those of earlier searches.
 
 A journal is a file of JSON lines, each written whole and flushed to the disk before the next trial
-begins, so a kill loses the trial under way. A torn last line is left out. Each line has a digest: a
-damaged one is left out too, and counted, so that what it held is made again and said.
+begins, so a kill loses the trial under way alone. A last line that a kill has torn is left out. So
+is a line that does not match its digest; such lines are counted for a warning, and what they held
+is made again.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def damage_in_words(searches: Iterable[SearchRecord]) -> tuple[str, ...]:
     """Return a sentence on each search of which lines are damaged."""
     return tuple(
         f'{one.damaged} line{"s" * (one.damaged > 1)} in the journal of the search "{one.id}" '
-        f"{'are' if one.damaged > 1 else 'is'} damaged and left out; what stood there is made again"
+        f"{'are' if one.damaged > 1 else 'is'} damaged and left out; those trials are made again"
         for one in searches
         if one.damaged
     )

@@ -13,10 +13,13 @@ from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial
 @attrs.frozen
 class SearchPhase:
     """A part of the search begins that is no trial, such as a diagnosis; `text` says which. A
-    `minor` one is a part of that."""
+    `minor` one is a part of that. A `measurement` shows itself. `seconds_left` is how long fresh
+    pairs of values will take, None for another part."""
 
     text: str
     minor: bool = False
+    measurement: bool = False
+    seconds_left: float | None = None
 
 
 @attrs.frozen
@@ -60,7 +63,8 @@ class TrialEnded:
 
 @attrs.frozen(kw_only=True)
 class SettingsTrialEnded:
-    """A trial of settings is over, and kept in the journal: the `number`th of `planned`."""
+    """A trial of settings is over, and kept: the `number`th of `planned`, 0 for one of another
+    process that shares the search."""
 
     trial: SettingsTrial
     number: int

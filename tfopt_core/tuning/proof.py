@@ -28,7 +28,7 @@ def proof_recipe(
     """
     measured = attrs.evolve(
         recipe.measure, pairs="auto", budget_seconds=seconds, attribution="off",
-        objective=objective,
+        objective=objective, baseline=None,
     )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
     return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
@@ -70,6 +70,7 @@ def _repaid(result: TuneResult, proof_seconds: float, saved: float | None) -> Tu
 
     :param saved: the seconds that each training saves, None without a shown gain.
     """
+    proof_seconds += result.proof_seconds  # of values that were not confirmed
     cost = result.search_seconds + proof_seconds
     repaid = trainings_to_repay(cost, saved)
     took = f"the search took {result.search_seconds:.0f} s and its proof {proof_seconds:.0f} s"

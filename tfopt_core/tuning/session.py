@@ -25,6 +25,7 @@ from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import Objective
 from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.results import Results
+from tfopt_core.records.settings_search import SettingsSearch
 from tfopt_core.records.tuning import BoundStep, TunedPlugin, TuneResult
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
@@ -37,6 +38,7 @@ from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.settings_session import SettingsSession
+from tfopt_core.tuning.shared_storage import SharedStorage
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner, stacked
 from tfopt_core.workers.spawn import Runner
@@ -56,6 +58,7 @@ class TuneRequest:
     :param resuming: go on with the newest search of this target that was stopped.
     :param fresh: begin from nothing, whatever earlier searches have left.
     :param proof_path: where the winner's recipe will lie.
+    :param storage: where machines share the search of settings; None for this machine alone.
     """
 
     request: Request
@@ -68,6 +71,7 @@ class TuneRequest:
     only: frozenset[str] = frozenset()
     resuming: bool = False
     fresh: bool = False
+    storage: SharedStorage | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -124,7 +128,7 @@ class TuneSession:
                     return result
             if not result.stack:
                 journal.end("")
-                return attrs.evolve(result, statement=_nothing(search))
+                return attrs.evolve(result, statement=_nothing(search, result.settings))
             try:
                 proof = self._proof(result.stack, self.asked.budget - self._elapsed())
             except KeyboardInterrupt:
@@ -156,7 +160,10 @@ class TuneSession:
         searches = () if self.asked.fresh else read_searches(folder.parent)
         usable = [one for one in searches if one.facts in (facts, {})]
         self._damage = damage_in_words(usable)
-        earlier = tuple(one for one in usable if one.trials and one.facts and one.id != folder.name)
+        earlier = tuple(
+            one for one in usable
+            if one.facts and (one.trials or one.settings) and one.id != folder.name
+        )  # fmt: skip
         if stopped is None:
             return Journal.begin(folder, self.asked.target, facts, earlier)
         return Journal.resume(folder, stopped, earlier)
@@ -184,8 +191,8 @@ class TuneSession:
         installed = self.asked.installed
         searched = self._request
         objective: Objective = "time" if self.asked.objective == "quality" else self.asked.objective
-        spec = self._request.recipe.tune
-        share = STACKS_SHARE if spec is not None and spec.searches_settings else 1.0
+        follows = self._request.recipe.searches_settings(self.asked.objective)
+        share = STACKS_SHARE if follows else 1.0
         if objective == "time-to-target":
             # the target steers the search, so it is read on data that no verdict uses
             searched = attrs.evolve(searched, recipe=with_holdout(searched.recipe))
@@ -242,14 +249,15 @@ class TuneSession:
 
     def _settings(self, journal: Journal, stack: Stack) -> SettingsSession | None:
         """Return the search of settings that the recipe asks for, None if it asks for none."""
-        asked, spec = self.asked, self._request.recipe.tune
-        if spec is None or not (spec.searches_settings or asked.objective == "quality"):
+        asked = self.asked
+        if not self._request.recipe.searches_settings(asked.objective):
             return None
         return SettingsSession(
             request=self._request, objective=asked.objective, stack=stack, own=asked.own,
             installed=asked.installed, runner=self.runner, deadline=self.deadline,
             journal=journal, elapsed=self._elapsed, budget=asked.budget,
             seed=_seed_of(journal.own.id), observer=self.observer, now=self.now,
+            storage=asked.storage, facts=journal.own.facts,
         )  # fmt: skip
 
     def _elapsed(self) -> float:
@@ -272,7 +280,9 @@ class TuneSession:
             self._request, recipe=recipe, plugins=plugins, budget_share=LEAST_PROOF_SHARE,
             folder=folder / f"{stamp}-{self._request.folder.name[-4:]}",
         )  # fmt: skip
-        self.observer(SearchPhase("fresh pairs of the winner against the baseline"))
+        self.observer(
+            SearchPhase("fresh pairs of the winner against the baseline", measurement=True)
+        )
         self.deadline.lift()
         with self.measuring() as observer:
             return measure(request, runner=self.runner, store=self.store, observer=observer)
@@ -300,12 +310,19 @@ class TuneSession:
         )
 
 
-def _nothing(search: GreedySearch) -> str:
+def _nothing(search: GreedySearch, settings: SettingsSearch | None) -> str:
+    """Return that nothing helps, or that the fresh pairs confirm no value."""
     tried = len({one.plugin for one in search.trials})
     took = seconds_in_words(search.elapsed())
+    plugins = f"{tried} plugins were tried and none stays"
+    if tried < 2:
+        plugins = "1 plugin was tried and does not stay" if tried else "no plugin was tried"
+    if settings is not None and settings.proof is not None:
+        what = f"the fresh pairs confirm no value, and {plugins}"
+        return f"nothing is proved to help here: {what}; that took {took}"
     if not tried:
         return f"nothing to gain: no installed plugin is worth trying here; that took {took}"
-    return f"nothing helps here: {tried} plugins were tried and none stays; that took {took}"
+    return f"nothing helps here: {plugins}; that took {took}"
 
 
 def _newest_stopped(

@@ -16,6 +16,8 @@ from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
     MINIMUM_PAIRS,
+    PAIRS_FOR_SMALL_GAINS,
+    SMALL_GAIN,
     SUSPICIOUS_DEVIATION,
     log_ratios,
     speedup_interval,
@@ -29,7 +31,7 @@ from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_runs import NoFigure
 
 MOST_PAIRS = 12
-# A training that fails now and then is no better one, however good it is else.
+# Values that make trainings fail are not accepted, however good the other trainings are.
 MOST_FAILURES = 1
 _SHOWN = {
     Verdict.FASTER: "reached sooner", Verdict.SLOWER: "reached later",
@@ -93,16 +95,16 @@ def _pair(
             failure = f"the {name} training failed: {error}"
     untuned, tuned = trained
     if untuned is None or tuned is None:
-        return ProofPair(seed=turns[0].seed, untuned=None, tuned=None, failure=failure), None
-    if runner.judged.objective != "quality":
+        return ProofPair(seed=turns[0].seed, failure=failure), None
+    if runner.goal.objective != "quality":
         seconds = [one.run.fit.seconds_to_target for one in (untuned, tuned)]
         sample = ProofPair(seed=turns[0].seed, untuned=seconds[0], tuned=seconds[1])
         return sample, (untuned, tuned)
     try:
-        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.judged.sign)
+        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.goal.sign)
     except NoFigure as error:
         failure = f"no figure of quality: {error}"
-        return ProofPair(seed=turns[0].seed, untuned=None, tuned=None, failure=failure), None
+        return ProofPair(seed=turns[0].seed, failure=failure), None
     sample = ProofPair(seed=turns[0].seed, untuned=figures[0], tuned=figures[1])
     return sample, (untuned, tuned)
 
@@ -126,12 +128,12 @@ def _judged(
     failures = [one.failure for one in samples if one.failure]
     if len(failures) > MOST_FAILURES or len(made) < MINIMUM_PAIRS:
         return _void(f"{len(failures)} of {len(samples)} pairs failed: {failures[0]}")
-    if runner.judged.objective == "quality":
-        return _of_quality(runner, [one for one in samples if not one.failure])
+    if runner.goal.objective == "quality":
+        return _of_quality(runner, samples)
     pairs = [Pair(untuned.run, tuned.run) for untuned, tuned in made]
     target = runner.request.recipe.measure.target
     judgement = Judgement(
-        metric=runner.judged.metric, direction="max", tolerance=None, examples=None,
+        metric=runner.goal.metric, direction="max", tolerance=None, examples=None,
         math="changes", target=target, sequential=False, objective="time-to-target",
     )  # fmt: skip
     figures = compared_seconds(pairs, judgement)
@@ -143,10 +145,15 @@ def _judged(
     ratio, low, high = speedup_interval(interval)
     verdict = verdict_on_interval(low, high, len(pairs))
     ends = f"{ratio:.2f}x (95% interval {low:.2f} to {high:.2f}, {len(pairs)} pairs)"
+    if verdict is Verdict.INCONCLUSIVE and not low <= 1 <= high:
+        ends += (
+            f"; an interval that begins within {SMALL_GAIN:.2f}x takes {PAIRS_FOR_SMALL_GAINS} "
+            "pairs, for which a larger --budget has the time"
+        )
     return SettingsProof(
         confirmed=verdict is Verdict.FASTER, pairs=(), figure=ratio, low=low, high=high,
         confidence=interval.confidence,
-        statement=f"the target in {runner.judged.metric}: {_SHOWN[verdict]}, {ends}",
+        statement=f"the target in {runner.goal.metric}: {_SHOWN[verdict]}, {ends}",
     )  # fmt: skip
 
 
@@ -156,7 +163,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
         for one in samples
         if one.untuned is not None and one.tuned is not None
     ]
-    differences = [runner.judged.sign * (tuned - untuned) for untuned, tuned in known]
+    differences = [runner.goal.sign * (tuned - untuned) for untuned, tuned in known]
     interval = t_interval(differences, FIXED_LEVEL)
     before, after = (math.fsum(side) / len(known) for side in zip(*known, strict=True))
     shown = "no difference is shown"
@@ -166,7 +173,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
         confirmed=interval.low > 0, pairs=(), figure=interval.mean, low=interval.low,
         high=interval.high, confidence=interval.confidence,
         statement=(
-            f"{runner.judged.metric} in the untuned training's time: {shown}, {after:.4g} against "
+            f"{runner.goal.metric} in the untuned training's time: {shown}, {after:.4g} against "
             f"{before:.4g}, a difference of {interval.mean:+.4g} (95% interval {interval.low:+.4g} "
             f"to {interval.high:+.4g}, {len(known)} pairs; above 0 is better)"
         ),

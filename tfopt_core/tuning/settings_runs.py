@@ -38,7 +38,7 @@ OnEpoch = Callable[[float, int], bool]
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
+class SearchGoal:
     """What a search of settings looks for.
 
     :param metric: what each epoch is judged by, and for quality each trial.
@@ -83,7 +83,7 @@ class TrialTraining:
         return metric
 
     def worst(self, sign: float) -> float:
-        """Return the worst metric of its epochs; `sign` as `Judged` has it."""
+        """Return the worst metric of its epochs; `sign` as `SearchGoal` has it."""
         return min((metric for _, metric in self.epochs), key=lambda one: sign * one)
 
     @property
@@ -105,7 +105,7 @@ class SettingsRunner:
 
     request: Request
     runner: Runner
-    judged: Judged
+    goal: SearchGoal
     deadline: ProcessDeadline
     stack: Stack
     space: Sequence[Tunable]
@@ -136,8 +136,8 @@ class SettingsRunner:
             why_not = prepared.not_applied[name]
             raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {why_not}")
         for one in prepared.plugins:
-            if one.math == "changes" and not self.judged.trains_whole:
-                why = f'{one.name} changes the training, which "{self.judged.objective}" may not'
+            if one.math == "changes" and not self.goal.trains_whole:
+                why = f'{one.name} changes the training, which "{self.goal.objective}" may not'
                 raise NoFigure(TrialOutcome.REFUSED, why)
         return request
 
@@ -157,17 +157,19 @@ class SettingsRunner:
 
         def tell(message: Progress) -> None:
             nonlocal begun, late, pruned
+            if late or pruned:
+                return  # the process is being ended
             if isinstance(message, ProcessStarted):
                 begun = self.now()
-            if not isinstance(message, EpochDone) or self.judged.metric not in message.metrics:
+            if not isinstance(message, EpochDone) or self.goal.metric not in message.metrics:
                 return
-            metric = message.metrics[self.judged.metric]
+            metric = message.metrics[self.goal.metric]
             epochs.append((self.now() - begun, metric))
             late = allowed is not None and epochs[-1][0] > allowed
             if late:
                 self.deadline.end("the time of the untuned training was over")
             elif on_epoch is not None and math.isfinite(metric):
-                pruned = on_epoch(self.judged.sign * metric, message.epoch)
+                pruned = on_epoch(self.goal.sign * metric, message.epoch)
                 if pruned:
                     count = "1 epoch" if len(epochs) == 1 else f"{len(epochs)} epochs"
                     self.deadline.end(f"it learned worse than others after {count}")
@@ -176,21 +178,21 @@ class SettingsRunner:
         variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
         run = Processes(request, self.runner).run(
             Turn(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
-            longest_seconds=None if self.judged.trains_whole else RUN_SECONDS,
+            longest_seconds=None if self.goal.trains_whole else RUN_SECONDS,
         )  # fmt: skip
         trained = TrialTraining(run, tuple(epochs))
         if late and not run.ok:
             return trained
         if pruned and not run.ok:
-            raise Pruned(trained)
+            raise _Pruned(trained)
         if not run.ok:
             outcome = TrialOutcome.OUT_OF_MEMORY if run.out_of_memory else TrialOutcome.FAILED
             raise NoFigure(outcome, cause_of(run))
         for name, effect in run.effects.items():
             if not effect.applied and name in self._searched_plugins:
                 raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {effect.detail}")
-        if not epochs and self.judged.objective == "quality":
-            why = f'the training reports no "{self.judged.metric}"'
+        if not epochs and self.goal.objective == "quality":
+            why = f'the training reports no "{self.goal.metric}"'
             raise NoFigure(TrialOutcome.FAILED, why)
         return trained
 
@@ -206,7 +208,7 @@ class SettingsRunner:
         except NoFigure as error:
             raise TfoptError(f"the training without any changed value fails: {error}") from None
         return SettingsTrial(
-            values={}, outcome=SettingsOutcome.MEASURED, figure=self.judged.sign * quality,
+            values={}, outcome=SettingsOutcome.MEASURED, figure=self.goal.sign * quality,
             quality=quality,
             epochs=tuple(metric for _, metric in trained.epochs),
             allowed_seconds=trained.seconds, run_seconds=trained.run.process_seconds,
@@ -214,12 +216,13 @@ class SettingsRunner:
         )  # fmt: skip
 
     def attempt(
-        self, values: Values, seed: int, *, untuned: Request, allowed: float | None,
+        self, values: Values, seed: int, *, untuned: Request | None, allowed: float | None,
         on_epoch: OnEpoch | None,
     ) -> SettingsTrial:  # fmt: skip
         """Make a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt.
 
-        :param untuned: the request of the untuned training, which a pair compares with.
+        :param untuned: the request of the untuned training, which a pair compares with; None for
+            quality.
         :param allowed: the seconds of the untuned training, for quality.
         """
         begun = self.now()
@@ -231,20 +234,17 @@ class SettingsRunner:
             figure = self._figure(trained, untuned, seed, allowed)
             trial = attrs.evolve(
                 trial, outcome=SettingsOutcome.MEASURED, figure=figure,
-                quality=None if allowed is None else self.judged.sign * figure,
+                quality=None if allowed is None else self.goal.sign * figure,
                 run_seconds=trained.run.process_seconds,
             )  # fmt: skip
-        except Pruned as error:
+        except _Pruned as error:
             trial = attrs.evolve(
                 trial, outcome=SettingsOutcome.PRUNED, reason=str(error),
                 epochs=_metrics(error.trained),
             )  # fmt: skip
         except _Missed as error:
             trial = attrs.evolve(trial, outcome=SettingsOutcome.MISSED, reason=str(error))
-        except NoFigure as error:
-            outcome = SettingsOutcome(str(error.outcome))
-            trial = attrs.evolve(trial, outcome=outcome, reason=error.reason)
-        except TfoptError as error:
+        except (NoFigure, TfoptError) as error:
             decision = decision_of(error)
             outcome = SettingsOutcome(str(decision.outcome))
             trial = attrs.evolve(trial, outcome=outcome, reason=decision.reason)
@@ -255,12 +255,12 @@ class SettingsRunner:
 
         :raises NoFigure: if a figure is missing.
         """
-        judged = self.judged
-        if judged.objective != "quality":
+        goal = self.goal
+        if goal.objective != "quality":
             target = self.request.recipe.measure.target
-            return log_ratio(judged.objective, target, without.run, with_.run)
+            return log_ratio(goal.objective, target, without.run, with_.run)
         assert allowed is not None
-        return judged.sign * (with_.within(allowed) - without.within(allowed))
+        return goal.sign * (with_.within(allowed) - without.within(allowed))
 
     def _begin(self) -> None:
         if self.limited:
@@ -273,21 +273,22 @@ class SettingsRunner:
         return {one.plugin for one in self.space if one.plugin}
 
     def _figure(
-        self, trained: TrialTraining, untuned: Request, seed: int, allowed: float | None
+        self, trained: TrialTraining, untuned: Request | None, seed: int, allowed: float | None
     ) -> float:
         """Return the figure of a trial, by a run of the untuned training for a ratio."""
         if allowed is not None:
             try:
-                return self.judged.sign * trained.within(allowed)
+                return self.goal.sign * trained.within(allowed)
             except NoFigure as error:
                 raise _Missed(error.reason) from None
-        if self.judged.objective == "time-to-target" and trained.run.fit.seconds_to_target is None:
+        if self.goal.objective == "time-to-target" and trained.run.fit.seconds_to_target is None:
             raise _Missed("it never reached the target")
+        assert untuned is not None  # trials for a ratio have it
         without = self.train(untuned, seed, place=self._number)
         return math.exp(self.gain(trained, without, None))
 
 
-class Pruned(NoFigure):
+class _Pruned(NoFigure):
     """A training that was ended since others were better after as many epochs."""
 
     def __init__(self, trained: TrialTraining) -> None:

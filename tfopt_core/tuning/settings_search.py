@@ -16,13 +16,14 @@ from tfopt_core.records.settings_search import (
     SettingsTrial,
     Values,
 )
+from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import LEAST_RATIO
-from tfopt_core.tuning.journal import Journal, place_of
+from tfopt_core.tuning.journal import LASTING_SETTINGS, Journal, place_of
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
 from tfopt_core.tuning.settings_runs import SettingsRunner
-from tfopt_core.tuning.study import Asked, Study
+from tfopt_core.tuning.study import ProposedTrial, Study
 from tfopt_core.tuning.trial_runs import NoFigure, decision_of
-from tfopt_core.tuning.tunables import changed
+from tfopt_core.tuning.tunables import active_values, changed
 
 # The parts of the whole budget after which no trial of settings begins, and no pair that asks what
 # a value earned; the rest is for the fresh pairs.
@@ -31,6 +32,7 @@ TRIALS_SHARE, EARNED_SHARE = 0.6, 0.7
 EARNED_PAIRS = 2
 # A sampler that proposes what was tried so many times in a row has nothing new.
 MOST_REPEATS = 20
+NOTHING_NEW = "the sampler proposes no values that were not tried"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -39,7 +41,6 @@ class ValueSearch:
 
     :param study: proposes values and prunes.
     :param elapsed: returns the seconds that the whole search has taken.
-    :param planned: how many trials to make at most, those before a resume among them.
     """
 
     runner: SettingsRunner
@@ -47,7 +48,6 @@ class ValueSearch:
     journal: Journal
     elapsed: Callable[[], float]
     budget: float
-    planned: int
     seed: int
     observer: SearchObserver = lambda event: None
     trials: list[SettingsTrial] = attrs.field(factory=list)
@@ -64,62 +64,86 @@ class ValueSearch:
         :raises TfoptError: if the untuned training fails.
         """
         runner = self.runner
-        # trials of another metric or another untuned value compare with none of these
-        self._place = place_of(
-            runner.stack, runner.judged.metric, [one.untuned for one in runner.space]
-        )
+        # trials of another metric, direction or untuned value compare with none of these
+        untuned = [one.untuned for one in runner.space]
+        self._place = place_of(runner.stack, runner.goal.metric, runner.goal.sign, untuned)
         try:
             self._try()
-            self._ask_what_each_earned()
+            self._test_each_value()
         except KeyboardInterrupt:
             self.interrupted = True
             self.why_ended = "interrupted; --resume goes on with the search"
             self.best = self.best or self._best_values()
+        finally:
+            self.study.close()
 
     # Trials
 
     def _try(self) -> None:
         kept = list(self.journal.settings(self._place))
         made = sum(not one.kept_from for one in kept if one.values)
-        if self.runner.judged.objective == "quality":
-            self._know_the_time([one for one in kept if not one.values])
+        if self.runner.goal.objective == "quality":
+            self._train_untuned([one for one in kept if not one.values])
         known: dict[str, SettingsTrial] = {}
         for trial in kept:
             if trial.values and self.study.add(trial):
                 known[_key(trial.values)] = trial
                 self.trials.append(trial)
-        if not known:
-            self.study.begin_with({one.key: one.untuned for one in self.runner.space})
-        untuned = None
+        space = self.runner.space
+        values = active_values({one.key: one.untuned for one in space}, space)
+        if self.allowed is None:
+            if not known:
+                self.study.begin_with(values)
+        elif self.study.add(attrs.evolve(self.trials[0], values=values), untuned=True):
+            known[_key(values)] = self.trials[0]
+        untuned: Request | None = None
         repeats = 0
-        while made < self.planned:
+        while self.study.has_room(made):
+            self._take_news(known)
             self.why_ended = self._why_stop(TRIALS_SHARE)
             if self.why_ended:
                 break
             asked = self.study.ask()
+            if asked is None:
+                break
             before = known.get(_key(asked.values))
-            if before is not None:
-                self.study.tell(asked, before)
+            if before is not None or asked.under_way:
+                self.study.repeat(asked, before)
                 repeats += 1
                 if repeats >= MOST_REPEATS:
-                    self.why_ended = "the sampler proposes no values that were not tried"
+                    self.why_ended = NOTHING_NEW
                     break
                 continue
             repeats = 0
-            untuned = untuned or self._untuned_request()
+            if self.allowed is None and untuned is None:
+                untuned = self._untuned_request()
             trial = self._made(asked, untuned)
-            self.study.tell(asked, trial)
             known[_key(trial.values)] = trial
             made += 1
-            left = max(0.0, TRIALS_SHARE * self.budget - self.elapsed())
-            self.observer(
-                SettingsTrialEnded(
-                    trial=trial, number=made, planned=self.planned, seconds_left=left,
-                )
-            )  # fmt: skip
+            self._show(trial, self.study.count(made))
+        self._take_news(known)
         self.best = self._best_values()
 
-    def _know_the_time(self, kept: Sequence[SettingsTrial]) -> None:
+    def _take_news(self, known: dict[str, SettingsTrial]) -> None:
+        """Take the trials that other machines have ended; what failed there may be tried here."""
+        for trial in self.study.news():
+            key = _key(trial.values)
+            if key in known:
+                continue
+            if trial.outcome in LASTING_SETTINGS:
+                known[key] = trial
+            self.trials.append(trial)
+            self._show(trial, 0)
+
+    def _show(self, trial: SettingsTrial, number: int) -> None:
+        left = max(0.0, TRIALS_SHARE * self.budget - self.elapsed())
+        self.observer(
+            SettingsTrialEnded(
+                trial=trial, number=number, planned=self.study.planned, seconds_left=left,
+            )
+        )  # fmt: skip
+
+    def _train_untuned(self, kept: Sequence[SettingsTrial]) -> None:
         """Train without any value, for the time and the quality of all trials."""
         if kept:
             trial = kept[0]
@@ -130,48 +154,55 @@ class ValueSearch:
         self.trials.append(trial)
         self.allowed = trial.allowed_seconds
 
-    def _untuned_request(self) -> Any:
+    def _untuned_request(self) -> Request:
         try:
             return self.runner.prepared({})
         except NoFigure as error:
             raise TfoptError(f"the training without any changed value fails: {error}") from None
 
-    def _made(self, asked: Asked, untuned: Any) -> SettingsTrial:
-        whole = self.runner.judged.trains_whole
+    def _made(self, asked: ProposedTrial, untuned: Request | None) -> SettingsTrial:
+        whole = self.runner.goal.trains_whole
         trial = self.runner.attempt(
             asked.values, self._seed(_key(asked.values)), untuned=untuned, allowed=self.allowed,
             on_epoch=asked.report if whole else None,
         )  # fmt: skip
         trial = attrs.evolve(trial, place=self._place)
-        self.journal.add_settings(trial)
+        try:
+            # a storage first: a trial of the journal is not under way there
+            self.study.tell(asked, trial)
+        finally:
+            self.journal.add_settings(trial)
         self.trials.append(trial)
         return trial
 
     def _best_values(self) -> dict[str, Any]:
-        """Return the changed values of the best trial, none if no trial is better than none."""
+        """Return the changed values of the best trial, empty if none beats the untuned training."""
         measured = [
-            one for one in self.trials
+            (one.figure, one.values) for one in self.trials
             if one.values and one.outcome is SettingsOutcome.MEASURED and one.figure is not None
         ]  # fmt: skip
         if not measured:
             return {}
-        best = max(measured, key=lambda one: one.figure or -math.inf)
+        figure, values = max(measured, key=lambda one: one[0])
         untuned = next((one.figure for one in self.trials if not one.values), LEAST_RATIO)
-        assert best.figure is not None
-        if untuned is not None and best.figure <= untuned:
+        if untuned is not None and figure <= untuned:
             return {}
-        return changed(best.values, self.runner.space)
+        return changed(values, self.runner.space)
 
     # What each earned
 
-    def _ask_what_each_earned(self) -> None:
-        """Put each value of the best trial back in turn; what is not missed stays untuned."""
+    def _test_each_value(self) -> None:
+        """Compare the best values with and without each one; put back those that do not help."""
         untuned = {one.key: one.untuned for one in self.runner.space}
         for key in list(self.best):
             if len(self.best) < 2:
                 # of one value alone the fresh pairs decide
                 return
-            rest = {name: value for name, value in self.best.items() if name != key}
+            if key not in self.best:
+                continue  # what made it count was put back
+            space = self.runner.space
+            kept = {name: value for name, value in self.best.items() if name != key}
+            rest = changed(active_values({**untuned, **kept}, space), space)
             name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
             earned = self.journal.earned(name)
             if earned is None:
@@ -194,22 +225,21 @@ class ValueSearch:
             with_, without = runner.prepared(self.best), runner.prepared(rest)
             for pair in range(EARNED_PAIRS):
                 seed = self._seed(f"{key} {pair}")
-                # ABBA
-                first, second = (with_, without) if pair % 2 else (without, with_)
+                order = ("with", "without") if pair % 2 else ("without", "with")  # ABBA
+                requests = {"with": with_, "without": without}
                 runs = {
-                    id(one): runner.train(one, seed, place=2 * pair, allowed=self.allowed)
-                    for one in (first, second)
+                    side: runner.train(requests[side], seed, place=pair, allowed=self.allowed)
+                    for side in order
                 }
-                gains.append(runner.gain(runs[id(with_)], runs[id(without)], self.allowed))
+                gains.append(runner.gain(runs["with"], runs["without"], self.allowed))
         except (NoFigure, TfoptError) as error:
-            reason = error.reason if isinstance(error, NoFigure) else decision_of(error).reason
             return EarnedValue(
-                **given, stays=True, reason=f"could not be compared: {reason}",
+                **given, stays=True, reason=f"could not be compared: {decision_of(error).reason}",
                 seconds=self.elapsed() - begun,
             )  # fmt: skip
         mean = math.fsum(gains) / len(gains)
-        to_quality = runner.judged.objective == "quality"
-        words = f"{mean:+.3g} {runner.judged.metric}" if to_quality else f"{math.exp(mean):.2f}x"
+        to_quality = runner.goal.objective == "quality"
+        words = f"{mean:+.3g} {runner.goal.metric}" if to_quality else f"{math.exp(mean):.2f}x"
         why = f"{words} with it" if mean > 0 else f"{words} with it, which does not earn its place"
         return EarnedValue(
             **given, stays=mean > 0, reason=why, figure=mean if to_quality else math.exp(mean),

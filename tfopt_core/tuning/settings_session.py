@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.errors import InputError, RecipeError, StoreError
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe import TuneSpec
 from tfopt_core.recipe.model import (
@@ -18,19 +19,22 @@ from tfopt_core.recipe.model import (
     DEFAULT_TRIALS,
     TuneObjective,
 )
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.paths import join_path, split_path
 from tfopt_core.recipe.ranges import Between
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.settings_search import SettingsProof, SettingsSearch
+from tfopt_core.records.settings_search import SettingsProof, SettingsSearch, SharedSearch
 from tfopt_core.records.tuning import TuneResult
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.request import Request
+from tfopt_core.tuning.claimant import Claimant
 from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, with_settings_proof
 from tfopt_core.tuning.settings_proof import pairs_within, prove
-from tfopt_core.tuning.settings_runs import Judged, SettingsRunner
+from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
+from tfopt_core.tuning.shared_storage import SharedStorage
+from tfopt_core.tuning.shared_study import SharedStudy, search_facts
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.trial_runs import ProcessDeadline, stacked
@@ -47,7 +51,9 @@ NO_VALIDATION = (
     "[measure]"
 )
 
-NOT_CONFIRMED = "the fresh pairs do not confirm the values, and all are as they were"
+INTERRUPTED = "interrupted; --resume goes on with the search"
+NOTHING_BETTER = "no value that was tried is better than the present ones"
+NOT_CONFIRMED = "the fresh pairs do not confirm {values}, so the untuned values stay"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -58,6 +64,8 @@ class SettingsSession:
     :param stack: the stack as it stands untuned.
     :param own: the settings of the plugins that the recipe names, which are not searched.
     :param elapsed: returns the seconds that the whole search has taken.
+    :param storage: where machines share the search; None if this one searches alone.
+    :param facts: what all trials depend on.
     """
 
     request: Request
@@ -73,26 +81,39 @@ class SettingsSession:
     seed: int
     observer: SearchObserver
     now: Callable[[], float] = time.monotonic
+    storage: SharedStorage | None = None
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
     space: tuple[Tunable, ...] = attrs.field(init=False)
     interrupted: bool = False
     why_ended: str = ""
-    _judged: Judged = attrs.field(init=False)
+    _goal: SearchGoal = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         recipe = self.request.recipe
         self.space = tunables(recipe, self.stack, self.installed, self.own)
-        self._judged = Judged(objective=self.objective, metric="", sign=1.0)
+        self._goal = SearchGoal(objective=self.objective, metric="", sign=1.0)
 
     def search(self) -> SettingsSearch:
-        """Search, and return what was found; a search that Ctrl-C ended is `interrupted`.
+        """Search, and return what was found. Where Ctrl-C ended it, `interrupted` is True.
 
         :raises InputError: if there is nothing to search by quality, or an option is unknown.
         :raises TfoptError: if the untuned training fails.
         """
         spec = self.request.recipe.tune or TuneSpec()
         found = SettingsSearch(
-            sampler=spec.sampler or DEFAULT_SAMPLER, pruner=spec.pruner or DEFAULT_PRUNER,
+            sampler=spec.sampler or DEFAULT_SAMPLER,
+            pruner=spec.pruner or DEFAULT_PRUNER,
             planned=spec.trials or DEFAULT_TRIALS,
+        )
+        begun = self.elapsed()
+        try:
+            self._find_hyperparameters()
+        except KeyboardInterrupt:
+            self.interrupted, self.why_ended = True, INTERRUPTED
+            return found
+        found = attrs.evolve(
+            found,
             ranges={one.key: one.written for one in self.space},
             untuned={one.key: one.untuned for one in self.space if one.untuned is not None},
         )  # fmt: skip
@@ -103,30 +124,27 @@ class SettingsSession:
                 )
                 raise RecipeError([problem])
             return attrs.evolve(found, statement=NOTHING)
-        begun = self.elapsed()
         self.observer(SearchPhase(_in_words(self.space)))
         try:
             self._know_the_metric()
         except KeyboardInterrupt:
-            self.interrupted, self.why_ended = True, "interrupted; --resume goes on with the search"
+            self.interrupted, self.why_ended = True, INTERRUPTED
             return found
         values = ValueSearch(
-            runner=self._trainings(aside=self._judged.trains_whole),
-            study=Study(
-                self.space, sampler=found.sampler, pruner=found.pruner, seed=self.seed,
-                sign=self._judged.sign,
-            ),
-            journal=self.journal, elapsed=self.elapsed, budget=self.budget, planned=found.planned,
-            seed=self.seed, observer=self.observer,
+            runner=self._trainings(aside=self._goal.trains_whole),
+            study=(study := self._study(found)),
+            journal=self.journal, elapsed=self.elapsed, budget=self.budget, seed=self.seed,
+            observer=self.observer,
         )  # fmt: skip
         values.go()
+        shared = _shared(study)
+        self.warnings = tuple(study.warnings)
         self.interrupted, self.why_ended = values.interrupted, values.why_ended
         best = values.best
         return attrs.evolve(
-            found, metric=self._judged.metric, trials=tuple(values.trials), best=best,
-            earned=tuple(values.earned), seconds=self.elapsed() - begun,
-            statement="" if best else "none of the values that were tried is better than those "
-            "that are there",
+            found, metric=self._goal.metric, trials=tuple(values.trials), best=best,
+            earned=tuple(values.earned), seconds=self.elapsed() - begun, shared=shared,
+            statement="" if best else NOTHING_BETTER,
         )  # fmt: skip
 
     def searched(self, result: TuneResult) -> TuneResult:
@@ -139,6 +157,7 @@ class SettingsSession:
             result, settings=found, stack=with_values(self.stack, found.best, self.space),
             search_seconds=self.elapsed(), begun_from=tuple(self.journal.begun_from),
             interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended,
+            warnings=(*result.warnings, *self.warnings),
         )  # fmt: skip
 
     def proved(self, result: TuneResult) -> TuneResult:
@@ -160,7 +179,11 @@ class SettingsSession:
         result = with_settings_proof(result, proof)
         if proof.confirmed or proof.interrupted or by_quality:
             return result
-        reverted = attrs.evolve(found, proof=proof, best={}, statement=NOT_CONFIRMED)
+        values = ", ".join(
+            f"{split_path(key)[-1]} = {json.dumps(value)}" for key, value in found.best.items()
+        )
+        statement = NOT_CONFIRMED.format(values=values)
+        reverted = attrs.evolve(found, proof=proof, best={}, statement=statement)
         return attrs.evolve(result, stack=self.stack, settings=reverted)
 
     def prove(self, found: SettingsSearch, seconds: float) -> SettingsProof:
@@ -169,16 +192,45 @@ class SettingsSession:
         :param seconds: what the pairs may take; four are made in any case.
         """
         runner = self._trainings(aside=False, limited=False)
-        known = [one.run_seconds for one in found.trials if one.run_seconds]
+        # the seconds of another machine say nothing of this one
+        known = [one.run_seconds for one in found.trials if one.run_seconds and not one.machine]
         a_run = sum(known) / len(known) if known else seconds
         pairs = pairs_within(seconds, 2 * a_run)
-        self.observer(SearchPhase(f"fresh pairs of the best values: {pairs} of whole trainings"))
+        what = f"fresh pairs of the best values: {pairs} of whole trainings"
+        self.observer(SearchPhase(what, seconds_left=2 * pairs * a_run))
         baseline = self.stack if self.objective == "quality" else ()
         return prove(
             runner, found.best, baseline=baseline, pairs=pairs,
             seed=random.SystemRandom().randrange(1, 2**31),
             on_pair=lambda pair: self.observer(
-                SearchPhase(f"fresh pair {pair} of {pairs} is done", minor=True)
+                SearchPhase(
+                    f"{what}, {pair} done", minor=True, seconds_left=2 * (pairs - pair) * a_run
+                )
+            ),
+        )  # fmt: skip
+
+    def _study(self, found: SettingsSearch) -> Study:
+        """Return the study of the search, in the storage if there is one."""
+        # after a resume the same seed would draw once more what was tried
+        seed = self.seed + len(self.journal.own.settings)
+        if self.storage is None:
+            return Study(
+                self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
+                seed=seed, sign=self._goal.sign,
+            )  # fmt: skip
+        recipe = self.request.recipe
+        searched = {one.plugin for one in self.space} | set(self.own)
+        facts = search_facts(
+            self.facts, str(recipe.directory.resolve()), searched,
+            ranges={one.key: one.written for one in self.space}, metric=self._goal.metric,
+            sign=self._goal.sign,
+        )  # fmt: skip
+        return SharedStudy(
+            self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
+            seed=seed, sign=self._goal.sign, storage=self.storage, facts=facts,
+            label=recipe.workload.label,
+            claimant=Claimant.of_this_process(
+                self.journal.own.id, [one.name for one in self.stack]
             ),
         )  # fmt: skip
 
@@ -187,16 +239,24 @@ class SettingsSession:
         if not limited:
             request = attrs.evolve(request, folder=request.folder / "proof")
         return SettingsRunner(
-            request=request, runner=self.runner, judged=self._judged, deadline=self.deadline,
+            request=request, runner=self.runner, goal=self._goal, deadline=self.deadline,
             stack=self.stack, space=self.space, aside=aside, limited=limited, now=self.now,
         )  # fmt: skip
 
-    # The metric
+    # What is searched, and by which metric
+
+    def _find_hyperparameters(self) -> None:
+        """Have the space hold what a model for Keras Tuner declares, by a dry build of it."""
+        recipe = self.request.recipe
+        if recipe.workload.data is None or not self._goal.trains_whole:
+            return
+        self.observer(SearchPhase("looking for the hyperparameters of the model", minor=True))
+        declared = self._prepared({}, explore=True).hyperparameters
+        self.space = tunables(recipe, self.stack, self.installed, self.own, declared)
 
     def _know_the_metric(self) -> None:
         """Make dry builds of the user's own training: its options exist, its metric is reported."""
-        options = any(not one.plugin for one in self.space)
-        if not options and not self._judged.trains_whole:
+        if not self._goal.trains_whole:
             return
         prepared = self._dry_build()
         if self.objective == "quality":
@@ -208,30 +268,40 @@ class SettingsSession:
             target = self.request.recipe.measure.target
             assert target is not None
             metric, sign = target.metric, 1.0 if target.at_least is not None else -1.0
-        self._judged = attrs.evolve(self._judged, metric=metric, sign=sign)
+        self._goal = attrs.evolve(self._goal, metric=metric, sign=sign)
 
     def _dry_build(self) -> Prepared:
         """Return a dry build with one value of each option, or without, if that value fails."""
         try:
             return self._prepared({one.key: _first(one) for one in self.space if not one.plugin})
         except RecipeError as error:
-            for one in self.space:
-                if f'has no option "{one.name}"' in str(error) and not one.plugin:
-                    path = join_path("tune.options", (one.name,))
-                    message = error.problems[0].message
-                    problem = self.request.reading.problem(path, message)
+            paths = {join_path("workload.options", (one.name,)): one.name
+                     for one in self.space if not one.plugin}  # fmt: skip
+            for found in error.problems:
+                if found.path in paths:
+                    path = join_path("tune.options", (paths[found.path],))
+                    problem = self.request.reading.problem(path, found.message)
                     raise RecipeError([problem]) from None
         except InputError:
             pass  # one value may be refused: its trials say so
         return self._prepared({})
 
-    def _prepared(self, values: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, values: Mapping[str, Any], *, explore: bool = False) -> Prepared:
         request = attrs.evolve(
             self.request, recipe=with_options(self.request.recipe, values, self.space),
             plugins=stacked(self.stack), folder=self.request.folder / "settings",
         )  # fmt: skip
         self.deadline.lift()
-        return prepare(request, self.runner)[0]
+        return prepare(request, self.runner, explore=explore)[0]
+
+
+def _shared(study: Study) -> SharedSearch | None:
+    """Return what machines have done together; None with a warning where the storage is lost."""
+    try:
+        return study.shared()
+    except StoreError as error:
+        study.warnings[f"what other machines have done is not known: {error}"] = None
+        return None
 
 
 def _first(one: Tunable) -> Any:

@@ -105,9 +105,7 @@ class TrialRunner:
             request, resolved = self._prepared(plan)
             trial = attrs.evolve(trial, stack=resolved)
             decision = self._pairs(plan, request, log_ratios, on_pair)
-        except NoFigure as ended:
-            decision = Decision(ended.outcome, ended.reason)
-        except TfoptError as error:
+        except (NoFigure, TfoptError) as error:
             decision = decision_of(error)
         assert decision.outcome is not None
         if log_ratios:
@@ -250,8 +248,10 @@ def cause_of(run: RunResult) -> str:
     return next(iter(lines), "no cause is known")
 
 
-def decision_of(error: TfoptError) -> Decision:
-    """Return the outcome of a trial whose dry build ended with this error."""
+def decision_of(error: NoFigure | TfoptError) -> Decision:
+    """Return the outcome of a trial that ended with this error."""
+    if isinstance(error, NoFigure):
+        return Decision(error.outcome, error.reason)
     if isinstance(error, RecipeError):
         reason = error.problems[0].message
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TuneResult
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.tuning.tunables import with_tuned_options
+from tfopt_core.tuning.tunables import BATCH_SIZE, with_tuned_options
 
 # A winner that its fresh pairs refute is no recipe.
 REFUTED = frozenset({
@@ -33,10 +33,18 @@ def why_not_written(result: TuneResult) -> str:
             return f"the fresh pairs do not confirm the search: {found.proof.statement}"
         return ""
     if not result.stack:
+        if found is not None and found.proof is not None:
+            return f"the fresh pairs do not confirm the search: {found.proof.statement}"
         return "nothing that was tried helps here"
     if result.proof is not None and result.proof.comparison.verdict in REFUTED:
         return f"the fresh pairs do not confirm the search: {result.proof.comparison.headline}"
     return ""
+
+
+def can_be_measured(result: TuneResult) -> bool:
+    """Return whether `tfopt apply` can measure the winner's recipe: options that were searched by
+    quality need a target, which the user must choose."""
+    return not (result.objective == "quality" and result.tuned_options)
 
 
 def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
@@ -54,8 +62,14 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
     measure = recipe.measure.to_dict()
     if result.objective != "quality":
         measure["objective"] = result.objective
+    if result.tuned_options or measure.get("objective") == "time-to-target":
+        measure.pop("length", None)  # a run that is cut may never reach a target
     if measure.get("pairs", "auto") != "auto":
         measure.pop("budget", None)  # a fixed number of pairs takes as long as it takes
+    # the search compared with the recipe as it was, not with its baseline
+    measure.pop("baseline", None)
+    if result.tuned_options:
+        measure["baseline"] = untuned_table(recipe, result.tuned_options)
     text = recipe_text(
         name=recipe.name,
         description=f"The best stack that `tfopt tune` found for {result.workload}.",
@@ -75,9 +89,29 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
     return sealed(text)
 
 
+def untuned_table(recipe: Recipe, tuned: Iterable[str]) -> dict[str, Any]:
+    """Return the `[measure.baseline]` with which the baseline is the recipe as it was.
+
+    :param tuned: the options that have another value now.
+    """
+    workload = recipe.workload
+    known = {**workload.options, BATCH_SIZE: workload.batch_size}
+    given = {name: known[name] for name in tuned if known.get(name) is not None}
+    table: dict[str, Any] = {}
+    if BATCH_SIZE in given:
+        table[BATCH_SIZE] = given.pop(BATCH_SIZE)
+    if given:
+        table["options"] = given
+    if defaults := [name for name in tuned if known.get(name) is None]:
+        table["defaults"] = defaults
+    return table
+
+
 def _notes(result: TuneResult) -> dict[str, str]:
     words = list(earned_words(result, "options"))
-    return {"workload": " ".join(words)} if words else {}
+    if not words:
+        return {}
+    return {"workload": " ".join(words), "measure.baseline": "as it was before the search"}
 
 
 def earned_words(result: TuneResult, *path: str) -> Iterator[str]:
@@ -120,9 +154,10 @@ def workload_table(recipe: Recipe, folder: Path) -> dict[str, Any]:
     here, there = recipe.directory.resolve(), folder.resolve()
     if here == there:
         return table
-    place, colon, name = str(table.get("factory", "")).rpartition(":")
-    if place.endswith(".py"):
-        table["factory"] = f"{_moved(place, here, there)}{colon}{name}"
+    for key in ("factory", "data"):
+        place, colon, name = str(table.get(key, "")).rpartition(":")
+        if place.endswith(".py"):
+            table[key] = f"{_moved(place, here, there)}{colon}{name}"
     if "script" in table:
         table["script"] = _moved(table["script"], here, there)
     if recipe.workload.is_script:
@@ -135,20 +170,22 @@ def _moved(place: str, here: Path, there: Path) -> str:
 
 
 def _heading(result: TuneResult) -> Iterator[str]:
-    again = "" if result.tuned_options else "Measure it again with `tfopt apply` and this file; "
+    use = "Measure it again" if can_be_measured(result) else "Train"
+    command = "apply" if can_be_measured(result) else "train"
     yield (
         f"Found by `tfopt tune` ({result.id}) on {_machine(result.machine)}; on another machine "
-        f"another stack may be best. {again or 'Train with `tfopt train` and this file; '}every "
-        "line may be changed."
+        f"another stack may be best. {use} with `tfopt {command}` and this file; every line may be "
+        "changed."
     )
     yield ""
     proof, found = result.proof, result.settings
     if found is not None and found.best and found.proof is not None and found.proof.confirmed:
         yield f"By fresh pairs of the recipe as it was and this one: {found.proof.statement}."
-        yield (
-            "`tfopt apply` compares this training without and with the plugins; the options of the "
-            "workload stand on both sides there."
-        )
+        if not can_be_measured(result):
+            yield (
+                f"`tfopt apply` compares by the time to a target: add one in {found.metric} to "
+                "[measure]."
+            )
     elif proof is None or proof.interrupted:
         yield "Not proved: interrupted before the fresh pairs were done, so no gain is known."
     else:

@@ -24,12 +24,17 @@ from tfopt_core.workers.task import RunTask, failure_of, named_function
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.
 CHANNEL_DESCRIPTOR = 200
+# The exit status of a fork that a new process replaces.
+CANNOT_MOUNT = 75
 # The highest value of Linux' oom_score_adj.
 MOST_EXPENDABLE = 1000
 
 
-def main(descriptor: int) -> int:
-    """Serve the process that holds the other end of this socket."""
+def main(descriptor: int, *, forked: bool = False) -> int:
+    """Serve the process that holds the other end of this socket. Return the exit status.
+
+    :param forked: whether this is a fork, which mounts the overlay of a private folder itself.
+    """
     # closed on exec: processes that the workload starts must not send messages
     private = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, CHANNEL_DESCRIPTOR)
     os.close(descriptor)
@@ -45,6 +50,11 @@ def main(descriptor: int) -> int:
     except (Exception, SystemExit) as error:  # unpickling imports the plugins
         parent(failure_of(error))
         return 1
+    if forked and task.overlay is not None:
+        try:
+            task.overlay.mount()
+        except OSError:
+            return CANNOT_MOUNT
     threading.Thread(target=_die_with_parent, args=(parent,), daemon=True).start()
     if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
         die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes

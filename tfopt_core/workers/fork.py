@@ -7,22 +7,24 @@ environment, imports once and never touches a device; each run is a fork of it.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import attrs
 
 from tfopt_core.records.messages import Tell
+from tfopt_core.workers.child import CANNOT_MOUNT
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
 from tfopt_core.workers.spawn import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import RunTask, Task
 
 # Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.
 READY_SECONDS = 120.0
@@ -30,6 +32,9 @@ READY_SECONDS = 120.0
 # used before the fork.
 START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
+# The libraries of `statistics`: importing them takes 0.7 s. Runs that are cut short need them, and
+# this process for the figures of each run.
+STATISTICS = ("ruptures", "scipy.stats")
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
@@ -40,7 +45,10 @@ def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
     if not sys.platform.startswith("linux"):
         return "forking is tested on Linux only"
     if task.job.recipe.workload.is_script:
-        return "a script must be the first that a process runs"
+        if not task.forks:
+            return "a script may set what TensorFlow reads when it is imported"
+        if isinstance(task, RunTask) and not task.measured:
+            return "a training of the user's own starts as it does without tfopt"
     if task.job.machine.gpus or environment.get("TPU_NAME"):
         return "a driver may hold what a fork cannot share"
     if not task.alike:
@@ -59,9 +67,12 @@ class ForkRunner:
     Use it as a context manager: leaving it ends the servers.
 
     :param spawn: runs the tasks that may not be forked.
+    :param preloaded: the modules that servers import beside those that every run needs, and this
+        process meanwhile.
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
+    preloaded: Sequence[str] = STATISTICS
     _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
 
@@ -73,7 +84,7 @@ class ForkRunner:
 
     def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
         """Return a runner with the same servers and another `spawn`; do not close it."""
-        other = ForkRunner(spawn)
+        other = ForkRunner(spawn, self.preloaded)
         other._servers = self._servers
         return other
 
@@ -99,7 +110,7 @@ class ForkRunner:
     def _server(self, environment: Mapping[str, str]) -> Server:
         key = frozenset(environment.items())
         if key not in self._servers:
-            self._servers[key] = Server.start(environment)
+            self._servers[key] = Server.start(environment, self.preloaded)
         return self._servers[key]
 
     def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
@@ -116,6 +127,8 @@ class ForkRunner:
                 process = server.fork(theirs.fileno(), out, err)
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
+            if message is None and process.poll() == CANNOT_MOUNT:
+                raise NeverStarted
             if message is None and server.process.poll() is not None and self.spawn.capture:
                 # the server is gone, and with it the exit status: repeat a run of a measurement,
                 # but not a training that prints as it goes
@@ -139,16 +152,19 @@ class Server:
     control: socket.socket
 
     @classmethod
-    def start(cls, environment: Mapping[str, str]) -> Server:
+    def start(cls, environment: Mapping[str, str], preloaded: Sequence[str]) -> Server:
         """Start a server and wait until it has imported everything.
 
+        Meanwhile this process imports the preloaded modules too, which it needs after the runs.
+
+        :param preloaded: see `ForkRunner`.
         :raises ParentGone: if it cannot.
         """
         # packets: answers are never split or joined
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [*PROGRAM, str(theirs.fileno())],
+                [*PROGRAM, str(theirs.fileno()), *preloaded],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -158,6 +174,8 @@ class Server:
             )
         server = cls(process, ours)
         try:
+            for name in preloaded:
+                importlib.import_module(name)
             answer(ours, READY_SECONDS)
         except BaseException:
             server.close()

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 
 from tfopt_core.workers.reaper import become_subreaper, end_orphans, tell, wait_for
 
@@ -18,19 +19,20 @@ PRELOADED = (
     "tensorflow",
     "keras",
     "cattrs",
-    "ruptures",
-    "scipy.stats",
     "tfopt_core.workers.child",
-    "tfopt_core.trials.dry_build",
-    "tfopt_core.statistics.timing.summary",
-    "tfopt_core.training.fit",
+    "tfopt_core.trials.looks",
+    "tfopt_core.trials.run",
+    "tfopt_core.trials.factories",
 )
 _DESCRIPTORS = 3
 
 
-def serve(control: socket.socket) -> int:
-    """Fork a process for each request until the other end is closed. Return the exit code."""
-    for name in PRELOADED:
+def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
+    """Fork a process for each request until the other end is closed. Return the exit code.
+
+    :param preloaded: further modules that the runs need.
+    """
+    for name in (*PRELOADED, *preloaded):
         importlib.import_module(name)
     become_subreaper()  # for processes that forks leave behind
     tell(control, ready=True)
@@ -63,7 +65,7 @@ def _become_child(channel: int, out: int, err: int) -> None:
         for descriptor, file in ((1, out), (2, err)):
             os.dup2(file, descriptor)
             os.close(file)
-        code = main(channel)
+        code = main(channel, forked=True)
         # as at the end of Python: threads that are no daemons, then the exit functions of the fork
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -74,4 +76,4 @@ def _become_child(channel: int, out: int, err: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))
+    sys.exit(serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]))

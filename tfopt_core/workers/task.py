@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from tfopt_core.errors import TfoptError, describe, ran_out_of_memory
+from tfopt_core.errors import TfoptError, WorkloadError, describe, ran_out_of_memory
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed
@@ -35,6 +35,7 @@ class Task:
     :param overlay: the mounts of a script's private folder; None for a copy of it, or no private
         folder.
     :param why_no_overlay: why this machine cannot mount one.
+    :param forks: whether a script may run in a fork of a process that has imported TensorFlow.
     """
 
     # the classes of the last message of a process that succeeded
@@ -46,6 +47,7 @@ class Task:
     debug: bool = False
     overlay: OverlayMounts | None = None
     why_no_overlay: str = ""
+    forks: bool = False
 
     @property
     def is_private(self) -> bool:
@@ -125,6 +127,7 @@ class PrepareTask(LookTask):
     :param estimate: also time some steps without the stack.
     :param quick: also time some steps with the stack.
     :param detail: also examine each stage of the data and the memory of a run.
+    :param explore: also find the hyperparameters that the model declares.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Prepared,)
@@ -132,6 +135,7 @@ class PrepareTask(LookTask):
     estimate: bool = False
     quick: bool = False
     detail: bool = False
+    explore: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -181,4 +185,5 @@ def failure_of(error: BaseException) -> Failure:
         message=str(error) if expected else describe(error),
         exit_code=error.exit_code if isinstance(error, TfoptError) else 3,
         out_of_memory=ran_out_of_memory(error),
+        option=error.option if isinstance(error, WorkloadError) else "",
     )

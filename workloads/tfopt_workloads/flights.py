@@ -10,7 +10,7 @@ from typing import Any
 
 from tfopt_core import DataPlan, Workload
 from tfopt_workloads import bundled
-from tfopt_workloads.options import one_of, whole_number
+from tfopt_workloads.options import number, one_of, whole_number
 
 LATE_MINUTES = 15
 COLUMNS = (
@@ -29,7 +29,14 @@ _SCHEDULED_MINUTES = (143.0, 48.0)
 _DELAY_MINUTES = (12.7, 39.9)
 
 
-def build(examples: int | None = None, width: int = 1, prepare: str = "map") -> Workload:
+def build(
+    examples: int | None = None,
+    width: int = 1,
+    prepare: str = "map",
+    learning_rate: float = 1e-3,
+    l2: float = 0.0,
+    dropout: float = 0.0,
+) -> Workload:
     """80,000 + 20,000 flights from New York in 2013, and a small MLP.
 
     It uses what is known at take-off: the schedule, the route, the carrier and the delay so far.
@@ -40,10 +47,15 @@ def build(examples: int | None = None, width: int = 1, prepare: str = "map") -> 
     :param width: multiplies the units of the hidden layers.
     :param prepare: where features are computed: "map" for each flight in the input pipeline,
         each epoch anew, or "ahead" once with NumPy, which leaves little but dispatch.
+    :param learning_rate: Adam's.
+    :param l2: the strength of an L2 penalty on the kernels of the hidden layers.
+    :param dropout: the rate of a dropout behind each hidden layer; 0 for none.
     :raises WorkloadError: for a wrong option.
     """
     width = whole_number("width", width, low=1)
     prepare = one_of("prepare", prepare, ("map", "ahead"))
+    rate = number("learning_rate", learning_rate, above=0)
+    l2, dropout = number("l2", l2, low=0), number("dropout", dropout, low=0, below=1)
     arrays = bundled.load("flights")
     size = len(arrays["arrival_delay"])
     held_out = size // 5
@@ -59,7 +71,7 @@ def build(examples: int | None = None, width: int = 1, prepare: str = "map") -> 
         return DataPlan.from_arrays(columns, late).map(features)
 
     def build_model() -> Any:
-        return small_mlp(width)
+        return small_mlp(width, l2, dropout)
 
     def accuracy() -> Any:
         # a logit of 0 is a probability of a half
@@ -75,7 +87,7 @@ def build(examples: int | None = None, width: int = 1, prepare: str = "map") -> 
         train=split(0, count),
         validation=split(size - held_out, size),
         build_model=build_model,
-        optimizer="adam",
+        optimizer=lambda: keras.optimizers.Adam(rate),
         loss=keras.losses.BinaryCrossentropy(from_logits=True),
         metrics=[accuracy, auc],
         quality_metric="val_auc",
@@ -129,8 +141,8 @@ def _standardized(value: Any, mean: float, deviation: float) -> Any:
     return (value - mean) / deviation
 
 
-def small_mlp(width: int = 1) -> Any:
-    """An embedding for each coded column and two hidden layers; nothing random in training."""
+def small_mlp(width: int = 1, l2: float = 0.0, dropout: float = 0.0) -> Any:
+    """An embedding for each coded column and two hidden layers; only a dropout is random."""
     import keras
     from keras import layers
 
@@ -140,7 +152,10 @@ def small_mlp(width: int = 1) -> Any:
     for column, (name, size) in enumerate(VOCABULARIES.items()):
         parts.append(layers.Embedding(size, 8, name=name)(codes[:, column]))
     hidden = layers.Concatenate()(parts)
-    hidden = layers.Dense(64 * width, activation="relu")(hidden)
-    hidden = layers.Dense(32 * width, activation="relu")(hidden)
+    penalty = keras.regularizers.L2(l2) if l2 else None
+    for units in (64 * width, 32 * width):
+        hidden = layers.Dense(units, activation="relu", kernel_regularizer=penalty)(hidden)
+        if dropout:
+            hidden = layers.Dropout(dropout)(hidden)
     logits = layers.Dense(1, name="logits")(hidden)
     return keras.Model({"numbers": numbers, "codes": codes}, logits, name="small_mlp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,26 @@ def whole_number(option: str, value: Any, *, low: int, high: int | None = None) 
         return int(value)
     limits = f"at least {low}" if high is None else f"from {low:,} to {high:,}"
     raise WorkloadError(f'option "{option}" takes a whole number {limits}, got {value!r}')
+
+
+def number(
+    option: str, value: Any, *, low: float | None = None, above: float | None = None,
+    below: float | None = None,
+) -> float:  # fmt: skip
+    """The value, if it is a number of at least `low`, above `above` and below `below`.
+
+    :raises WorkloadError: otherwise.
+    """
+    limits = (("at least", low), ("above", above), ("below", below))
+    right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if right and (
+        (low is None or value >= low)
+        and (above is None or value > above)
+        and (below is None or value < below)
+    ):
+        return float(value)
+    words = " and ".join(f"{name} {limit:g}" for name, limit in limits if limit is not None)
+    raise WorkloadError(f'option "{option}" takes a number {words}, got {value!r}')
 
 
 def one_of(option: str, value: Any, allowed: Sequence[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import attrs
 import pytest
 
-from tfopt_core.app.tune import objective_of
+from tfopt_core.app.tune import TuneOptions, objective_of, shared_storage
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe import read_recipe
 from tfopt_core.tuning.study import check_optuna
@@ -66,3 +67,17 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'tfopt\[tune\]'"):
         check_optuna()
+
+
+def test_a_storage_needs_a_search_of_settings_and_is_not_begun_afresh(tmp_path):
+    asked = TuneOptions(target="r.toml", storage=f"{tmp_path}/log")
+    with pytest.raises(InputError, match=r"recipe asks for none; add trials = 20"):
+        shared_storage(asked, searches_settings=False)
+    with pytest.raises(InputError, match="--fresh begins from nothing"):
+        shared_storage(attrs.evolve(asked, fresh=True), searches_settings=True)
+    assert shared_storage(TuneOptions(target="r.toml"), searches_settings=False) is None
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_password_in_the_storages_address_is_in_no_repr():
+    assert "secret" not in repr(TuneOptions(target="r.toml", storage="mysql://me:secret@host/db"))

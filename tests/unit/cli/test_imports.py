@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.light_process import HEAVY
+from support.light_process import HEAVY, light_processes
 
 from tfopt_core.store.database import Store, store_path
 
@@ -19,6 +19,13 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
     for name in ("cache", "l2", "lr-schedule", "mirrored", "mixed-precision", "parallel-map",
                  "prefetch", "steps-per-execution", "target-stop", "threads", "xla")
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def light():
+    """Runs commands of which it counts what they import."""
+    with light_processes() as processes:
+        yield processes
 
 
 @pytest.mark.parametrize(
@@ -55,6 +62,11 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
         (["apply", "quickstart", "--set", "plugins.cache.storage=moon"], 2, "storage"),
         (["apply", "quickstart", "--pairs", "3"], 2, "at least 4"),
         (["apply", "quickstart", "--save", "model.h5"], 2, ".keras"),
+        (["diagnose", "--help"], 0, "--stack"),
+        (["--help"], 0, "diagnose"),
+        (["diagnose", "bad.toml"], 2, "bad.toml:2: workload.use:"),
+        (["diagnose", "no-such-recipe"], 2, "no such file"),
+        (["diagnose", "empty.toml", "--json", "no/such/folder.json"], 2, "there is no folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -63,6 +75,7 @@ def test_it_answers_without_importing_anything_heavy(light, arguments, code, sai
     (tmp_path / "module.toml").write_text(MISSING_MODULE)
     (tmp_path / "file.toml").write_text(MISSING_FILE)
     (tmp_path / "all.toml").write_text(ALL_PLUGINS)
+    (tmp_path / "empty.toml").write_text('[workload]\nuse = "flights"\n')
     ended, heavy, printed = light.run(*arguments, cwd=tmp_path)
     assert said in printed
     assert ended == code

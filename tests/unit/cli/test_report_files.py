@@ -61,6 +61,7 @@ def test_a_gate_of_ci_writes_its_summary_and_fails_unless_faster(
         "apply", "x.toml", "--require", "faster", "--markdown", "gate.md", cwd=tmp_path
     )
     assert done.code == code
+    assert ("--require faster is not met: " in done.err) is (code == 1)
     assert (tmp_path / "gate.md").read_text().startswith("## fashion-fast")
 
 

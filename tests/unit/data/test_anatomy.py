@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.compared import epochs
+from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan, Held, Resident, stage_facts
 from tfopt_core.data.lower import lower
@@ -18,14 +19,10 @@ def of(facts, name):
 
 
 def noisy(x):
-    import tensorflow as tf
-
     return x + tf.random.uniform((), dtype=x.dtype)
 
 
 def as_vector(x):
-    import tensorflow as tf
-
     return tf.fill([x + 1], 1.0)
 
 
@@ -43,8 +40,6 @@ def test_specs_tell_bytes_exactly_and_nothing_is_computed(monkeypatch):
 
 
 def test_where_specs_do_not_tell_a_sample_does():
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(100).map(as_vector)
     facts = stage_facts(DataPlan.from_dataset(data.batch(1).shuffle(9, seed=1)), sample=10)
     assert np.mean([4 * length for length in range(1, 11)]) == 22.0
@@ -54,8 +49,6 @@ def test_where_specs_do_not_tell_a_sample_does():
 
 
 def test_a_filter_that_keeps_nothing_is_not_searched():
-    import tensorflow as tf
-
     seen = []
 
     def look(x):
@@ -83,8 +76,6 @@ def test_of_a_generator_few_elements_are_read():
 
 def test_learning_leaves_no_trace_in_what_is_trained_on():
     """Not in a shuffle's orders, a random layer's state, a cache, or the seeds to come."""
-    import keras
-    import tensorflow as tf
 
     def made():
         keras.utils.set_random_seed(3)
@@ -105,8 +96,6 @@ def test_learning_leaves_no_trace_in_what_is_trained_on():
 
 
 def test_batches_out_of_what_must_not_be_run_are_as_large_as_their_shape_says():
-    import tensorflow as tf
-
     state = tf.Variable(0.0)
     data = tf.data.Dataset.from_tensor_slices(tf.zeros((10, 3)))
     counting = data.batch(4).map(lambda x: x + state.assign_add(1.0))
@@ -118,8 +107,6 @@ def test_batches_out_of_what_must_not_be_run_are_as_large_as_their_shape_says():
 
 
 def test_parallel_work_in_any_order_is_not_deterministic():
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(4)
     sloppy = tf.data.Options()
     sloppy.deterministic = False
@@ -134,8 +121,6 @@ def test_parallel_work_in_any_order_is_not_deterministic():
 
 
 def noisy_of_int(x):
-    import tensorflow as tf
-
     return noisy(tf.cast(x, tf.float32))
 
 
@@ -154,15 +139,11 @@ def test_slow_elements_are_few():
 
 
 def test_data_that_cannot_be_computed_have_no_size():
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices(["/nowhere"]).map(tf.io.read_file)
     assert stage_facts(DataPlan.from_dataset(data))[-1].element_bytes is None
 
 
 def test_all_kinds_of_tensors_have_bytes():
-    import tensorflow as tf
-
     assert tensor_bytes(tf.zeros((2, 3), tf.float16)) == 12
     assert tensor_bytes(tf.constant(["ab", "c"])) == 3
     assert tensor_bytes(tf.ragged.constant([[1, 2], [3]], tf.int32)) == 3 * 4 + 3 * 8

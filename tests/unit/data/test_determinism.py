@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.determinism import random_ops
@@ -13,45 +14,31 @@ pytestmark = pytest.mark.tensorflow
 
 
 def dataset():
-    import tensorflow as tf
-
     return tf.data.Dataset.range(6)
 
 
 def printing(x):
-    import tensorflow as tf
-
     tf.print(x)
     return x
 
 
 def by_python(x):
-    import tensorflow as tf
-
     return tf.py_function(lambda v: v, [x], tf.int64)
 
 
 def inner_random(x):
-    import tensorflow as tf
-
     return tf.cond(x > 0, lambda: tf.random.uniform(()), lambda: 0.0)
 
 
 def random_files(x):
-    import tensorflow as tf
-
     return tf.data.Dataset.range(x).shuffle(3)
 
 
 def repeatable_files(x):
-    import tensorflow as tf
-
     return tf.data.TextLineDataset(tf.strings.as_string(x)).map(tf.strings.length).batch(2)
 
 
 def looked_up():
-    import tensorflow as tf
-
     table = tf.lookup.StaticVocabularyTable(
         tf.lookup.KeyValueTensorInitializer(["a"], [1], tf.string, tf.int64), 1
     )
@@ -59,8 +46,6 @@ def looked_up():
 
 
 def read_variable():
-    import tensorflow as tf
-
     variable = tf.Variable(1, dtype=tf.int64)
     return lambda x: x + variable
 
@@ -92,8 +77,6 @@ def test_what_may_differ_the_next_time_is_found_in_the_graph(step, ops, traces, 
 
 
 def test_a_random_layer_shows_as_its_state():
-    import keras
-
     flip = keras.layers.RandomFlip()
     data = dataset().map(lambda x: flip(np.zeros((2, 2, 1)), training=True))
     ops = random_ops(DataPlan.from_dataset(data), 1)
@@ -102,8 +85,6 @@ def test_a_random_layer_shows_as_its_state():
 
 
 def test_stages_without_a_function_repeat_but_for_a_shuffle():
-    import tensorflow as tf
-
     data = dataset().batch(2).cache().unbatch().window(2).flat_map(lambda w: w.batch(2)).skip(1)
     data = data.shard(2, 0).with_options(tf.data.Options()).shuffle(2).prefetch(1)
     plan = DataPlan.from_dataset(data)
@@ -113,8 +94,6 @@ def test_stages_without_a_function_repeat_but_for_a_shuffle():
 
 
 def test_what_is_random_in_a_part_of_a_zip_is_named():
-    import tensorflow as tf
-
     plan = DataPlan.from_dataset(tf.data.Dataset.zip(dataset().map(inner_random), dataset()))
     assert random_ops(plan, 0) == ("RandomUniform",)
 
@@ -135,7 +114,6 @@ def test_a_function_is_traced_once_for_each_kind_of_its_elements():
 
 def test_looking_draws_no_seed():
     """A shuffle that is built without a seed of its own would take one from those to come."""
-    import tensorflow as tf
 
     def next_number():
         tf.random.set_seed(5)

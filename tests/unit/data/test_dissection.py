@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.compared import epochs, plain
+from support.lazy_modules import tf
 
 from tfopt_core.data import DataPlan, Prefetch, stages
 from tfopt_core.data.dissect import TracedFunction, shuffled, taken_apart
@@ -18,8 +20,6 @@ pytestmark = pytest.mark.tensorflow
 
 
 def dataset(count=6):
-    import tensorflow as tf
-
     return tf.data.Dataset.range(count)
 
 
@@ -32,20 +32,14 @@ def is_even(x):
 
 
 def repeated(x):
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensors(x).repeat(2)
 
 
 def as_vector(x):
-    import tensorflow as tf
-
     return tf.fill([x], x)
 
 
 def options():
-    import tensorflow as tf
-
     chosen = tf.data.Options()
     chosen.autotune.enabled = False
     return chosen
@@ -113,8 +107,6 @@ def test_each_step_is_a_stage_that_does_the_same_when_built_anew(make, kind, sai
 
 
 def test_row_splits_of_a_ragged_batch_keep_their_type():
-    import tensorflow as tf
-
     given = dataset().map(as_vector).ragged_batch(2, row_splits_dtype=tf.int32)
     plan = DataPlan.from_dataset(given)
     assert plan.stages[-1].row_splits == "int32"
@@ -122,8 +114,6 @@ def test_row_splits_of_a_ragged_batch_keep_their_type():
 
 
 def sources(folder):
-    import tensorflow as tf
-
     ragged = tf.ragged.constant([[1], [], [2, 3]])
     sparse = tf.sparse.from_dense([[0, 1], [2, 0], [0, 0]])
     lines, records, fixed = (folder / name for name in ("a.txt", "a.tfrecord", "a.bin"))
@@ -162,8 +152,6 @@ def test_each_source_is_known_for_what_it_is(tmp_path):
 
 
 def test_arrays_are_not_copied():
-    import tensorflow as tf
-
     tensor = tf.zeros((4, 2))
     plan = DataPlan.from_dataset(tf.data.Dataset.from_tensor_slices((tensor, tensor)))
     assert plan.source.value[0] is tensor
@@ -180,16 +168,12 @@ def test_many_data_sets_behind_each_other_do_not_nest():
 
 
 def generated():
-    import tensorflow as tf
-
     return tf.data.Dataset.from_generator(
         lambda: iter([1, 2, 3]), output_signature=tf.TensorSpec((), tf.int64)
     )
 
 
 def opaque(folder):
-    import tensorflow as tf
-
     return [
         (generated(), False),
         (dataset().group_by_window(is_even_key, lambda key, part: part.batch(2), 2), True),
@@ -211,8 +195,6 @@ def is_even_key(x):
 
 
 def random(x):
-    import tensorflow as tf
-
     return tf.cast(x, tf.float32) + tf.random.uniform(())
 
 
@@ -230,8 +212,6 @@ def test_what_is_not_understood_is_the_source_and_what_is_behind_it_is_taken_apa
 
 
 def test_files_that_are_read_in_turn_by_the_older_reader_repeat_but_are_not_looked_into(tmp_path):
-    import tensorflow as tf
-
     path = tmp_path / "a.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(b"1")
@@ -262,8 +242,6 @@ def test_batches_by_length_are_batches():
 
 
 def len32(x):
-    import tensorflow as tf
-
     return tf.shape(x)[0]
 
 
@@ -300,8 +278,6 @@ def test_a_prefetch_inside_stays_and_one_at_the_end_gives_way_to_the_last_asked_
 
 
 def test_a_shuffle_from_its_pair_of_seeds_gives_the_orders_of_every_epoch():
-    import tensorflow as tf
-
     tf.random.set_seed(11)
     given = dataset(30).shuffle(30)
     plan = DataPlan.from_dataset(given)
@@ -314,7 +290,6 @@ def test_a_shuffle_from_its_pair_of_seeds_gives_the_orders_of_every_epoch():
 
 
 def test_a_shuffle_without_any_seed_stays_without():
-    import tensorflow as tf
     from tensorflow.python.eager import context
 
     before = context.global_seed()
@@ -328,8 +303,6 @@ def test_a_shuffle_without_any_seed_stays_without():
 
 
 def test_functions_keep_their_variables_tables_and_seeds():
-    import tensorflow as tf
-
     factor = tf.Variable(2.0)
     table = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer([0, 1], [5.0, 6.0], tf.int64, tf.float32), -1.0
@@ -360,10 +333,6 @@ def test_python_code_is_not_traced_again():
 
 
 def test_python_functions_live_on_when_the_given_data_set_is_gone():
-    import gc
-
-    import tensorflow as tf
-
     def made():
         given = dataset(3).map(
             lambda x: tf.numpy_function(lambda v: v + 1, [x], tf.int64), num_parallel_calls=2
@@ -420,8 +389,6 @@ def test_options_stand_where_they_were_given():
 
 
 def test_a_random_part_of_a_zip_shows():
-    import tensorflow as tf
-
     still = tf.data.Dataset.zip(dataset().map(double), dataset())
     assert DataPlan.from_dataset(still).source.deterministic
     for moving in (dataset().map(random), dataset().shuffle(3), generated()):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import keras, tf
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, gathered
 from tfopt_core.data.determinism import random_ops
@@ -20,14 +21,10 @@ pytestmark = pytest.mark.tensorflow
 
 
 def elements(plan):
-    import tensorflow as tf
-
     return [tf.nest.map_structure(lambda t: t.numpy().tolist(), e) for e in lower(plan)]
 
 
 def test_an_unchanged_plan_lowers_to_the_very_object():
-    import tensorflow as tf
-
     dataset = tf.data.Dataset.range(3)
     assert lower(DataPlan.from_dataset(dataset)) is dataset
 
@@ -56,8 +53,6 @@ def test_a_generator_is_read_anew_each_epoch_and_its_shapes_are_learned():
 
 
 def test_a_pydataset_stays_itself_until_a_plugin_changes_it():
-    import keras
-
     class Two(keras.utils.PyDataset):
         def __len__(self):
             return 2
@@ -86,20 +81,14 @@ def test_random_ops_are_found_in_the_graph_of_a_map(function, ops):
 
 
 def tf_random(shape):
-    import tensorflow as tf
-
     return tf.random.uniform(shape)
 
 
 def py_function(x):
-    import tensorflow as tf
-
     return tf.py_function(lambda v: v, [x], tf.float32)
 
 
 def test_a_random_keras_layer_shows():
-    import keras
-
     flip = keras.layers.RandomFlip()
     plan = DataPlan.from_arrays(np.zeros((2, 4, 4, 1), "float32")).map(
         lambda x: flip(x, training=True)
@@ -108,8 +97,6 @@ def test_a_random_keras_layer_shows():
 
 
 def test_what_is_read_of_private_attributes_still_holds_for_this_tensorflow():
-    import tensorflow as tf
-
     dataset = tf.data.Dataset.range(10)
     assert not is_batched(dataset)
     assert is_batched(dataset.batch(2).prefetch(1))
@@ -148,8 +135,6 @@ def test_validation_data_keep_their_order():
 
 
 def test_batched_data_beside_a_batch_size_are_an_error_that_says_so():
-    import tensorflow as tf
-
     dataset = tf.data.Dataset.range(4).batch(2)
     with pytest.raises(WorkloadError, match="batched already"):
         batched(dataset)
@@ -158,8 +143,6 @@ def test_batched_data_beside_a_batch_size_are_an_error_that_says_so():
 
 def test_a_data_set_is_shuffled_as_it_comes_whatever_is_known_of_it():
     """What is measured against is the same as before data sets were taken apart."""
-    import tensorflow as tf
-
     given = tf.data.Dataset.from_tensor_slices(np.arange(50)).map(lambda x: x + 1)
     given = given.shuffle(5, seed=3).prefetch(2)
     plan = batched(given, seed=4)
@@ -217,8 +200,6 @@ def test_batches_have_a_static_size_where_the_examples_fill_them(size, stages):
 
 def test_a_data_set_of_the_workloads_own_keeps_its_shapes():
     """No plugin that has its batches built again is credited for static ones."""
-    import tensorflow as tf
-
     plan = DataPlan.from_dataset(tf.data.Dataset.range(50).batch(10))
     plan = plan.insert(1, Shuffle(seed=5))
     assert lower(plan).element_spec.shape[0] is None
@@ -226,7 +207,5 @@ def test_a_data_set_of_the_workloads_own_keeps_its_shapes():
 
 def test_a_plan_can_be_lowered_within_a_graph():
     """As parameter servers do."""
-    import tensorflow as tf
-
     plan = DataPlan.from_arrays(np.arange(50)).append(Batch(size=10))
     assert int(tf.function(lambda: lower(plan).reduce(0, lambda n, batch: n + 1))()) == 5

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 from support.in_process import build_here
+from support.lazy_modules import keras
 
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.data import ModelStage, Resident
@@ -65,8 +66,6 @@ class Predicts:
 
 
 def workload() -> Workload:
-    import keras
-
     def model():
         return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="out")])
 

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from support.compared import plain
+from support.lazy_modules import tf
 from tfopt_data.augment import with_augmentation
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
@@ -44,8 +45,6 @@ class Twice(Stage):
     kind: ClassVar[str] = "twice"
 
     def lower(self, dataset: Any) -> Any:
-        import tensorflow as tf
-
         return dataset.map(lambda x: tf.stack([x, -x])).unbatch()
 
     def count_after(self, before: Count) -> Count:
@@ -94,8 +93,6 @@ def kinds(plan: DataPlan) -> list[str]:
 
 
 def lines_of(path: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.TextLineDataset(path)
 
 

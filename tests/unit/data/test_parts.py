@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.compared import plain
+from support.lazy_modules import tf
 
 from tfopt_core.data import (
     Batch,
@@ -110,8 +111,6 @@ def test_parts_of_examples_are_the_rows_of_the_batches_and_their_number_is_known
 
 @pytest.mark.tensorflow
 def test_every_kind_of_tensor_is_cut_by_rows_and_none_stays_none():
-    import tensorflow as tf
-
     def every_kind(x):
         ragged = tf.RaggedTensor.from_row_lengths(tf.range(x), tf.reshape(x, [1]))
         return {"row": tf.fill([2], x), "ragged": ragged, "sparse": tf.sparse.from_dense([x])}
@@ -137,8 +136,6 @@ def test_a_batch_of_known_size_has_parts_of_known_size():
 
 @pytest.mark.tensorflow
 def test_what_has_no_rows_is_refused():
-    import tensorflow as tf
-
     numbered = tf.data.Dataset.range(4).batch(2).enumerate()
     with pytest.raises(WorkloadError, match="a single int64, which has no rows"):
         lower(DataPlan.from_dataset(numbered).append(PartOfBatch(count=2, index=0)))

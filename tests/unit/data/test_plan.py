@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core.data import Batch, Cache, DataPlan, MapBatches, MapExamples, Prefetch, Shuffle
+from tfopt_core.data import (
+    Batch,
+    Cache,
+    DataPlan,
+    MapBatches,
+    MapExamples,
+    Prefetch,
+    Shuffle,
+    Source,
+)
 
 
 def double(x):
@@ -64,6 +73,17 @@ def test_a_plan_describes_itself_in_the_order_of_its_stages():
         "map_examples: double (sequential)",
         "shuffle: all examples, anew each epoch",
         "batch: 2",
+    )
+
+
+def test_a_part_is_described_without_its_own_parts():
+    def zipped(*parts):
+        return DataPlan((Source(value=parts, origin="zip", count=3),))
+
+    few = DataPlan(PLAN.stages[:1])
+    [described] = zipped(zipped(PLAN, PLAN), few).describe()
+    assert described == (
+        "source: zip of [source: zip of 2 data sets; source: arrays, 3 examples], 3 examples"
     )
 
 

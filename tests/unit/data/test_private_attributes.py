@@ -10,8 +10,12 @@ import importlib
 import pkgutil
 
 import pytest
+from support.lazy_modules import tf
 
-from tfopt_core.data.dissect import sources, steps
+from tfopt_core.data import DataPlan
+from tfopt_core.data.dissect import graphdef, sources, steps
+from tfopt_core.data.dissect.apart import _REPEATING
+from tfopt_core.data.dissect.graphdef import last_step
 
 pytestmark = pytest.mark.tensorflow
 
@@ -19,8 +23,6 @@ pytestmark = pytest.mark.tensorflow
 def test_every_class_that_is_known_by_name_exists():
     from tensorflow.python.data import ops
     from tensorflow.python.data.experimental import ops as experimental
-
-    from tfopt_core.data.dissect.apart import _REPEATING
 
     modules = [
         importlib.import_module(f"{folder.__name__}.{module.name}")
@@ -33,8 +35,6 @@ def test_every_class_that_is_known_by_name_exists():
 
 
 def test_a_function_is_its_graph_and_its_specs():
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(3).map(lambda x: {"a": (x, x + 1)})
     structured = data._map_func
     assert structured._input_structure == tf.TensorSpec((), tf.int64)
@@ -47,8 +47,6 @@ def test_a_function_is_its_graph_and_its_specs():
 
 
 def test_numbers_are_tensors_and_words_are_words():
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(2, 9, 3)
     assert [int(number) for number in (data._start, data._stop, data._step)] == [2, 9, 3]
     assert int(data.take(2)._count) == 2
@@ -68,8 +66,6 @@ def test_numbers_are_tensors_and_words_are_words():
 
 
 def test_a_seed_is_a_pair_that_is_zero_without_any():
-    import tensorflow as tf
-
     tf.random.set_seed(3)
     shuffle = tf.data.Dataset.range(3).shuffle(3, seed=4)
     assert (int(shuffle._seed), int(shuffle._seed2)) == (3, 4)
@@ -77,10 +73,6 @@ def test_a_seed_is_a_pair_that_is_zero_without_any():
 
 
 def test_only_the_graph_knows_the_order_of_a_parallel_interleave():
-    import tensorflow as tf
-
-    from tfopt_core.data.dissect.graphdef import last_step
-
     data = tf.data.Dataset.range(3)
     for deterministic, word in ((True, b"true"), (False, b"false"), (None, b"default")):
         mixed = data.interleave(lambda x: data, num_parallel_calls=2, deterministic=deterministic)
@@ -91,8 +83,6 @@ def test_only_the_graph_knows_the_order_of_a_parallel_interleave():
 
 
 def test_unbatch_first_brings_its_input_into_another_form():
-    import tensorflow as tf
-
     unbatched = tf.data.Dataset.range(4).batch(2).unbatch()
     assert type(unbatched._input_dataset).__name__ == "_RestructuredDataset"
     normalized = unbatched._input_dataset._input_dataset
@@ -100,8 +90,6 @@ def test_unbatch_first_brings_its_input_into_another_form():
 
 
 def test_readers_are_made_of_their_files_and_a_function_that_reads_one(tmp_path):
-    import tensorflow as tf
-
     for reader in (tf.data.TextLineDataset, tf.data.TFRecordDataset):
         made = reader([str(tmp_path)])._impl
         assert type(made).__name__ == "_FlatMapDataset"
@@ -109,11 +97,6 @@ def test_readers_are_made_of_their_files_and_a_function_that_reads_one(tmp_path)
 
 
 def test_a_data_set_that_holds_much_is_not_serialized(monkeypatch):
-    import tensorflow as tf
-
-    from tfopt_core.data import DataPlan
-    from tfopt_core.data.dissect import graphdef
-
     data = tf.data.Dataset.from_tensor_slices(tf.zeros((9, 9)))
     mixed = data.interleave(lambda x: tf.data.Dataset.range(2), num_parallel_calls=2)
     assert DataPlan.from_dataset(mixed).source.origin == "arrays"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.compared import plain
+from support.lazy_modules import tf
 
 from tfopt_core.data import DataPlan, Stage, stages
 from tfopt_core.data.counting import counted
@@ -28,7 +29,6 @@ def all_stages(base: type[Stage] = Stage) -> Iterator[type[Stage]]:
 
 def example_of(kind: type[Stage]) -> Stage:
     """Return a stage of this class that does something to twelve numbers, or batches of three."""
-    import tensorflow as tf
 
     def negative(x: Any) -> Any:
         return -x
@@ -79,8 +79,6 @@ def made(stage: Stage, numbers: list[int]) -> list[Any]:
 
 
 def given(stage: Stage, numbers: list[int]) -> Any:
-    import tensorflow as tf
-
     dataset = tf.data.Dataset.from_tensor_slices(numbers)
     return dataset.batch(3) if isinstance(stage, OF_BATCHES) else dataset
 
@@ -160,8 +158,6 @@ def test_what_does_not_choose_yields_the_same_of_another_order(kind: type[Stage]
 @pytest.mark.tensorflow
 @of_every_stage
 def test_what_does_not_stop_early_reads_all(kind: type[Stage]) -> None:
-    import tensorflow as tf
-
     stage = example_of(kind)
     read = []
 

@@ -2,9 +2,10 @@
 
 import io
 
+import attrs
 import pytest
 from rich.console import Console
-from support.drafts import SLOWER, Diagnosed, attempt, draft, suggestion
+from support.drafts import SLOWER, Diagnosed, about, attempt, draft, suggestion
 
 from tfopt_core.diagnosis.draft import (
     LeftOut,
@@ -37,6 +38,12 @@ def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_g
     )
 
 
+def test_a_peak_of_a_busier_moment_is_not_printed():
+    diagnosed = Diagnosed()
+    diagnosed.matmul = attrs.evolve(diagnosed.matmul, share_computing=1.46)
+    assert "146%" not in what_bounds(diagnosed)
+
+
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None).draft
     told = " ".join(shown(render_nothing(what_bounds(Diagnosed()), stays.left_out)).split())
@@ -45,6 +52,17 @@ def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_s
     assert "nothing was measured, and no recipe was written" in told
     assert "50% of a step is compute" in told
     assert "--measure-anyway" in told
+
+
+def test_where_some_were_not_tried_it_does_not_say_that_nothing_is_to_be_gained():
+    left_out = (
+        LeftOut("a", "slower", about(20)), LeftOut("b", "no time", untried=True),
+        LeftOut("a", "with other settings: no time", untried=True),
+    )  # fmt: skip
+    told = " ".join(shown(render_nothing("", left_out)).split())
+    assert "Nothing found so far" in told
+    assert "no time was left to try b; with --budget 15m all are" in told
+    assert "Nothing to gain" in shown(render_nothing("", left_out[:1]))
 
 
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])
@@ -214,5 +232,5 @@ def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path)
     assert "on top of it low: not exact" in told
     assert "runs the script with it" in told
     told = " ".join(shown(render_written(draft(additions=(LOW,)), path)).split())
-    assert "no plugin that leaves each value as it is" in told
+    assert "low: not exact, and all that seems to save time here" in told
     assert "runs the script with it" not in told

@@ -175,6 +175,24 @@ def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
     assert [left.plugin for left in found.draft.left_out] == ["low"]
 
 
+def test_what_there_is_no_time_for_is_left_out_untried():
+    tried, asked = [], []
+
+    def why_not_try(found, adds):
+        asked.append((found, adds))
+        return "no time" if found else ""
+
+    found = screened(
+        draft("a", "b", additions=(LOW,)), attempt({("a",): about(5)}), tried.append,
+        why_not_try=why_not_try,
+    )  # fmt: skip
+    assert asked == [(False, False), (True, False), (True, True)]
+    assert tried == names(found.draft) == ["a"]
+    assert [(left.plugin, left.reason, left.untried) for left in found.draft.left_out] == [
+        ("b", "no time", True), ("low", "no time", True),
+    ]  # fmt: skip
+
+
 def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
     found = screened(
         draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}),

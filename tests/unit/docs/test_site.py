@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from types import ModuleType
 
 import pytest
 from support.pages import PAGES, ROOT, page_id
+from support.tools import load_file
 
 
 @pytest.fixture(scope="module")
 def conf() -> ModuleType:
     """Sphinx's settings, which hold the contents of the site."""
-    spec = importlib.util.spec_from_file_location("conf", ROOT / "docs" / "conf.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(ROOT / "docs" / "conf.py")
 
 
 def listed_from(conf: ModuleType, page: str) -> list[str]:
@@ -38,7 +33,7 @@ def test_every_page_is_listed_once(conf: ModuleType) -> None:
 def test_an_index_page_gets_its_contents_and_any_other_page_none(conf: ModuleType) -> None:
     source = ["# tfopt\n"]
     conf.add_contents(None, conf.root_doc, source)
-    assert "```{toctree}\n:hidden:\n:caption: Guide\n\n/docs/guide/" in source[0]
+    assert "```{toctree}\n:hidden:\n:caption: Guide\n\n/docs/tutorial\n/docs/guide/" in source[0]
     assert "\n/CHANGELOG\n```\n" in source[0]
     source = ["# cache\n"]
     conf.add_contents(None, "docs/plugins/cache", source)

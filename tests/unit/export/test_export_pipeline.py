@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.data import Autotune, Batch, Cache, Prefetch, Shuffle
@@ -29,8 +31,6 @@ def is_even(x: Any, y: Any) -> Any:
 
 
 def arrays() -> Any:
-    import numpy as np
-
     return np.arange(20, dtype="float32"), np.arange(20, dtype="int32")
 
 
@@ -39,8 +39,6 @@ def examples() -> Any:
 
 
 def taken_apart() -> Any:
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices(arrays()).shuffle(
         20, seed=5, reshuffle_each_iteration=False
     )
@@ -88,9 +86,6 @@ def statements(names: WorkloadNames, plan: DataPlan, functions: Any = ()) -> lis
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_statements_of_a_plan_yield_its_elements(name: str):
-    import keras
-    import tensorflow as tf
-
     give, change = PLANS[name]
     keras.utils.set_random_seed(SEED)
     workload = Workload(train=give(), build_model=lambda: None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import attrs
 import pytest
 from support.measure_runs import make_judgement, make_pairs
@@ -11,6 +13,7 @@ from tfopt_core.records.results import Results
 from tfopt_core.records.selftest import ControlTrial
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest
+from tfopt_core.report.style.console import make_console
 from tfopt_core.statistics.verdicts.verdict import compare
 
 
@@ -51,10 +54,6 @@ def trial(control, ratio):
 
 
 def printed(trials):
-    import io
-
-    from tfopt_core.report.style.console import make_console
-
     stream = io.StringIO()
     make_console(width=80, file=stream, environ={}).print(render_selftest(trials))
     return " ".join(stream.getvalue().split())

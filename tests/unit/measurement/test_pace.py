@@ -8,12 +8,14 @@ from support.measure_runs import make_run
 
 from tfopt_core.measurement.pace import (
     SHORTEST_SECONDS,
+    SPARE_SECONDS,
     Pace,
     World,
     round_seconds,
-    warm_seconds,
 )
+from tfopt_core.records.fit import Block
 from tfopt_core.records.variants import Variant
+from tfopt_core.statistics.timing.cutting import LEAST_SECONDS
 
 
 def run_that_took(variant, seconds, **changes):
@@ -77,16 +79,22 @@ def test_more_time_must_fit_before_the_first_verdict_too():
     assert pace(300.0)[0].seconds_to_first_verdict is None
 
 
+def run_with_steps(seconds, warm):
+    """A run that traced for 2 s, and then made timed steps for so long."""
+    run = run_that_took("baseline", seconds)
+    blocks = (Block(1, 2.0, 0, "trace"), Block(10, warm, 0, ""))
+    return attrs.evolve(run, fits=(attrs.evolve(run.fits[0], blocks=blocks),))
+
+
 def test_runs_are_cut_sooner_where_the_first_verdict_would_be_late():
     measured, clock = pace(300.0, first_verdict=80.0)
     assert measured.longest_run([], 0, 10.0) == 10.0
     assert measured.longest_run([], 8, 10.0) == SHORTEST_SECONDS  # 10 s each, 7 of them beside
     clock[0] += 20.0
-    # a run of 20 s of steps, of which 3 s were no warm steps
-    runs = [attrs.evolve(run_that_took("baseline", 20.0), process_seconds=23.0)]
-    warm = warm_seconds(runs[0])
-    assert measured.longest_run(runs, 4, 10.0) == max(
-        SHORTEST_SECONDS, min(10.0, 60.0 / 4 - (23.0 - warm))
-    )
+    runs = [run_with_steps(20.0, warm=15.0)]
+    assert measured.longest_run(runs, 6, 10.0) == pytest.approx((60.0 - SPARE_SECONDS) / 6 - 5.0)
+    assert measured.longest_run(runs, 12, 10.0) == pytest.approx(SHORTEST_SECONDS * 15 / 18)
+    # where most of a training is no timed step, few seconds of these take as long
+    assert measured.longest_run([run_with_steps(20.0, warm=6.0)], 6, 10.0) == LEAST_SECONDS
     assert measured.longest_run(runs, 1, 10.0) == 10.0
     assert pace(300.0)[0].longest_run(runs, 4, 10.0) == 10.0

@@ -19,7 +19,7 @@ from tfopt_core.errors import (
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.edits import CodeAtStart
-from tfopt_core.measurement.pace import World
+from tfopt_core.measurement.pace import SHORTEST_SECONDS, World
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
@@ -619,6 +619,24 @@ def test_a_first_verdict_that_is_open_is_told_and_more_pairs_follow(world):
     assert results.comparison.pairs in (8, 12)
 
 
+def test_four_pairs_of_a_first_verdict_may_overrun_a_budget_that_nobody_asked_for(world):
+    # the machine became slow after the look: 8 runs of 60 s in place of 5 s
+    slow = {"baseline": 60.0, "full": 50.0}
+    for wanted, pairs in ((120.0, 4), (None, 1)):
+        results, events = world(
+            FakeRunner(slow, training_seconds=5.0), budget_seconds=300.0, length="steady",
+            first_verdict=wanted,
+        )  # fmt: skip
+        assert results.comparison.pairs == pairs
+        notes = [event.text for event in events if isinstance(event, Noted)]
+        assert [note.startswith("four pairs take about 8 min") for note in notes] == (
+            [True] if wanted else []
+        )
+    slow = {"baseline": 400.0, "full": 300.0}
+    results, _ = world(FakeRunner(slow), budget_seconds=300.0, length="steady", first_verdict=120.0)
+    assert "no verdict: four pairs take about" in results.comparison.statement
+
+
 def test_leaving_plugins_out_does_not_delay_a_first_verdict(world):
     walls = {"without p": 9.9, "without q": 8.0}
     for wanted, runs in ((300.0, 16), (90.0, 8)):
@@ -626,6 +644,25 @@ def test_leaving_plugins_out_does_not_delay_a_first_verdict(world):
             FakeRunner(walls), plugins=("p", "q"), attribution="auto", first_verdict=wanted
         )
         assert len(results.runs) == runs
+
+
+@pytest.mark.parametrize(("attribution", "later"), [("auto", 2), ("leave-one-out", 4)])
+def test_a_budget_is_not_overrun_by_leaving_plugins_out_unless_that_is_asked_for(
+    world, attribution, later
+):
+    """The machine becomes slow after the first round."""
+    names = ("baseline", "full", "without p", "without q")
+    runner = FakeRunner({name: lambda task: 10.0 if runner.number < 4 else 60.0 for name in names})
+    results, events = world(
+        runner, plugins=("p", "q"), attribution=attribution, budget_seconds=300.0,
+        first_verdict=300.0, length="steady",
+    )  # fmt: skip
+    made = variants_by_round(results)
+    assert [len(made[round_]) for round_ in range(4)] == [4, 4, later, later]
+    assert results.comparison.pairs == 4
+    notes = [event.text for event in events if isinstance(event, Noted)]
+    assert any("without one plugin each" in note for note in notes) is (attribution == "auto")
+    assert any("as long as they fit into 15 min" in note for note in notes)
 
 
 def test_no_round_is_repeated_where_that_delays_a_first_verdict(world):
@@ -639,7 +676,7 @@ def test_runs_are_cut_by_what_is_left_until_a_first_verdict(world):
     runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
     world(runner, budget_seconds=900.0, first_verdict=40.0)
     first, *_, last = [task.longest_seconds for task in runner.tasks if isinstance(task, RunTask)]
-    assert 4.0 == first < last < 30.0  # runs turn out to be short
+    assert first == SHORTEST_SECONDS < last < 30.0  # runs turn out to be short
 
 
 def test_steady_is_taken_at_its_word(world):
@@ -745,6 +782,53 @@ def test_a_resumed_measurement_makes_the_runs_that_an_undisturbed_one_makes(worl
     made = [[(run.round, run.position, run.variant, run.seed) for run in results.runs]
             for results in (whole, resumed)]  # fmt: skip
     assert made[0] == made[1]
+
+
+def by_seed(seconds, salt):
+    """The seconds of a run, which are those of its seed whenever it is made."""
+    return lambda task: seconds * (1 + random.Random(salt + task.job.seed).gauss(0, 0.05))
+
+
+class Mortal(FakeRunner):
+    """Makes a number of runs, and is killed in the next."""
+
+    def __init__(self, lasts=10**6):
+        walls = {"baseline": 10.0, "full": 9.4, "without p": 9.9, "without q": 9.5}
+        super().__init__(
+            {name: by_seed(w, n) for n, (name, w) in enumerate(walls.items())}, noise=0
+        )
+        self.lasts = lasts
+
+    def __call__(self, task, environment, tell):
+        if isinstance(task, RunTask) and self.number + 1 == self.lasts:
+            raise Killed
+        return super().__call__(task, environment, tell)
+
+
+@pytest.mark.promise(1, injected="the end of tfopt in each run of a measurement in turn, simulated")
+@pytest.mark.parametrize(
+    "plan",
+    [{"pairs": 4}, {"pairs": "auto"},
+     {"pairs": 4, "plugins": ("p", "q"), "attribution": "leave-one-out"}],
+    ids=["pairs", "looks", "attribution"],
+)  # fmt: skip
+def test_killed_in_each_run_a_measurement_ends_with_the_verdict_of_an_undisturbed_one(world, plan):
+    whole, _ = world(Mortal(), **plan)
+    kills, results = 0, None
+    while results is None:
+        try:
+            results, _ = world(Mortal(lasts=1), **plan, resuming=kills > 0)
+        except Killed:
+            kills += 1
+    assert kills == len(whole.runs) - 1
+    assert [(run.round, run.variant, run.seed, run.wall_seconds) for run in results.runs] == [
+        (run.round, run.variant, run.seed, run.wall_seconds) for run in whole.runs
+    ]
+    assert results.comparison.statement == whole.comparison.statement
+    assert attrs.evolve(results.comparison, run_ids=whole.comparison.run_ids) == whole.comparison
+    assert [row.statement for row in results.attribution] == [
+        row.statement for row in whole.attribution
+    ]
 
 
 def test_resuming_keeps_the_state_of_the_measurement(world):
@@ -987,6 +1071,42 @@ def test_a_whole_pair_that_fails_is_a_warning(world):
     assert any("whole trainings one failed: out of luck" in text for text in results.warnings)
 
 
+def test_ctrl_c_in_a_whole_pair_keeps_the_verdict_and_a_resume_makes_the_pair(world, monkeypatch):
+    def whole(task):
+        if task.longest_seconds:
+            return 8.0
+        raise KeyboardInterrupt
+
+    stopped, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=WholePair.ALWAYS)
+    assert stopped.interrupted
+    assert stopped.whole_pair == ()
+    assert any("Ctrl-C ended the pair" in text for text in stopped.warnings)
+    assert any("--resume --full makes it anew" in text for text in stopped.warnings)
+    assembled_again(monkeypatch)
+    results, _ = world(
+        FakeRunner(), length="steady", whole_pair=WholePair.ALWAYS, resuming=True
+    )  # fmt: skip
+    assert not results.interrupted
+    assert results.comparison == stopped.comparison
+    assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
+
+
+def test_ctrl_c_in_a_whole_pair_that_nobody_asked_for_leaves_a_measurement_that_is_done(world):
+    def whole(task):
+        if task.longest_seconds:
+            return 8.0
+        raise KeyboardInterrupt
+
+    results, _ = world(
+        FakeRunner({"full": whole}), length="steady", budget_seconds=10_000,
+        whole_pair=WholePair.IF_IT_FITS,
+    )  # fmt: skip
+    assert not results.interrupted
+    assert results.whole_pair == ()
+    assert any("--full measures anew" in text for text in results.warnings)
+    assert world.store.unfinished() == ()
+
+
 def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
     assembled_again(monkeypatch)
@@ -1140,6 +1260,16 @@ def test_where_a_first_verdict_leaves_no_time_for_three_replays_the_stack_is_rep
     assert "the replay without the stack failed" in results.comparison.quality.certificate
     too_long = "replaying 100 steps three times would take about 30 s"
     assert (too_long in results.addition.quality.certificate) != both
+
+
+def test_a_first_verdict_that_is_overdue_is_late_rather_than_without_a_certificate(world):
+    # a training of 20 steps takes 15 s, and so would two replays of it
+    for wanted, replayed in ((40.0, False), (0.0, True)):
+        runner = FakeRunner(training_seconds=15.0)
+        results, _ = world(runner, budget_seconds=600.0, first_verdict=wanted)
+        assert any(isinstance(task, ReplayTask) for task in runner.tasks) is replayed
+        too_long = "about 30 s, more than the 20 s for it until a first verdict"
+        assert (too_long in results.comparison.quality.certificate) is not replayed
 
 
 def test_an_edit_in_a_pair_of_whole_trainings_costs_the_verdict_nothing(world, monkeypatch):

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.plugin_drive import drive
 
 
 @pytest.fixture
 def train(tmp_path: Path) -> Callable[..., Any]:
     """Trains with one plugin."""
-    from support.plugin_drive import drive
-
     return functools.partial(drive, folder=tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import build_here, train_here
+from support.lazy_modules import keras
 from tfopt_model.adaptive_l2 import AdaptiveL2, next_scale, trend
 from tfopt_model.l2 import L2
 from tfopt_model.scaled_l2 import scale_penalties
@@ -23,8 +24,6 @@ def small_workload(validation: bool = True, regularizer: str | None = None) -> W
     noise = np.random.default_rng(1).normal(size=(32, 1)).astype("float32")
 
     def build_model() -> Any:
-        import keras
-
         dense = keras.layers.Dense
         return keras.Sequential(
             [keras.Input((6,)), dense(32, "relu", kernel_regularizer=regularizer), dense(1)]
@@ -95,8 +94,6 @@ def test_strength_of_a_penalty_that_is_there_is_the_first_one(tmp_path: Path) ->
 
 @pytest.mark.tensorflow
 def test_saved_model_keeps_the_last_strength_and_loads_as_plain_keras(tmp_path: Path) -> None:
-    import keras
-
     plugin = AdaptiveL2(strength=1e-2, window=2, flat=0.0)
     built, _ = train_here(small_workload(), plugin, folder=tmp_path, epochs=4, batch_size=16)
     scale = built.run.state_of(plugin)["scales"][-1]
@@ -143,9 +140,3 @@ def test_strength_that_never_changed_is_named(tmp_path: Path) -> None:
     effect = plugin.report_effect(built.run, built.model)
     assert not effect.applied
     assert "never changed in 2 epochs: a trend is taken over 5" in effect.detail
-
-
-@pytest.mark.parametrize("settings", [{"window": 1}, {"factor": 1.0}, {"strength": 0.0}])
-def test_wrong_setting_is_an_error(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        AdaptiveL2(**settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,17 +11,22 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS, made_layers
 from tfopt_data.cache import Cache
+from tfopt_data.callables import load_function
+from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache as CacheStage
+from tfopt_core.data import dissect
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.installed.assemble import assemble
-from tfopt_core.testing import check_plugin, make_run, stack_of
+from tfopt_core.recipe import read_recipe
+from tfopt_core.testing import make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}
 GREY = np.full((24, 2, 2, 1), 0.5, "float32")
@@ -43,15 +47,11 @@ def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:
 
 
 def keras_layer(table: dict[str, Any], **more: Any) -> Any:
-    import keras
-
     table = dict(table)
     return getattr(keras.layers, table.pop("layer"))(**table, **more)
 
 
 def tf_range(count: int) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.range(count)
 
 
@@ -88,8 +88,6 @@ def test_examples_in_front_of_kept_batches_are_refused() -> None:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("first", ["cache", "augment"])
 def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
-    from tfopt_core.data import dissect
-
     calm = DataPlan.from_arrays(GREY, LABELS).map(lambda x, y: (x * 1.0, y)).shuffle().batch(4)
     augment = Augment(layers=[BRIGHTNESS])
     stack = [Cache(storage="memory"), augment]
@@ -106,8 +104,6 @@ def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
 
 @pytest.mark.tensorflow
 def test_augmentation_sees_what_the_maps_before_the_batch_made() -> None:
-    from tfopt_data.vectorize_map import VectorizeMap
-
     seen: list[tuple[int | None, ...]] = []
 
     def flat(x: Any, y: Any) -> Any:
@@ -134,8 +130,6 @@ def test_validation_data_stay_as_they_are() -> None:
 
 @pytest.mark.tensorflow
 def test_whole_batches_without_examples_are_refused() -> None:
-    import tensorflow as tf
-
     def opaque() -> Any:
         yield GREY[:4], LABELS[:4]
 
@@ -218,8 +212,6 @@ def test_the_distribution_is_the_same_with_and_without_parallel_calls() -> None:
 def test_a_functions_random_operations_differ_under_a_global_seed(
     argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import keras
-
     returned = "x + noise" if argument == "x" else "(x + noise, y)"
     code = f"""
         import tensorflow as tf
@@ -259,8 +251,6 @@ def test_a_function_that_takes_a_seed_is_reproducible(
 
 @pytest.mark.tensorflow
 def test_layers_keep_float32_under_a_half_precision_policy() -> None:
-    import keras
-
     keras.config.set_dtype_policy("mixed_bfloat16")
     dataset = augmented(Augment(layers=[BRIGHTNESS]), DataPlan.from_arrays(GREY, LABELS).batch(4))
     assert dataset.element_spec[0].dtype == "float32"
@@ -289,8 +279,6 @@ def test_effect_names_the_layers(train: Callable[..., Driven]) -> None:
     layers = [{"layer": "RandomFlip", "mode": "horizontal"}]
 
     def model() -> Any:
-        import keras
-
         flat = keras.layers.Flatten()
         return keras.Sequential([keras.Input((4, 4, 1)), flat, keras.layers.Dense(1)])
 
@@ -315,8 +303,6 @@ def test_layers_that_drew_nothing_are_not_applied() -> None:
 
 @pytest.mark.tensorflow
 def test_pydataset_is_left_to_its_owner() -> None:
-    import keras
-
     class Batches(keras.utils.PyDataset):
         num_batches = 1
 
@@ -348,27 +334,7 @@ def test_dictionaries_are_refused_for_layers() -> None:
         augmented(Augment(layers=[BRIGHTNESS]), plan)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"layers": [{"layer": "RandomFlop"}]}, 'did you mean "RandomFlip"'),
-        ({"layers": [{"mode": "horizontal"}]}, r"layers\[0\] names no layer"),
-        ({"layers": [{"layer": "Dense"}]}, "no preprocessing layer"),
-        ({"function": "flip"}, "names no function"),
-        ({}, "exactly one of the two"),
-        ({"function": "a:b", "layers": [{"layer": "RandomFlip"}]}, "exactly one of the two"),
-        ({"layers": [{"layer": "MixUp"}]}, 'set on = "batches"'),
-        ({"function": "a:b", "parallel": 0}, "at least 1"),
-    ],
-)
-def test_wrong_settings_are_said_without_tensorflow(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Augment(**settings)
-
-
 def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
-    from tfopt_core.recipe import read_recipe
-
     text = """
         name = "a"
         [workload]
@@ -390,16 +356,8 @@ def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
     assert any('expected "examples", "batches", got "pictures"' in line for line in said)
 
 
-def test_settings_survive_json() -> None:
-    check_plugin("augment", Augment, layers=[BRIGHTNESS])
-    plugin = Augment(layers=[BRIGHTNESS])
-    assert json.loads(json.dumps(plugin.layers)) == [BRIGHTNESS]
-
-
 @pytest.mark.tensorflow
 def test_the_layers_that_it_knows_are_those_of_keras() -> None:
-    import keras
-
     found = {
         name
         for name in dir(keras.layers)
@@ -408,15 +366,13 @@ def test_the_layers_that_it_knows_are_those_of_keras() -> None:
     }
     # an older Keras has fewer
     assert found <= {*RANDOM_LAYERS, *OTHER_LAYERS}
-    if set(RANDOM_LAYERS) <= found:
+    if tuple(map(int, keras.__version__.split(".")[:2])) >= (3, 15):
         assert found == {*RANDOM_LAYERS, *OTHER_LAYERS}
     assert set(MIXING_LAYERS) < set(RANDOM_LAYERS)
 
 
 @pytest.mark.tensorflow
 def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import keras
-
     monkeypatch.delattr(keras.layers, "RandomFlip")
     with pytest.raises(PluginRefused, match=r'^Keras 3\.\d+\.\d+ has no layer "RandomFlip"'):
         made_layers([{"layer": "RandomFlip"}], "7")
@@ -433,8 +389,6 @@ def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch: pytest.Monk
     ],
 )
 def test_a_function_that_cannot_be_had_is_refused(place: str, message: str, tmp_path: Path) -> None:
-    from tfopt_data.callables import load_function
-
     (tmp_path / "there.py").write_text("def flip(x):\n    return x\n\nnumber = 1\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     with pytest.raises(PluginRefused, match=message):

@@ -7,9 +7,11 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from tfopt_data.autotune import Autotune, with_autotune
 
-from tfopt_core import DataPlan, Diagnosis
+from tfopt_core import DataPlan
 from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.data.autotune_model import Tuned, noting, read_tuning, tuned, tuning_of
 from tfopt_core.data.lower import lower
@@ -63,8 +65,6 @@ def test_the_lowered_data_set_has_the_options_and_the_same_elements(mode):
 
 @pytest.mark.tensorflow
 def test_budgets_that_the_lowered_data_do_not_hold_are_not_applied():
-    import tensorflow as tf
-
     plugin = Autotune(cpu_budget=2, ram_budget_mib=64)
     stack = stack_of(plugin, build_dataset=PLAN)
     run = make_run()
@@ -80,8 +80,6 @@ def test_budgets_that_the_lowered_data_do_not_hold_are_not_applied():
 
 def tunable() -> Any:
     """A data set with something to tune in a map, an interleave, a batch and a prefetch."""
-    import tensorflow as tf
-
     auto = tf.data.AUTOTUNE
 
     def opened(number: Any) -> Any:
@@ -115,8 +113,6 @@ def test_every_tuned_value_is_read_in_the_order_of_the_stages():
 
 @pytest.mark.tensorflow
 def test_stages_of_both_sides_of_a_zip_are_read():
-    import tensorflow as tf
-
     one = tf.data.Dataset.range(5).map(lambda n: n + 1, num_parallel_calls=tf.data.AUTOTUNE)
     other = tf.data.Dataset.range(5).batch(1, num_parallel_calls=tf.data.AUTOTUNE)
     iterator = iter(tf.data.Dataset.zip((one, other)))
@@ -126,8 +122,6 @@ def test_stages_of_both_sides_of_a_zip_are_read():
 
 @pytest.mark.tensorflow
 def test_stages_that_tf_data_put_together_are_named_as_they_run():
-    import tensorflow as tf
-
     data = tf.data.Dataset.range(8).map(lambda n: n + 1, num_parallel_calls=tf.data.AUTOTUNE)
     iterator = iter(data.batch(2))
     next(iterator)
@@ -136,8 +130,6 @@ def test_stages_that_tf_data_put_together_are_named_as_they_run():
 
 @pytest.mark.tensorflow
 def test_why_nothing_can_be_read_is_said():
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = False
     with pytest.raises(ValueError, match="does not tune this data set"):
@@ -152,7 +144,6 @@ def test_why_nothing_can_be_read_is_said():
 @pytest.mark.tensorflow
 def test_what_fit_trained_on_is_read_at_its_end_and_reported():
     """The three lines that a training needs: note at each epoch's begin, read at the end."""
-    import keras
 
     class Looking(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -206,12 +197,9 @@ def test_values_are_said_in_words():
 
 # Where it may pay
 
-CALM = Diagnosis(
-    machine=make_machine(cpu_count=2, cpu_count_total=8), epochs=3, steps_per_epoch=100,
-    batch_size=32, examples=3200, step_seconds=0.01, input_seconds=0.0, dispatch_seconds=0.001,
-    compute_seconds=0.009, data_seconds=0.0001, example_bytes=8.0, available_memory_bytes=2**30,
-    trainable_parameters=10, policy="float32", jit_compile=False, supports_jit=True,
-    plans={"train": PLAN},
+CALM = diagnosis(
+    input_=0.0, dispatch=0.001, compute=0.009, data=0.0001, example_bytes=8.0,
+    machine=make_machine(cpu_count=2, cpu_count_total=8), epochs=3, plans={"train": PLAN},
 )  # fmt: skip
 
 

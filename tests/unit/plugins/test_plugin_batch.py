@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
 from tfopt_data.batch_padding import padding
@@ -86,8 +87,6 @@ def test_only_what_can_be_weighted_is_padded() -> None:
 def test_mean_loss_of_each_batch_stays_the_same(
     count: int, size: int, weighted: bool, reduction: str
 ) -> None:
-    import keras
-
     weights = (np.arange(count, dtype="float32") % 3 + 1,) if weighted else ()
     plan = DataPlan.from_arrays(X[:count], Y[:count], *weights).batch(size)
     loss = keras.losses.MeanAbsoluteError(reduction=reduction)
@@ -100,8 +99,6 @@ def test_mean_loss_of_each_batch_stays_the_same(
 
 @pytest.mark.tensorflow
 def test_parts_of_a_batch_in_dicts_are_padded_alike() -> None:
-    import tensorflow as tf
-
     x = {"a": tf.zeros([3, 2]), "b": tf.constant([[1], [2], [3]])}
     made = padding(4)(x, (tf.range(3), tf.range(3.0)), tf.constant([1, 2, 4]))
     assert made[0]["b"].numpy().ravel().tolist() == [1, 2, 3, 1]
@@ -130,8 +127,6 @@ def test_dropping_is_read_back(train: Callable[..., Driven]) -> None:
 
 
 def normalized() -> Any:
-    import keras
-
     norm = keras.layers.BatchNormalization(name="norm")
     return keras.Sequential([keras.Input((4,)), norm, keras.layers.Dense(1)])
 
@@ -149,8 +144,6 @@ def test_padding_is_refused_for_batch_normalization(train: Callable[..., Driven]
     [("sum", 'reduced by "sum"'), (None, "adds its own loss")],
 )
 def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, said: str) -> None:
-    import keras
-
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     if loss is not None:
         loss = keras.losses.MeanSquaredError(reduction=loss)
@@ -170,8 +163,6 @@ def _configured(model: Any, plan: DataPlan, **options: Any) -> None:
 
 @pytest.mark.tensorflow
 def test_padding_is_refused_where_one_example_has_several_losses() -> None:
-    import keras
-
     class Own(keras.Model):
         def call(self, x: Any) -> Any:
             return x
@@ -190,8 +181,6 @@ def test_padding_is_refused_where_one_example_has_several_losses() -> None:
 
 @pytest.mark.tensorflow
 def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None:
-    import keras
-
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     stop = keras.callbacks.EarlyStopping
     with pytest.raises(PluginRefused, match="EarlyStopping acts on the training loss"):

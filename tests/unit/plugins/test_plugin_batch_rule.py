@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from tfopt_data.batch import with_last_batch_padded
 from tfopt_distribute.batch_rule import (
     check_rules,
@@ -69,8 +70,6 @@ def rate(options: TrainingOptions) -> float:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", ["name", "instance", "function", "loss scaling"])
 def test_whatever_compile_takes_gets_the_scaled_rate(kind: str) -> None:
-    import keras
-
     adam = keras.optimizers.Adam(0.001, beta_1=0.7)
     given: dict[str, Any] = {
         "name": "adam",
@@ -93,8 +92,6 @@ def test_a_rate_that_is_kept_leaves_the_options_alone() -> None:
 
 @pytest.mark.tensorflow
 def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
-    import keras
-
     schedules = keras.optimizers.schedules
     made = [
         schedules.CosineDecay(0.0, 10, alpha=0.1, warmup_target=0.1, warmup_steps=5),
@@ -116,8 +113,6 @@ def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
 
 @pytest.mark.tensorflow
 def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
-    import keras
-
     class Own(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
         def __call__(self, step: Any) -> Any:
             return 0.1
@@ -131,14 +126,6 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
     planned = attrs.evolve(TrainingOptions(optimizer="adam"), schedule=Own())
     with pytest.raises(PluginRefused, match="move the plugin that plans it down"):
         with_scaled_rate(planned, "linear", 2)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"packs": 2}, {"packs": 2, "communication": "reduce-to-one"}, {"packs": 0}]
-)
-def test_packs_belong_to_what_packs(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="packs"):
-        Mirrored(**settings)
 
 
 def test_mirrored_is_another_training_with_a_larger_batch() -> None:

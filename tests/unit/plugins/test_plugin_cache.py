@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, Driven, make_run
 from tfopt_data.cache import Cache, with_cache
 
@@ -26,8 +27,6 @@ def decode(x: Any) -> Any:
 
 
 def augment(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(x, "float32") + tf.random.uniform(())
 
 
@@ -40,8 +39,6 @@ def kinds(plan: DataPlan) -> list[str]:
 
 
 def epochs(plan: DataPlan, count: int = 3) -> list[list[Any]]:
-    import keras
-
     keras.utils.set_random_seed(5)
     dataset = lower(plan)
     return [[np.asarray(element).tolist() for element in dataset] for _ in range(count)]
@@ -70,8 +67,6 @@ def test_moved_cache_yields_the_same_elements_and_epochs_are_still_reordered() -
 @pytest.mark.promise(35, injected="random augmentation in a map")
 @pytest.mark.tensorflow
 def test_cache_goes_before_random_ops() -> None:
-    import tensorflow as tf
-
     # tf.random.uniform would begin anew with each iterator, since the tests set a global seed
     generator = tf.random.Generator.from_seed(1)
 
@@ -185,8 +180,6 @@ def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.tensorflow
 def test_data_set_of_tf_data_is_cached_before_its_random_map() -> None:
-    import tensorflow as tf
-
     generator = tf.random.Generator.from_seed(1)
     given = tf.data.Dataset.from_tensor_slices(np.arange(20)).map(decode)
     given = given.map(lambda x: tf.cast(x, "float32") + generator.uniform(())).batch(4)
@@ -196,9 +189,6 @@ def test_data_set_of_tf_data_is_cached_before_its_random_map() -> None:
 
 @pytest.mark.tensorflow
 def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() -> None:
-    import keras
-    import tensorflow as tf
-
     def given() -> tf.data.Dataset:
         keras.utils.set_random_seed(5)
         data = tf.data.Dataset.from_tensor_slices(np.arange(20)).shuffle(20).map(decode)
@@ -214,8 +204,6 @@ def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() ->
 
 @pytest.mark.tensorflow
 def test_generator_given_as_tf_data_stays_refused() -> None:
-    import tensorflow as tf
-
     given = tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_types=tf.int32)
     rewrite = with_cache(DataPlan.from_dataset(given.map(decode)))
     assert "deterministic=True" in rewrite.reason
@@ -223,8 +211,6 @@ def test_generator_given_as_tf_data_stays_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not() -> None:
-    import tensorflow as tf
-
     numbers_ = tf.data.Dataset.range(6)
     zipped = tf.data.Dataset.zip(numbers_.map(decode), numbers_)
     assert kinds(with_cache(DataPlan.from_dataset(zipped.batch(2))).plan)[:2] == ["source", "cache"]

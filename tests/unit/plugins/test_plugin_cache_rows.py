@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras, layers, tf
 from support.plugin_drive import Driven
 from tfopt_data.cache import Cache
 from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
+from tfopt_data.lookup_tables import LookupTables
 from tfopt_data.rewrite import Rewrite
 
 from tfopt_core import DataPlan, PluginRefused
@@ -29,20 +31,14 @@ def scale(x: Any, y: Any) -> Any:
 
 
 def center(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return x - tf.reduce_mean(x, axis=0), y
 
 
 def jitter(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return x + tf.random.uniform(tf.shape(x)), y
 
 
 def table(size: int = 8, **batch: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(50, seed=4).batch(size, **batch)
 
 
@@ -53,8 +49,6 @@ def rows_of(plan: DataPlan, **settings: Any) -> Rewrite:
 
 
 def epochs(plan: DataPlan) -> list[list[bytes]]:
-    import keras
-
     keras.utils.set_random_seed(5)
     data = lower(plan)
     return [[b"".join(example_digests(batch)) for batch in data] for _ in range(3)]
@@ -76,8 +70,6 @@ def as_before(data: Any, **settings: Any) -> Rewrite:
 
 
 def batch_size(data: Any) -> int | None:
-    import tensorflow as tf
-
     return tf.nest.flatten(data.element_spec)[0].shape[0]
 
 
@@ -85,8 +77,6 @@ def test_rows_are_computed_once_and_batches_stay_the_same():
     calls = []
 
     def counted(x: Any, y: Any) -> Any:
-        import tensorflow as tf
-
         calls.append(1)
         return tf.numpy_function(lambda x: (calls.append(1), x * 2)[1], [x], "float32", False), y
 
@@ -114,8 +104,6 @@ def test_epochs_hold_the_same_batches_bit_by_bit(data: Callable[[], Any]):
 
 
 def test_examples_that_are_repeated_or_left_out_behind_the_shuffle_stay_so():
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((X, Y)).map(scale).shuffle(50, seed=4)
     as_before(data.repeat(2).take(70).batch(8).map(scale))
 
@@ -126,8 +114,6 @@ def test_rows_in_files_are_the_same_ones(tmp_path: Path):
 
 
 def test_a_tables_words_are_looked_up_once_and_the_table_is_watched():
-    import tensorflow as tf
-
     words = np.array(["a", "b", "c", "d"] * 10)
     kinds = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
     kinds.insert(tf.constant(["a", "b"]), tf.constant([5, 6], tf.int64))
@@ -140,9 +126,6 @@ def test_a_tables_words_are_looked_up_once_and_the_table_is_watched():
 
 
 def test_tables_are_found_in_functions_that_are_called():
-    import tensorflow as tf
-    from tfopt_data.lookup_tables import LookupTables
-
     words = tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([1], tf.int64))
     numbers = tf.lookup.KeyValueTensorInitializer(tf.constant([4], tf.int64), ["b"])
     first, second = (tf.lookup.StaticHashTable(n, d) for n, d in ((words, -1), (numbers, "")))
@@ -163,20 +146,14 @@ def test_tables_are_found_in_functions_that_are_called():
 
 
 def test_keras_layers_over_batches_keep_their_rows():
-    from keras import layers
-
     texts = np.array(["the cat", "a dog sat", "on it"] * 12)
     vectorize = layers.TextVectorization(output_sequence_length=4)
     vectorize.adapt(texts)
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((texts, np.arange(36))).shuffle(36, seed=4)
     as_before(data.batch(8).map(lambda text, y: (vectorize(text), y)))
 
 
 def longest(text: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.strings.length(tf.strings.split(text).to_tensor()), y
 
 
@@ -185,20 +162,14 @@ def first_of_batch(x: Any, y: Any) -> Any:
 
 
 def ranks(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.argsort(x, axis=0), y
 
 
 def total(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.reduce_sum(x), y
 
 
 def ragged(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.RaggedTensor.from_tensor(x), y
 
 
@@ -225,8 +196,6 @@ def test_a_map_that_is_not_by_rows_is_named_with_its_line(
 
 
 def test_padding_to_the_longest_of_a_batch_is_told_apart():
-    import tensorflow as tf
-
     texts = np.array([" ".join(["w"] * (1 + i % 5)) for i in range(40)])
     data = tf.data.Dataset.from_tensor_slices((texts, np.arange(40))).shuffle(40).batch(2)
     rewrite = rows_of(DataPlan.from_dataset(data.map(longest)))
@@ -234,8 +203,6 @@ def test_padding_to_the_longest_of_a_batch_is_told_apart():
 
 
 def test_a_dependence_that_the_first_batches_hide_shows_later():
-    import tensorflow as tf
-
     x = np.zeros((20_000, 1), "float32")
     x[15_000:] = np.random.default_rng(1).random((5_000, 1))
     data = tf.data.Dataset.from_tensor_slices((x, np.arange(20_000))).shuffle(9).batch(500)
@@ -270,8 +237,6 @@ def test_rows_that_do_not_fit_are_refused_with_their_size():
 
 
 def test_batches_that_are_not_drawn_anew_are_left_to_the_cache_of_batches():
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices((X, Y))
     assert maps_over_batches(DataPlan.from_dataset(data.batch(8).map(scale))) is None
     assert maps_over_batches(DataPlan.from_dataset(data.batch(8).shuffle(9).map(scale))) is None
@@ -291,6 +256,4 @@ def test_the_effect_reads_back_that_the_map_is_gone(train: Callable[..., Driven]
 
 
 def _model() -> Any:
-    import keras
-
     return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, Driven, FakeProbe, make_run
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
@@ -37,8 +38,6 @@ def decode(x: Any) -> Any:
 
 def as_bytes(x: Any) -> Any:
     """An element of 8 bytes becomes one of 800."""
-    import tensorflow as tf
-
     return tf.fill([100], x)
 
 
@@ -173,8 +172,6 @@ def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
 
 @pytest.mark.tensorflow
 def test_only_the_others_are_computed_again_in_the_second_epoch() -> None:
-    import tensorflow as tf
-
     calls: list[int] = []
 
     def count(x: Any) -> Any:
@@ -191,9 +188,6 @@ def test_only_the_others_are_computed_again_in_the_second_epoch() -> None:
 
 @pytest.mark.tensorflow
 def test_behind_a_shuffle_over_all_results_are_kept_by_number_and_the_order_stays() -> None:
-    import keras
-    import tensorflow as tf
-
     calls: list[int] = []
 
     def count(x: Any) -> Any:
@@ -290,8 +284,6 @@ def test_no_part_is_kept_with_the_reason(plan: DataPlan, budget: int, reason: st
 def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(
     how: str, shuffled: bool
 ) -> None:
-    import tensorflow as tf
-
     plan = DataPlan.from_arrays(np.arange(10)).interleave(_pair, cycle_length=3, parallel=2)
     place = len(plan.stages) - 1
     if how == "stage":
@@ -332,8 +324,6 @@ def _steps() -> st.SearchStrategy[Any]:
 
 
 def _pair(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensors(x).repeat(2)
 
 
@@ -343,8 +333,6 @@ def _pair(x: Any) -> Any:
 def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(
     count: int, steps: list[Any], budget: int
 ) -> None:
-    import keras
-
     plan = DataPlan.from_arrays(np.arange(count))
     for step in steps:
         plan = step(plan)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.lazy_modules import tf
 from tfopt_distribute.cluster_settings import announced_workers
-from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.resolvers import cluster_kind, resolver
 from tfopt_distribute.roles import (
     ADDRESS_INDEX,
@@ -169,12 +169,6 @@ def test_as_many_addresses_as_roles_are_needed() -> None:
         own_place(["a:1", "b:1", "c:1"], {"chief": 1, "worker": 2, "ps": 1}, {})
 
 
-@pytest.mark.parametrize("addresses", [["a"], ["a:1", "a:1"], ["http://a:1"]])
-def test_addresses_in_a_recipe_must_look_like_some(addresses: list[str]) -> None:
-    with pytest.raises(ValueError, match="addresses: "):
-        MultiWorker(addresses=addresses)
-
-
 @pytest.mark.parametrize(
     ("environment", "workers"),
     [
@@ -245,8 +239,6 @@ def test_slurm_variables_that_contradict_each_other_are_refused(
 def test_a_resolver_of_addresses_knows_the_gpus_of_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import tensorflow as tf
-
     told = {ADDRESS_INDEX: "1"}
     assert resolved(told, addresses=("a:1", "b:1")).name == "worker 1"
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one", "two"])

@@ -16,11 +16,14 @@ import attrs
 import numpy as np
 import psutil
 import pytest
+from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from tfopt_data.data_service import DataService, with_service
 from tfopt_data.service_dataset import check_reachable, graph_of, registered, why_not_sent
 from tfopt_data.service_local import LocalService
 
-from tfopt_core import DataPlan, Diagnosis, Finding, PluginRefused
+from tfopt_core import DataPlan, Finding, PluginRefused
+from tfopt_core.data import dissect
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_machine
 
@@ -66,8 +69,6 @@ def test_the_number_of_batches_stays_known() -> None:
 
 @pytest.mark.tensorflow
 def test_examples_that_get_lost_are_noticed() -> None:
-    import tensorflow as tf
-
     lossy = with_service(PLAN, lambda dataset: dataset.take(2), divided=False).plan
     with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain"):
         list(lower(lossy))
@@ -84,8 +85,6 @@ def test_generator_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_python_in_a_map_is_refused() -> None:
-    import tensorflow as tf
-
     plan = DataPlan.from_arrays(np.arange(4.0)).map(
         lambda x: tf.py_function(twice, [x], tf.float64)
     )
@@ -95,8 +94,6 @@ def test_python_in_a_map_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_generator_inside_a_data_set_is_refused() -> None:
-    import tensorflow as tf
-
     made = tf.data.Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec(()))
     with pytest.raises(PluginRefused, match="calls Python"):
         sent(DataPlan.from_dataset(made).batch(2))
@@ -104,8 +101,6 @@ def test_generator_inside_a_data_set_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_layers_that_keep_state_are_refused() -> None:
-    import keras
-
     layer = keras.layers.RandomFlip()
     plan = DataPlan.from_arrays(np.zeros((4, 2, 2, 1), "float32")).map(
         lambda x: layer(x, training=True)
@@ -118,8 +113,6 @@ def test_layers_that_keep_state_are_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
-    import tensorflow as tf
-
     generator = tf.random.Generator.from_seed(1)
     plan = DataPlan.from_arrays(np.arange(4.0))
     with pytest.raises(PluginRefused, match="changes variables"):
@@ -129,8 +122,6 @@ def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
 
 @pytest.mark.tensorflow
 def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch() -> None:
-    import keras
-
     keras.utils.set_random_seed(1)
     plan = DataPlan.from_arrays(np.arange(10)).shuffle().batch(4)
     assert with_service(plan, same, divided=False).plan.stages[1].seed == (0, 0)
@@ -144,10 +135,6 @@ def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("seeds", [(1, 2), (0, 0)])
 def test_a_seeded_shuffle_within_a_source_is_refused(seeds: tuple[int, int]) -> None:
-    import tensorflow as tf
-
-    from tfopt_core.data import dissect
-
     shuffled = dissect.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
     pairs = DataPlan.from_dataset(tf.data.Dataset.zip(shuffled, tf.data.Dataset.range(9)))
     with (
@@ -168,8 +155,6 @@ def test_a_take_is_refused_for_several_workers_only() -> None:
 
 @pytest.mark.tensorflow
 def test_pairs_of_two_data_sets_are_refused_for_several_workers() -> None:
-    import tensorflow as tf
-
     numbers = tf.data.Dataset.range(4)
     graph = graph_of(tf.data.Dataset.zip((numbers, numbers)))
     assert why_not_sent(graph, divided=False) == ""
@@ -188,22 +173,6 @@ def test_more_than_a_graph_holds_is_refused() -> None:
     huge = np.broadcast_to(np.zeros(1, "uint8"), (2**31,))
     with pytest.raises(PluginRefused, match=r"2 GiB of arrays.*read them from files"):
         with_service(DataPlan.from_arrays(huge), same, divided=False)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"workers": 0}, "workers"),
-        ({"port": 70000}, "port"),
-        ({"address": "localhost:1"}, 'not of the form "grpc://host:port"'),
-        ({"address": "grpc://h:1", "workers": 2}, "a service that tfopt starts"),
-        ({"sharding": "off", "workers": 2}, "read all examples"),
-        ({"sharding": "off", "address": "grpc://h:1"}, "read all examples"),
-    ],
-)
-def test_wrong_settings_are_said(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        DataService(**settings)
 
 
 def test_one_worker_reads_all_examples_and_several_share_them_out() -> None:
@@ -242,8 +211,6 @@ def test_nobody_at_the_address_is_refused(listener: int) -> None:
 
 @pytest.mark.tensorflow
 def test_somebody_else_at_the_address_is_refused_in_time(listener: int) -> None:
-    import tensorflow as tf
-
     with pytest.raises(PluginRefused, match="no answer within 1 s"):
         registered(tf.data.Dataset.range(3), f"grpc://127.0.0.1:{listener}", limit_seconds=1)
 
@@ -302,11 +269,9 @@ def test_a_service_that_is_stopped_has_no_death_to_tell() -> None:
 
 # Where it may pay
 
-WAITING = Diagnosis(
-    machine=make_machine(cpu_count=16), epochs=3, steps_per_epoch=100, batch_size=32, examples=3200,
-    step_seconds=0.1, input_seconds=0.08, dispatch_seconds=0.01, compute_seconds=0.01,
-    data_seconds=0.08, example_bytes=100.0, available_memory_bytes=2**30, trainable_parameters=10,
-    policy="float32", jit_compile=False, supports_jit=True,
+WAITING = diagnosis(
+    input_=0.08, dispatch=0.01, compute=0.01, data=0.08, example_bytes=100.0,
+    machine=make_machine(cpu_count=16), epochs=3,
     plans={"train": DataPlan.from_arrays(np.arange(10.0)).map(twice, parallel="auto").batch(4)},
 )  # fmt: skip
 

@@ -21,11 +21,6 @@ def test_auto_takes_the_first_gpu_or_the_cpu() -> None:
     assert OneDevice().resolve(FakeProbe(machine=machine_with((8, 0)))).device == "/gpu:0"
 
 
-def test_device_must_look_like_one() -> None:
-    with pytest.raises(ValueError, match="device"):
-        OneDevice(device="cuda")
-
-
 @pytest.mark.tensorflow
 def test_one_device_reads_strategy_and_device_back(train: Callable[..., Driven]) -> None:
     effect = train(OneDevice(device="/cpu:0")).effect

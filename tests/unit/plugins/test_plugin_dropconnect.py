@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from support.plugin_drive import Driven
 from support.saved_model import load_without_tfopt
 from tfopt_model.dropconnect import DropConnect
@@ -20,8 +21,6 @@ ROWS = np.random.default_rng(0).normal(size=(8, 40)).astype("float32")
 
 
 def dense_layer(activation: Any = "relu", units: int = 6) -> Any:
-    import keras
-
     keras.utils.set_random_seed(1)
     layer = keras.layers.Dense(units, activation, bias_initializer="normal")
     layer.build((None, ROWS.shape[1]))
@@ -59,8 +58,6 @@ def test_inference_is_the_mean_of_what_training_computes(activation: str) -> Non
 
 @pytest.mark.tensorflow
 def test_mean_of_relu_is_the_integral_over_the_normal_distribution() -> None:
-    import keras
-
     mean, deviation = np.float32([-2.0, 0.0, 0.7]), np.float32([0.5, 1.0, 2.0])
     samples = np.random.default_rng(1).normal(size=(400_000, 3)) * deviation + mean
     ours = mean_activation(keras.activations.relu, mean, deviation)
@@ -77,8 +74,6 @@ def test_sequences_share_the_weights_of_an_example() -> None:
 
 
 def model_with_dropout() -> Any:
-    import keras
-
     pictures = keras.Input((4,))
     hidden = keras.layers.Dense(8, "tanh", name="hidden")(pictures)
     return keras.Model(pictures, keras.layers.Dense(1, name="out")(hidden), name="mine")
@@ -118,8 +113,6 @@ def test_saved_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path:
 
 @pytest.mark.tensorflow
 def test_model_that_is_no_graph_is_saved_with_its_means_and_says_so() -> None:
-    import keras
-
     class Own(keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -152,8 +145,6 @@ def test_model_whose_only_dense_layer_makes_the_outputs_is_not_applied(
     train: Callable[..., Driven],
 ) -> None:
     def model() -> Any:
-        import keras
-
         return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, name="out")])
 
     effect = train(DropConnect(), model=model).effect
@@ -171,8 +162,6 @@ def test_wrong_layer_is_refused_by_name(
     train: Callable[..., Driven], layers: tuple[str, ...], message: str
 ) -> None:
     def model() -> Any:
-        import keras
-
         built = keras.layers
         return keras.Sequential(
             [keras.Input((4,)), built.BatchNormalization(name="norm"),
@@ -181,9 +170,3 @@ def test_wrong_layer_is_refused_by_name(
 
     with pytest.raises(PluginRefused, match=message):
         train(DropConnect(layers=layers), model=model)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_rate_lies_between_0_and_1(rate: float) -> None:
-    with pytest.raises(ValueError, match="rate"):
-        DropConnect(rate=rate)

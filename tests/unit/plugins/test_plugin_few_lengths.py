@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from support.real_process import environment, python
 from tfopt_data.batch import Batch
@@ -24,8 +25,6 @@ LENGTHS = [2 + number for number in range(24)]
 
 
 def texts(value: int = 0, **options: Any) -> Any:
-    import tensorflow as tf
-
     rows = tf.ragged.constant([[1 + n % 5] * n for n in LENGTHS], dtype=tf.int32)
     data = tf.data.Dataset.from_tensor_slices((rows, np.arange(24) % 2))
     return data.map(lambda row, label: (row, label)).padded_batch(
@@ -60,8 +59,6 @@ def test_batches_get_the_least_length_that_holds_them_and_nothing_is_cut_off(
 
 @pytest.mark.tensorflow
 def test_every_kind_of_tensor_is_padded_where_its_axis_changes() -> None:
-    import tensorflow as tf
-
     pad = padding_to((4,), ((1,), (2,), ()))
     made = pad({"a": tf.constant([["x"]]), "b": tf.ones([1, 2, 3, 1]), "c": tf.ones([1, 5])})
     assert made["a"].numpy().tolist() == [[b"x", b"", b"", b""]]
@@ -71,8 +68,6 @@ def test_every_kind_of_tensor_is_padded_where_its_axis_changes() -> None:
 
 @pytest.mark.tensorflow
 def test_batches_that_no_padded_batch_made_are_padded_at_the_end() -> None:
-    import tensorflow as tf
-
     rows = tf.data.Dataset.range(1, 9).batch(2).map(lambda numbers: tf.ones([2, numbers[0]]))
     rewrite = with_few_lengths(DataPlan.from_dataset(rows), (4, 8))
     assert [tuple(row.shape) for row in lower(rewrite.plan)] == [(2, 4)] * 2 + [(2, 8)] * 2
@@ -80,8 +75,6 @@ def test_batches_that_no_padded_batch_made_are_padded_at_the_end() -> None:
 
 @pytest.mark.tensorflow
 def test_one_shape_is_left_alone_with_the_reason() -> None:
-    import tensorflow as tf
-
     ones = tf.data.Dataset.from_tensor_slices(np.ones((4, 3), "float32"))
     unsaid = ones.map(lambda row: tf.numpy_function(lambda one: one, [row], tf.float32))
     unsaid = unsaid.map(lambda row: tf.ensure_shape(row, [None])).padded_batch(2)
@@ -97,27 +90,12 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
         assert reason in rewrite.reason
 
 
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        ((32, 16), r"must be ascending, got \[32, 16\]; write \[16, 32\]"),
-        ((), "lengths of at least 1, such as"),
-        ((0, 4), "lengths of at least 1, such as"),
-    ],
-)
-def test_wrong_lengths_are_errors_with_the_mend(lengths: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Batch(pad_to=lengths)
-
-
 def test_it_is_another_training_unless_left_out() -> None:
     assert Batch(pad_to="power-of-two", last="keep").math() == "changes"
     assert Batch(last="keep").math() == "exact"
 
 
 def model(mask: bool) -> Any:
-    import keras
-
     return keras.Sequential(
         [
             keras.Input((None,), dtype="int32"),
@@ -167,8 +145,6 @@ def test_lengths_and_the_last_batch_are_padded_together(
 
 @pytest.mark.tensorflow
 def test_a_step_that_is_traced_for_each_shape_is_traced_for_few(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         'name = "few"\n[workload]\nuse = "stdlib-text"\n'

@@ -103,14 +103,6 @@ def test_what_cannot_be_searched_is_refused_with_the_mend(
         FitBatch().resolve(probe(**changes))
 
 
-@pytest.mark.parametrize(
-    "settings", [{"batch_size": 0}, {"max": 0}, {"margin": 1.0}, {"learning_rate": "double"}]
-)
-def test_wrong_settings_are_errors(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        FitBatch(**settings)
-
-
 @pytest.mark.tensorflow
 def test_batches_and_learning_rate_are_those_of_the_rule(train: Callable[..., Any]) -> None:
     driven = train(FitBatch(batch_size=64, learning_rate="sqrt"))

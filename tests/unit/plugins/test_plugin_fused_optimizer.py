@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.fused_updates import FusedUpdates
@@ -43,9 +44,6 @@ def made(name: str) -> Any:
 
 def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = False) -> list[Any]:
     """Return the weights and the optimizer's variables after some updates."""
-    import keras
-    import tensorflow as tf
-
     random = np.random.default_rng(0)
     table, kernel = (
         keras.Variable(random.normal(size=(ROWS, WIDTH)).astype("float32"), name=name)
@@ -107,9 +105,6 @@ def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> Non
 
 @pytest.mark.tensorflow
 def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one() -> None:
-    import keras
-    import tensorflow as tf
-
     table, optimizer = keras.Variable(np.zeros((3, 1), "float32")), keras.optimizers.Adam()
     optimizer.build([table])
     gradient = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), [3, 1])

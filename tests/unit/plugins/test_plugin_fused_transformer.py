@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers
 from tfopt_model.fused_transformer import (
@@ -33,8 +34,6 @@ def numbers(*shape: int) -> Any:
 
 
 def outputs_and_gradients(layer: Any, inputs: list[Any], settings: dict[str, Any]) -> list[Any]:
-    import tensorflow as tf
-
     given = [tf.constant(each) for each in inputs]
 
     def derived() -> Any:
@@ -85,38 +84,27 @@ def some_mask() -> Any:
     ids=["no mask", "causal", "given", "both", "query"],
 )
 def test_attention_is_that_of_keras(settings: dict[str, Any]) -> None:
-    import keras
-
     inputs = [numbers(BATCH, PLACES, WIDTH), numbers(BATCH, PLACES, WIDTH) + 1]
     assert_equal_to_keras(keras.layers.MultiHeadAttention(2, 3), *inputs, **settings)
 
 
 def test_attention_over_another_sequence_with_wider_values_is_that_of_keras() -> None:
-    import keras
-
     layer = keras.layers.MultiHeadAttention(2, 3, value_dim=5)
     assert_equal_to_keras(layer, numbers(BATCH, PLACES, WIDTH), numbers(BATCH, 7, WIDTH))
 
 
 @pytest.mark.parametrize("shape", [(BATCH, PLACES, WIDTH), (BATCH, WIDTH), (2, 3, 4, WIDTH)])
 def test_layer_normalization_is_that_of_keras(shape: tuple[int, ...]) -> None:
-    import keras
-
     assert_equal_to_keras(keras.layers.LayerNormalization(), 5 + 3 * numbers(*shape))
 
 
 def test_gelu_is_that_of_keras() -> None:
-    import keras
-
     far = 4 * numbers(BATCH, PLACES, WIDTH)
     assert_equal_to_keras(keras.layers.Dense(6, activation="gelu"), far)
     assert_equal_to_keras(keras.layers.Activation("gelu"), far)
 
 
 def test_a_second_derivative_is_an_error_that_names_the_plugin() -> None:
-    import keras
-    import tensorflow as tf
-
     layer = keras.layers.LayerNormalization()
     x = tf.constant(numbers(BATCH, WIDTH))
     layer(x)
@@ -132,8 +120,6 @@ def test_a_second_derivative_is_an_error_that_names_the_plugin() -> None:
 
 
 def test_what_cannot_be_computed_is_named() -> None:
-    import keras
-
     class Own(keras.layers.LayerNormalization):  # type: ignore[misc]
         pass
 
@@ -158,8 +144,6 @@ def test_what_cannot_be_computed_is_named() -> None:
 def test_a_call_that_is_left_to_keras_is_named(
     kind: str, settings: Any, called: Any, word: str
 ) -> None:
-    import keras
-
     layer, fused = getattr(keras.layers, kind)(**settings), FusedLayers()
     inputs = [numbers(BATCH, PLACES, WIDTH)] * (2 if kind == "MultiHeadAttention" else 1)
     expected = keras.tree.flatten(layer(*inputs, **called))
@@ -173,7 +157,6 @@ def test_a_call_that_is_left_to_keras_is_named(
 
 def block() -> Any:
     """A model with one layer of each kind, and two that are not of them."""
-    import keras
     from keras import layers
 
     start = keras.Input((PLACES, WIDTH))
@@ -196,8 +179,6 @@ def test_layers_are_found_and_given_back() -> None:
 
 
 def test_with_xla_or_on_a_gpu_the_layers_are_left_alone_with_the_reason() -> None:
-    import keras
-
     plugin, plain = FusedTransformer(), TrainingOptions(optimizer="adam")
     for run, options, word in (
         (
@@ -225,8 +206,6 @@ def test_it_is_suggested_for_norms_on_a_cpu_in_float32_without_xla() -> None:
 
 
 def test_a_method_that_somebody_else_replaced_stays_theirs() -> None:
-    import keras
-
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="gelu")])
     [layer] = model.layers
     theirs = vars(layer)["call"] = type(layer).call.__get__(layer)

@@ -9,6 +9,8 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, Driven, machine_with, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
@@ -40,8 +42,6 @@ def test_prefetched_plan_is_left_alone() -> None:
 
 @pytest.mark.tensorflow
 def test_data_set_that_ends_with_a_prefetch_is_left_alone() -> None:
-    import tensorflow as tf
-
     plan = DataPlan.from_dataset(tf.data.Dataset.range(4).batch(2).prefetch(1))
     rewrite = with_prefetch(plan)
     assert rewrite.plan is plan
@@ -51,8 +51,6 @@ def test_data_set_that_ends_with_a_prefetch_is_left_alone() -> None:
 
 @pytest.mark.tensorflow
 def test_pydataset_is_left_to_keras() -> None:
-    import keras
-
     class Batches(keras.utils.PyDataset):
         num_batches = 1
 
@@ -87,8 +85,6 @@ def test_parallel_map_in_any_order_leaves_what_a_take_chooses_from() -> None:
 
 @pytest.mark.tensorflow
 def test_a_map_that_draws_stays_sequential_unless_asked_for() -> None:
-    import tensorflow as tf
-
     def noisy(x: Any) -> Any:
         return tf.cast(x, tf.float32) + tf.random.uniform([])
 
@@ -123,8 +119,6 @@ def test_no_map_stage_is_not_applied(train: Callable[..., Driven]) -> None:
 
 @pytest.mark.tensorflow
 def test_maps_inside_a_concatenation_and_a_zip_become_parallel() -> None:
-    import tensorflow as tf
-
     part = tf.data.Dataset.range(5).map(twice)
     for given in (part.concatenate(part), tf.data.Dataset.zip(part, part)):
         plan = DataPlan.from_dataset(given)
@@ -169,39 +163,33 @@ def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) ->
     assert drive_hook(PrefetchToDevice(), "build_dataset", plan, run=run) is plan
 
 
-def diagnosis(plan: DataPlan, **changes: Any) -> Diagnosis:
-    plain: dict[str, Any] = {
-        "machine": CPU, "epochs": 3, "steps_per_epoch": 10, "batch_size": 2, "examples": 20,
-        "step_seconds": 1.0, "input_seconds": 0.5, "dispatch_seconds": 0.1,
-        "compute_seconds": 0.4, "data_seconds": 0.5, "example_bytes": 8.0,
-        "available_memory_bytes": 2**30, "trainable_parameters": 1, "policy": "float32",
-        "jit_compile": False, "supports_jit": True, "plans": {"train": plan},
-    }  # fmt: skip
-    return Diagnosis(**{**plain, **changes})
+def fed_by(plan: DataPlan, **changes: Any) -> Diagnosis:
+    told = {"machine": CPU, "batch_size": 2, "examples": 20, "example_bytes": 8.0, **changes}
+    return diagnosis(0.5, 0.1, 0.4, 0.5, plans={"train": plan}, **told)
 
 
 INPUT_PLUGINS = (Cache, ParallelMap, Prefetch, VectorizeMap)
 
 
 def test_input_plugins_are_suggested_where_a_map_makes_steps_wait() -> None:
-    waiting = diagnosis(DataPlan.from_arrays(np.arange(20)).map(twice).batch(2))
+    waiting = fed_by(DataPlan.from_arrays(np.arange(20)).map(twice).batch(2))
     assert [plugin().suggest(waiting) for plugin in INPUT_PLUGINS] == [{}, {}, {}, {}]
 
 
 def test_input_plugins_are_not_suggested_where_input_takes_no_time() -> None:
     plan = DataPlan.from_arrays(np.arange(20)).map(twice).batch(2)
-    quick = diagnosis(plan, input_seconds=0.01, data_seconds=0.01)
+    quick = fed_by(plan, input_seconds=0.01, data_seconds=0.01)
     assert [plugin().suggest(quick) for plugin in INPUT_PLUGINS] == [None] * 4
 
 
 def test_nothing_is_suggested_that_the_workload_does_itself() -> None:
     plan = DataPlan.from_arrays(np.arange(20)).map(twice, parallel=2).cache().batch(2).prefetch()
-    assert [plugin().suggest(diagnosis(plan)) for plugin in INPUT_PLUGINS] == [None] * 4
+    assert [plugin().suggest(fed_by(plan)) for plugin in INPUT_PLUGINS] == [None] * 4
 
 
 def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> None:
     plan = DataPlan.from_arrays(np.arange(20)).map(twice).shuffle(20).batch(8)
-    told = diagnosis(plan, example_bytes=2.0**30, batch_size=8, jit_compile=True)
+    told = fed_by(plan, example_bytes=2.0**30, batch_size=8, jit_compile=True)
     assert Shuffle().suggest(told) == Batch().suggest(told) == {}
     assert PrefetchToDevice().suggest(attrs.evolve(told, machine=machine_with((8, 0)))) == {}
     # nothing heavy in the buffer, whole batches, no compilation, no GPU
@@ -212,11 +200,4 @@ def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> N
     assert PrefetchToDevice().suggest(told) is None
     assert Interleave().suggest(told) is None
     files = DataPlan.from_arrays(np.array(["a", "b"])).interleave(twice, cycle_length=1).batch(2)
-    assert Interleave().suggest(diagnosis(files)) == {}
-
-
-@pytest.mark.parametrize("plugin", [Prefetch, ParallelMap])
-def test_zero_is_refused(plugin: Any) -> None:
-    key = "buffer_size" if plugin is Prefetch else "calls"
-    with pytest.raises(ValueError, match="at least 1"):
-        plugin(**{key: 0})
+    assert Interleave().suggest(fed_by(files)) == {}

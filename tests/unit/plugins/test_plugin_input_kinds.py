@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
+from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
@@ -47,8 +48,6 @@ PLUGINS: dict[str, Callable[[], Any]] = {
 
 
 def ragged() -> Any:
-    import tensorflow as tf
-
     rows = tf.ragged.constant([[1.0], [2.0, 3.0], [], [4.0]])
     return (
         tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2).shuffle(2).ragged_batch(3)
@@ -56,21 +55,15 @@ def ragged() -> Any:
 
 
 def sparse() -> Any:
-    import tensorflow as tf
-
     rows = tf.sparse.from_dense(np.eye(4, dtype="float32"))
     return tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2.0).batch(3)
 
 
 def empty() -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices(X).take(0).map(lambda x: x * 2).batch(2)
 
 
 def generated() -> Any:
-    import tensorflow as tf
-
     def read() -> Iterator[Any]:
         yield from X
 
@@ -79,14 +72,10 @@ def generated() -> Any:
 
 
 def windows() -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.range(7).window(3).flat_map(lambda w: w.batch(3)).padded_batch(2)
 
 
 def texts() -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices(["a b", "c", ""]).map(tf.strings.upper).batch(2)
 
 
@@ -128,8 +117,6 @@ def counted(plan: DataPlan) -> Counter[bytes]:
 
 
 def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
-    import keras
-
     class Batches(keras.utils.PyDataset):
         num_batches = 4
 

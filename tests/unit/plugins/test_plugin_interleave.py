@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import tf
 from support.plugin_drive import CPU, Driven, FakeProbe
 from tfopt_data.interleave import Interleave, with_interleave
 
@@ -23,8 +24,6 @@ pytestmark = pytest.mark.tensorflow
 
 def write_records(folder: Path, *sizes: int) -> list[str]:
     """A TFRecord file for each size, with records that tell file and place."""
-    import tensorflow as tf
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number, size in enumerate(sizes):
@@ -36,14 +35,10 @@ def write_records(folder: Path, *sizes: int) -> list[str]:
 
 
 def records(path: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.TFRecordDataset(path)
 
 
 def words(sentence: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensor_slices(tf.strings.split(sentence))
 
 
@@ -73,8 +68,6 @@ def test_no_more_files_are_opened_than_there_are(tmp_path: Path) -> None:
 
 
 def test_flat_map_of_a_given_data_set_over_its_files_is_found(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     paths = write_records(tmp_path, 2, 2, 2)
     given_data = tf.data.Dataset.from_tensor_slices(paths).shuffle(3).flat_map(records).batch(2)
     rewrite = with_interleave(DataPlan.from_dataset(given_data), 3)
@@ -84,8 +77,6 @@ def test_flat_map_of_a_given_data_set_over_its_files_is_found(tmp_path: Path) ->
 
 
 def test_text_files_of_a_concatenation_are_read_at_once(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     for name in "ab":
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
     paths = tf.data.Dataset.from_tensor_slices([str(tmp_path / "a"), str(tmp_path / "b")])
@@ -120,8 +111,6 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
 
 
 def test_windows_are_not_mixed() -> None:
-    import tensorflow as tf
-
     given_data = tf.data.Dataset.range(9).window(3).flat_map(lambda window: window.batch(3))
     plan = DataPlan.from_dataset(given_data)
     assert with_interleave(plan, 3).plan is plan
@@ -138,8 +127,6 @@ def test_auto_takes_two_files_for_each_cpu_and_sixteen_at_most() -> None:
 def test_effect_reads_the_parallel_interleave_back(
     train: Callable[..., Driven], tmp_path: Path
 ) -> None:
-    import tensorflow as tf
-
     def parsed(record: Any) -> Any:
         number = tf.strings.to_number(tf.strings.split(record, "-"))
         return tf.tile(number, [2]), number[:1]

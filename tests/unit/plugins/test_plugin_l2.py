@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.lazy_modules import keras
 from support.plugin_drive import Driven
 from support.saved_model import load_without_tfopt
 from tfopt_model.l2 import L2, add_l2
 
 
 def layers(*given: Any, built: bool = True) -> Any:
-    import keras
-
     start = [keras.Input((6, 4))] if built else []
     return keras.Sequential([*start, *given])
 
@@ -22,8 +21,6 @@ def layers(*given: Any, built: bool = True) -> Any:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("built", [True, False])
 def test_penalties_are_losses_of_the_model(built: bool) -> None:
-    import keras
-
     model = layers(
         keras.layers.Conv1D(3, 2, name="conv"),
         keras.layers.BatchNormalization(),
@@ -41,8 +38,6 @@ def test_penalties_are_losses_of_the_model(built: bool) -> None:
 
 @pytest.mark.tensorflow
 def test_a_saved_model_keeps_its_penalties(tmp_path: Path) -> None:
-    import keras
-
     model = layers(keras.layers.Conv1D(3, 2), keras.layers.Flatten(), keras.layers.Dense(2))
     add_l2(model, 0.5)
     before = [float(loss) for loss in model.losses]
@@ -62,8 +57,6 @@ def test_effect_counts_the_penalties(train: Callable[..., Driven]) -> None:
 @pytest.mark.tensorflow
 def test_model_without_kernels_is_not_applied(train: Callable[..., Driven]) -> None:
     def model() -> Any:
-        import keras
-
         return keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization()])
 
     assert not train(L2(), model=model).effect.applied
@@ -74,8 +67,3 @@ def test_model_without_kernels_is_not_applied(train: Callable[..., Driven]) -> N
 def test_penalized_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path: Path) -> None:
     train(L2()).model.save(tmp_path / "model.keras")
     assert len(load_without_tfopt(tmp_path / "model.keras").losses) == 2
-
-
-def test_strength_is_above_zero() -> None:
-    with pytest.raises(ValueError, match="strength"):
-        L2(strength=0.0)

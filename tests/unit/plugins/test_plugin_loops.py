@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
+from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import tf
 from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_runtime.chunked import Chunked, choose
 from tfopt_runtime.resident import Resident, why_too_large
@@ -78,14 +80,6 @@ def test_what_math_says_depends_on_xla() -> None:
         assert plugin(xla=True).math() == plugin().math() == "rounding"
 
 
-@pytest.mark.parametrize("plugin", [Chunked, Resident, StepsPerExecution])
-def test_no_step_a_call_is_no_setting(plugin: Any) -> None:
-    with pytest.raises(ValueError, match="steps must be at least 1"):
-        plugin(steps=0)
-    with pytest.raises(ValueError, match="steps must be at least 1"):
-        plugin(steps="all")
-
-
 # Where data are kept
 
 
@@ -100,8 +94,6 @@ def scaled(x: Any, y: Any) -> Any:
 
 
 def noisy(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return x + tf.random.normal(tf.shape(x)), y
 
 
@@ -193,12 +185,10 @@ def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
 
 # Suggestions
 
-DIAGNOSIS = Diagnosis(
+DIAGNOSIS = diagnosis(
+    input_=0.2, dispatch=0.5, compute=0.3, data=0.2, example_bytes=64.0,
     machine=attrs.evolve(CPU, cpu_count=tensorflow_default()),
-    epochs=3, steps_per_epoch=100, batch_size=8, examples=800,
-    step_seconds=1.0, input_seconds=0.2, dispatch_seconds=0.5, compute_seconds=0.3,
-    data_seconds=0.2, example_bytes=64.0, available_memory_bytes=GIB, trainable_parameters=9,
-    policy="float32", jit_compile=False, supports_jit=True,
+    epochs=3, batch_size=8, examples=800, available_memory_bytes=GIB,
 )  # fmt: skip
 
 
@@ -242,6 +232,27 @@ def test_loops_suggest_exact_settings_where_these_are_asked_for() -> None:
     # no other loop gained more within the training: XLA need not be timed again
     assert Resident().suggest(with_data(loops=loops[:1], compared=True)) == {"xla": False}
     assert Resident().suggest(compared) == {}
+
+
+@pytest.mark.tensorflow
+def test_no_exact_loop_is_suggested_for_steps_of_seconds_that_do_not_wait_for_data() -> None:
+    slow = {"step_seconds": 29.0, "input_seconds": 0.0, "dispatch_seconds": 14.0,
+            "compute_seconds": 15.0}  # fmt: skip
+    assert StepsPerExecution().suggest(with_data(**slow)) is None
+    for plugin in (Chunked(), Resident()):
+        assert plugin.suggest(with_data(**slow).exact_only()) is None
+        assert plugin.suggest(with_data(**slow)) == {}
+        waiting = with_data(**{**slow, "input_seconds": 20.0, "dispatch_seconds": 1.0})
+        assert plugin.suggest(waiting.exact_only()) == {"xla": False}
+
+
+@pytest.mark.tensorflow
+def test_where_xla_cannot_compile_a_layer_no_loop_is_suggested_that_would_time_it() -> None:
+    texts = with_data(supports_jit=False)
+    assert Chunked().suggest(texts) == Resident().suggest(texts) == {"xla": False}
+    # it was set for the model in spite of the layer
+    compiled = with_data(supports_jit=False, jit_compile=True)
+    assert Chunked().suggest(compiled) == Resident().suggest(compiled) == {}
 
 
 @pytest.mark.tensorflow

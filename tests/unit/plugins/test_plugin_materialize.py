@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import train_here
+from support.lazy_modules import keras, tf
 from support.plugin_drive import FakeProbe
 from tfopt_data.materialize import Materialize
 from tfopt_runtime.resident import Resident
@@ -25,7 +26,6 @@ Y = X.sum(1, keepdims=True)
 
 def sequence(change: str = "", size: int = 4, workers: int = 1) -> Any:
     """A PyDataset over `X` and `Y` that is random, or whose on_epoch_end changes the order."""
-    import keras
 
     class Rows(keras.utils.PyDataset):
         def __init__(self) -> None:
@@ -141,8 +141,6 @@ def test_drawn_batches_hold_what_they_held_and_come_in_another_order(
 def test_generator_keeps_types_and_the_order_of_the_shuffle_behind_it(
     tmp_path: Path, storage: str
 ) -> None:
-    import tensorflow as tf
-
     signature = (tf.TensorSpec((3,), "float32"), tf.TensorSpec((1,), "float32"))
     plan = DataPlan.from_generator(examples, signature=signature).shuffle(seed=5).batch(4)
     after = built(plan, tmp_path, storage=storage)
@@ -153,8 +151,6 @@ def test_generator_keeps_types_and_the_order_of_the_shuffle_behind_it(
 
 
 def test_running_generator_is_read_on_for_its_steps(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     def for_ever() -> Any:
         while True:
             yield from ((X[i : i + 4], Y[i : i + 4]) for i in range(0, 20, 4))
@@ -175,8 +171,6 @@ def test_running_generator_is_read_on_for_its_steps(tmp_path: Path) -> None:
 
 
 def test_batches_of_uneven_size_are_refused_by_their_number() -> None:
-    import keras
-
     class Uneven(keras.utils.PyDataset):
         def __len__(self) -> int:
             return 3
@@ -223,8 +217,6 @@ def test_memory_that_does_not_suffice_is_refused_with_both_sizes() -> None:
 
 
 def line() -> Any:
-    import keras
-
     return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
 
 
@@ -236,8 +228,6 @@ def fed(shuffle: bool) -> Workload:
 
 
 def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path: Path) -> None:
-    import keras
-
     keras.utils.set_random_seed(7)
     model = line()
     model.compile(optimizer="sgd", loss="mse")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.lazy_modules import keras
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
 from tfopt_precision.hardware import choose_policy
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -82,8 +83,6 @@ def test_float32_by_the_hardware_keeps_the_reason(train: Callable[..., Driven]) 
 @pytest.mark.tensorflow
 def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) -> None:
     def pinned() -> Any:
-        import keras
-
         dense = keras.layers.Dense
         return keras.Sequential(
             [keras.Input((4,)), dense(8, dtype="float32", name="pin"), dense(1, dtype="float32")]
@@ -92,9 +91,3 @@ def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) ->
     effect = train(MixedPrecision(policy="mixed_bfloat16"), model=pinned).effect
     assert not effect.applied
     assert '"pin" keeps float32' in effect.detail
-
-
-@pytest.mark.parametrize("scale", [0, -1.0])
-def test_loss_scale_is_above_zero(scale: float) -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        MixedPrecision(loss_scale=scale)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lazy_modules import tf
 from support.plugin_drive import BFLOAT16_CPU, FakeProbe
 from tfopt_precision.gradient_errors import out_of_line, relative_error
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -59,8 +60,6 @@ def network(keras: Any) -> Any:
 
 
 def types_in_step(model: Any) -> Counter[tuple[str, str]]:
-    import tensorflow as tf
-
     model.compile("sgd", "mse")
     step = tf.function(lambda: model.train_step((tf.constant(X), tf.constant(Y))))
     graph = step.get_concrete_function().graph.as_graph_def()
@@ -154,8 +153,6 @@ def test_a_block_with_dropout_inside_is_not_kept_for_it():
 
 
 def own_step(keras: Any, clip: bool = False) -> Any:
-    import tensorflow as tf
-
     class Own(keras.Sequential):
         """A model whose step knows nothing of loss scaling."""
 
@@ -192,7 +189,6 @@ def trained(keras: Any, policy: str, factor: float, clip: bool = False) -> Any:
 @pytest.mark.tensorflow
 def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32():
     import keras
-    import tensorflow as tf
 
     unpatched = tf.GradientTape.gradient
     # gradients of a loss this small are 0 in float16 unless they are scaled

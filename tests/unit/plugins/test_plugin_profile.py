@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from support.plugin_drive import Driven, make_run
 from tfopt_observe.profile import Profile, operation_table, share_table
@@ -107,8 +108,6 @@ def test_a_training_that_ends_before_says_so(train: Callable[..., Driven]) -> No
 def test_only_the_extra_run_ends_with_its_trace(
     tmp_path: Path, variant: str, state: dict[str, Any], stops: bool
 ) -> None:
-    import attrs
-
     plugin, control = Profile(), Control()
     run = attrs.evolve(make_run(tmp_path), variant=variant)
     run.state_of(plugin).update(state)

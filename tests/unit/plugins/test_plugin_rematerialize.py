@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tfopt_model.rematerialize import Rematerialize, chosen_segments
+from support.lazy_modules import keras
+from tfopt_model.rematerialize import chosen_segments
 from tfopt_model.segments import (
     Piece,
     cheapest,
@@ -62,15 +63,8 @@ def test_a_model_of_one_piece_or_that_draws_everywhere_is_left_with_the_reason()
     assert chosen_segments("no graph", None) == "no graph"
 
 
-def test_no_segment_is_an_error() -> None:
-    with pytest.raises(ValueError, match="segments"):
-        Rematerialize(segments=0)
-
-
 @pytest.mark.tensorflow
 def test_a_clone_trains_its_own_layers_and_not_the_segments_of_the_original() -> None:
-    import keras
-
     inputs = keras.Input((4,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     own = type(model)

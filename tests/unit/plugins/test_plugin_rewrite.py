@@ -7,11 +7,12 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from support.lazy_modules import tf
 from tfopt_data.data_service import with_service
 from tfopt_data.parallel_map import ParallelMap
 
 from tfopt_core import DataPlan
-from tfopt_core.data import Resident
+from tfopt_core.data import Resident, dissect
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_run, stack_of
 
@@ -21,8 +22,6 @@ def resident(plan: DataPlan) -> DataPlan:
 
 
 def served(plan: DataPlan) -> DataPlan:
-    import tensorflow as tf
-
     def from_nowhere(dataset: Any) -> Any:
         variant = tf.data.experimental.to_variant(dataset)
         return tf.data.experimental.from_variant(variant, dataset.element_spec)
@@ -33,8 +32,6 @@ def served(plan: DataPlan) -> DataPlan:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("hidden_by", [resident, served])
 def test_a_rewrite_is_confirmed_below_what_hides_its_inputs(hidden_by: Any) -> None:
-    from tfopt_core.data import dissect
-
     plan = DataPlan.from_arrays(np.arange(8)).map(lambda x: x + 1)
     stack = stack_of(ParallelMap(), build_dataset=plan)
     run = make_run()

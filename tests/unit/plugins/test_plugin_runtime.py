@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.lazy_modules import keras
 from support.plugin_drive import CPU, Driven, FakeProbe
 from tfopt_runtime.loops import candidates, smallest_good
 from tfopt_runtime.loops import why_not as why_not_steps
@@ -34,8 +35,6 @@ def test_xla_reads_back_that_it_is_on(train: Callable[..., Driven]) -> None:
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
 def test_xla_names_the_layer_that_blocks_it(train: Callable[..., Driven]) -> None:
     def blocked() -> Any:
-        import keras
-
         class NoXla(keras.layers.Layer):
             def __init__(self, **given: Any) -> None:
                 super().__init__(**given)
@@ -61,8 +60,6 @@ def test_xla_that_keras_would_not_use_is_not_switched_off(train: Callable[..., D
 
 @pytest.mark.tensorflow
 def test_xla_of_the_workload_is_switched_off() -> None:
-    import keras
-
     options = TrainingOptions(optimizer="sgd", jit_compile=True)
     plugin, run = Xla(mode="off"), make_run()
     after = drive_hook(plugin, "configure_training", options, run=run)
@@ -99,11 +96,6 @@ def test_compiled_programs_are_kept_beside_flags_that_are_set(
     assert folder.is_dir()
     assert folder.is_relative_to(tmp_path / "tfopt" / "xla")
     assert drive_hook(Xla(), "configure_runtime", RuntimeOptions()) == RuntimeOptions()
-
-
-def test_programs_of_no_compiler_cannot_be_kept() -> None:
-    with pytest.raises(ValueError, match='"off" compiles nothing'):
-        Xla(mode="off", persistent_cache=True)
 
 
 def test_xla_is_left_alone_over_replicas() -> None:
@@ -151,8 +143,6 @@ def test_steps_are_read_back(train: Callable[..., Driven]) -> None:
 
 @pytest.mark.tensorflow
 def test_batch_callback_vetoes_more_steps(train: Callable[..., Driven]) -> None:
-    import keras
-
     class EachBatch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None: ...
 
@@ -166,8 +156,6 @@ def test_batch_callback_vetoes_more_steps(train: Callable[..., Driven]) -> None:
 
 @pytest.mark.tensorflow
 def test_epoch_callbacks_do_not_veto(train: Callable[..., Driven], tmp_path: Any) -> None:
-    import keras
-
     callbacks = (
         keras.callbacks.EarlyStopping(monitor="loss"),
         keras.callbacks.ModelCheckpoint(tmp_path / "x.keras", monitor="loss"),

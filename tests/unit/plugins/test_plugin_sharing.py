@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import tf
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
 from tfopt_distribute.sharing import by_batch, by_source, in_words, shared_plan
@@ -106,8 +107,6 @@ def test_shares_of_the_source_hold_every_id_once_an_epoch_in_equally_many_steps(
 
 @pytest.mark.tensorflow
 def test_a_worker_computes_its_own_examples_only() -> None:
-    import tensorflow as tf
-
     computed: list[int] = []
 
     def seen(x: Any) -> Any:
@@ -134,8 +133,6 @@ def test_examples_are_left_out_before_the_maps_that_the_batch_follows() -> None:
 
 
 def lengths(x: Any) -> Any:
-    import tensorflow as tf
-
     return tf.range(x)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import tf
 from support.plugin_drive import Driven
 from tfopt_data.shuffle import Shuffle, with_shuffle_up
 
@@ -81,8 +82,6 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
 
 @pytest.mark.tensorflow
 def test_given_zip_of_slices_is_shuffled_before_its_pictures_are_read() -> None:
-    import tensorflow as tf
-
     slices = tf.data.Dataset.range(12)
     given_data = tf.data.Dataset.zip(slices, slices).map(lambda a, b: (a * 2, b)).shuffle(3)
     rewrite = with_shuffle_up(DataPlan.from_dataset(given_data.batch(4)))
@@ -99,11 +98,6 @@ def test_effect_reads_the_shuffle_back(train: Callable[..., Driven]) -> None:
     effect = train(Shuffle(), plan=plan).effect
     assert effect.applied
     assert effect.detail.startswith("train: shuffle: all examples")
-
-
-def test_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        Shuffle(buffer_size=0)
 
 
 STEPS: list[Callable[[DataPlan], DataPlan]] = [

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from support.plugin_drive import Driven
 from tfopt_model.graph_rewrite import parameters
 from tfopt_model.slim_head import SlimHead, with_slim_head
 
 
 def convolutional(between: Any = None, last: Any = None) -> Any:
-    import keras
-
     layers = keras.layers
     pictures = keras.Input((8, 8, 3), name="pictures")
     hidden = layers.Conv2D(6, 3, name="conv")(pictures)
@@ -60,8 +60,6 @@ def test_rank_makes_the_best_product_of_two_kernels() -> None:
 
 @pytest.mark.tensorflow
 def test_saved_model_loads_as_plain_keras(train: Callable[..., Driven], tmp_path: Path) -> None:
-    import keras
-
     def model() -> Any:
         dense = keras.layers.Dense
         return keras.Sequential(
@@ -86,8 +84,6 @@ def test_saved_model_loads_as_plain_keras(train: Callable[..., Driven], tmp_path
 def test_head_that_cannot_be_slimmer_is_named(
     train: Callable[..., Driven], settings: dict[str, Any], message: str
 ) -> None:
-    import re
-
     effect = train(SlimHead(**settings)).effect
     assert not effect.applied
     assert re.search(message, effect.detail), effect.detail
@@ -95,8 +91,6 @@ def test_head_that_cannot_be_slimmer_is_named(
 
 @pytest.mark.tensorflow
 def test_flattened_map_that_another_layer_reads_stays() -> None:
-    import keras
-
     def normalized() -> list[Any]:
         return [keras.layers.BatchNormalization()]
 
@@ -105,8 +99,6 @@ def test_flattened_map_that_another_layer_reads_stays() -> None:
 
 @pytest.mark.tensorflow
 def test_model_with_a_class_of_its_own_is_left_alone() -> None:
-    import keras
-
     class Mine(keras.Model):  # type: ignore[misc]
         def train_step(self, data: Any) -> Any:
             return super().train_step(data)
@@ -116,8 +108,3 @@ def test_model_with_a_class_of_its_own_is_left_alone() -> None:
     slimmed = with_slim_head(own)
     assert slimmed.model is own
     assert 'the class "Mine"' in slimmed.reason
-
-
-def test_nothing_to_do_is_an_error() -> None:
-    with pytest.raises(ValueError, match="set rank"):
-        SlimHead(pool=False)

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, layers, tf
 from support.plugin_drive import FakeProbe, machine_with
 from tfopt_runtime.split_batch import SplitBatch, fastest
 from tfopt_runtime.split_call import SplitCalls
@@ -21,15 +22,11 @@ X = np.random.default_rng(0).normal(size=(7, FEATURES)).astype("float32")
 
 
 def model(*given: Any) -> Any:
-    import keras
-
     return keras.Sequential([keras.Input((FEATURES,)), *given, keras.layers.Dense(2)])
 
 
 def called(whole: Any, inputs: Any = X, parts: int = 2) -> tuple[SplitCalls, Any]:
     """What became of a call in training mode, and its outputs."""
-    import tensorflow as tf
-
     calls = SplitCalls(parts, jit_compile=False)
 
     @tf.function  # type: ignore[untyped-decorator]
@@ -43,8 +40,6 @@ def called(whole: Any, inputs: Any = X, parts: int = 2) -> tuple[SplitCalls, Any
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts_make_what_the_whole_makes(parts: int) -> None:
-    import keras
-
     whole = model(keras.layers.Dense(4, "relu"))
     calls, outputs = called(whole, parts=parts)
     assert (calls.reason, calls.traced) == ("", 1)
@@ -54,8 +49,6 @@ def test_parts_make_what_the_whole_makes(parts: int) -> None:
 
 @pytest.mark.tensorflow
 def test_dropout_draws_another_stream_for_each_part() -> None:
-    import keras
-
     dropout = keras.layers.Dropout(0.5, name="dropout")
     whole = keras.Sequential([keras.Input((FEATURES,)), dropout])
     calls, outputs = called(whole, np.ones((8, FEATURES), "float32"))
@@ -65,8 +58,6 @@ def test_dropout_draws_another_stream_for_each_part() -> None:
 
 
 def centred() -> Any:
-    import keras
-
     class Centred(keras.layers.Layer):  # type: ignore[misc]
         def call(self, inputs: Any) -> Any:
             return inputs - keras.ops.mean(inputs, axis=0, keepdims=True)
@@ -84,8 +75,6 @@ def centred() -> Any:
     ],
 )
 def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind: Any, words: str) -> None:
-    import keras
-
     layer = getattr(keras.layers, kind)() if isinstance(kind, str) else kind()
     whole = model(layer)
     calls, outputs = called(whole)
@@ -96,9 +85,6 @@ def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind: Any, words
 
 @pytest.mark.tensorflow
 def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named() -> None:
-    import keras
-    from keras import layers
-
     tagged = keras.Sequential([keras.Input((FEATURES,)), layers.Embedding(3, 2, mask_zero=True)])
     words = (X > 0).astype("int32")
     assert "its output has a mask" in called(tagged, words)[0].reason

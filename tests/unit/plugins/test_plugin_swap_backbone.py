@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.swap_backbone import SwapBackbone, application_named
 
@@ -17,8 +18,6 @@ pytestmark = pytest.mark.tensorflow
 
 def small_network(include_top: bool, weights: Any, input_shape: Any, name: str = "small") -> Any:
     """Stands in for a function of `keras.applications`, which take seconds to build."""
-    import keras
-
     pictures = keras.Input(input_shape)
     hidden = keras.layers.Conv2D(5, 3, strides=4, padding="same")(pictures)
     return keras.Model(pictures, hidden, name=name)
@@ -26,8 +25,6 @@ def small_network(include_top: bool, weights: Any, input_shape: Any, name: str =
 
 def scaling_network(include_top: bool, weights: Any, input_shape: Any) -> Any:
     """Divides its pixels by 255, as EfficientNetB0 does."""
-    import keras
-
     pictures = keras.Input(input_shape)
     hidden = keras.layers.Rescaling(1 / 255)(pictures)
     return keras.Model(pictures, keras.layers.Conv2D(5, 3)(hidden), name="scaling")
@@ -35,8 +32,6 @@ def scaling_network(include_top: bool, weights: Any, input_shape: Any) -> Any:
 
 def nested(trainable: bool = True, head: int = 0, **named: Any) -> Any:
     """A model with a nested base of 7 channels and a head."""
-    import keras
-
     layers = keras.layers
     base = keras.Sequential([keras.Input((16, 16, 3)), layers.Conv2D(7, 3)], name="base")
     base.trainable = trainable
@@ -48,8 +43,6 @@ def nested(trainable: bool = True, head: int = 0, **named: Any) -> Any:
 
 
 def flat() -> Any:
-    import keras
-
     layers = keras.layers
     return keras.Sequential(
         [
@@ -91,8 +84,6 @@ def test_layers_of_the_model_itself_are_a_backbone_too() -> None:
 
 
 def test_saved_model_loads_as_plain_keras(tmp_path: Any) -> None:
-    import keras
-
     new = swapped(flat())
     new.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -116,8 +107,6 @@ def test_network_that_scales_pixels_itself_asks_what_they_are() -> None:
 
 
 def test_shortcut_around_the_backbone_is_named() -> None:
-    import keras
-
     layers = keras.layers
     pictures = keras.Input((16, 16, 3))
     begin = layers.Conv2D(4, 3, padding="same", name="begin")(pictures)
@@ -140,8 +129,6 @@ def test_pictures_that_are_too_small_are_refused() -> None:
 
 
 def test_model_without_pictures_is_not_applied() -> None:
-    import keras
-
     plugin, run = SwapBackbone(), make_run()
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     assert drive(plugin, "wrap_model", model, run=run) is model
@@ -152,8 +139,6 @@ def test_model_without_pictures_is_not_applied() -> None:
 
 @pytest.mark.thorough
 def test_efficientnet_takes_the_place_of_another_application() -> None:
-    import keras
-
     pictures = keras.Input((32, 32, 3))
     base = keras.applications.MobileNetV2(
         include_top=False, weights=None, input_shape=(32, 32, 3), name="base"

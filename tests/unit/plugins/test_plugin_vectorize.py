@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.lazy_modules import tf
 from support.plugin_drive import Driven
 from tfopt_data.vectorize_map import VectorizeMap, with_vectorized_maps
 
@@ -43,46 +44,32 @@ def assert_same_batches(plan: DataPlan, other: DataPlan, tolerance: float = 1e-5
 
 
 def scale(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(x, tf.float32) / 255.0, y
 
 
 def flatten(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.reshape(x, [24]), tf.one_hot(y, 5)
 
 
 def centre(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     x = tf.cast(x, tf.float32)
     return x - tf.reduce_mean(x), y
 
 
 def brightest(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     x = tf.cast(x, tf.float32)
     return (x / tf.reduce_max(x) if tf.reduce_max(x) > 0 else x), y
 
 
 def jitter(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(x, tf.float32) + tf.random.uniform(()), y
 
 
 def read_png(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.io.decode_png(tf.io.encode_png(x[..., None])), y
 
 
 def only_dark(x: Any, y: Any) -> Any:
-    import tensorflow as tf
-
     return tf.boolean_mask(x, x < 128), y
 
 
@@ -123,8 +110,6 @@ def test_dropped_remainder_and_dict_elements_are_kept() -> None:
 
 
 def test_map_of_a_given_data_set_is_vectorized() -> None:
-    import tensorflow as tf
-
     given_data = tf.data.Dataset.from_tensor_slices((PICTURES, LABELS)).map(centre).batch(5)
     plan = DataPlan.from_dataset(given_data)
     rewrite = with_vectorized_maps(plan)
@@ -153,8 +138,6 @@ def test_what_depends_on_the_batch_is_found_out_though_all_examples_have_one_max
     white = np.full((9, 2), 255.0, "float32")
 
     def to_maximum(x: Any) -> Any:
-        import tensorflow as tf
-
         return x / tf.reduce_max(x)
 
     plan = DataPlan.from_arrays(white).map(to_maximum).batch(3)
@@ -162,8 +145,6 @@ def test_what_depends_on_the_batch_is_found_out_though_all_examples_have_one_max
 
 
 def test_map_behind_a_random_one_is_vectorized_without_drawing_from_its_state() -> None:
-    import tensorflow as tf
-
     generator = tf.random.Generator.from_seed(1)
 
     def augment(x: Any, y: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.hooks_diagnosis import diagnosis
 from tfopt_precision.mixed_precision import MixedPrecision
 
-from tfopt_core import Diagnosis, Gpu
+from tfopt_core import Gpu
 from tfopt_core.testing import make_machine
 
 NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
@@ -16,14 +17,11 @@ FAST = {"float32": 1e11, "bfloat16": 3e11}
 
 
 def suggested(machine=NATIVE, policy="float32", share=0.3, peaks=FAST):
-    diagnosis = Diagnosis(
-        machine=machine, epochs=5, steps_per_epoch=100, batch_size=32, examples=3200,
-        step_seconds=1.0, input_seconds=0.1, dispatch_seconds=0.1, compute_seconds=0.8,
-        data_seconds=0.1, example_bytes=None, available_memory_bytes=2**30,
-        trainable_parameters=10, policy=policy, jit_compile=False, supports_jit=True,
-        matmul_share=share, matmul_peaks=peaks,
+    found = diagnosis(
+        input_=0.1, dispatch=0.1, compute=0.8, machine=machine, policy=policy, matmul_share=share,
+        matmul_peaks=peaks,
     )  # fmt: skip
-    return MixedPrecision().suggest(diagnosis)
+    return MixedPrecision().suggest(found)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ budget = "10x"
 quality = { tolerance = -1, directon = "up" }
 """
     known = (
-        "args, batch_size, environment, epochs, factory, fit, folder, isolate, loop, "
+        "args, batch_size, data, environment, epochs, factory, fit, folder, isolate, loop, "
         "max_epochs, max_steps, module, options, script, use"
     )
     assert complaints(text, "measure.lenght=full") == [
@@ -161,6 +161,10 @@ quality = { tolerance = -1, directon = "up" }
         (
             '[workload]\nfactory = "a:b"\nenvironment = { LR = "1" }',
             ":3: workload.environment: this is about a script, and there is none",
+        ),
+        (
+            '[workload]\nuse = "a"\ndata = "a.py:load"',
+            ":3: workload.data: this is about a factory that is a model for Keras Tuner",
         ),
         ("[workload]\nuse = ''", "recipe.toml:2: workload.use: expected a string that is not"),
         ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),

@@ -26,16 +26,16 @@ def test_objective_and_budget_are_read(tmp_path):
     ("line", "known"),
     [
         ('sampler = "tep"', 'did you mean "tpe"?'),
-        ('sampler = "cma"', ""),
+        ('sampler = "cma"', '"qmc"'),
         ('pruner = "medain"', 'did you mean "median"?'),
-        ("trials = 0", ""),
-        ("options = [1, 2]", ""),
+        ("trials = 0", "at least 1"),
+        ("options = [1, 2]", "expected a table"),
     ],
 )
 def test_a_wrong_value_is_an_error_at_its_key(line, known, tmp_path):
     [problem] = reading_of(tmp_path, f"[tune]\n{line}\n").problems
     assert problem.path == f"tune.{line.split()[0]}"
-    assert known in problem.mend
+    assert known in f"{problem.message}; {problem.mend}"
 
 
 @pytest.mark.parametrize(

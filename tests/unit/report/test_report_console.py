@@ -7,11 +7,13 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color
 from support.report_results import make_comparison, make_results, show
 
 from tfopt_core.report.results.summary import render_summary
 from tfopt_core.report.style.console import make_console, plain, plain_lines
 from tfopt_core.report.style.layout import Page, words
+from tfopt_core.report.style.palette import PALETTE, TRACK
 
 
 class Terminal(io.StringIO):
@@ -28,6 +30,26 @@ def printed(stream: io.StringIO, environ: dict[str, str]) -> str:
 
 def test_a_terminal_gets_colour() -> None:
     assert "\x1b[" in printed(Terminal(), {"TERM": "xterm-256color"})
+
+
+@pytest.mark.parametrize("color", [*PALETTE.values(), TRACK])
+def test_a_colour_can_be_read_on_white_and_on_black(color: str) -> None:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in Color.parse(color).get_truecolor().normalized
+    )
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue  # contrast as WCAG 2 defines it
+    assert 1.05 / (luminance + 0.05) > 3.4
+    assert (luminance + 0.05) / 0.05 > 3.4
+
+
+@pytest.mark.parametrize("name", PALETTE)
+def test_no_colour_is_left_to_the_terminals_theme(name: str) -> None:
+    # not printed: rich keeps the codes of a style for the first kind of terminal in the process
+    console = make_console(file=Terminal(), environ={"TERM": "xterm-256color"})
+    assert console.get_style(name).color == Color.parse(PALETTE[name])
+    assert console.get_style(f"bold {name}").color == Color.parse(PALETTE[name])
+    assert console.get_style(f"bold {name}").bold
 
 
 @pytest.mark.parametrize(

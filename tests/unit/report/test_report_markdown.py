@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from support.cases import few_examples
@@ -45,6 +45,7 @@ def test_escaped_text_reads_as_it_is(text: str) -> None:
 
 
 @given(st.text(max_size=30) | SIGNS)
+@example(">0")
 @few_examples(thorough=60, deadline=None)
 def test_hostile_names_make_no_markup(text: str) -> None:
     hostile = f"{text}<b onclick=x>[a](http://b)|c|{text}"

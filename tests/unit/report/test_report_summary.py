@@ -10,6 +10,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color
 from support.cases import few_examples
 from support.report_results import (
     make_attribution,
@@ -28,6 +29,7 @@ from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVer
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.summary import machine_in_words, render_summary
 from tfopt_core.report.style.console import make_console
+from tfopt_core.report.style.palette import PALETTE
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 
@@ -74,6 +76,14 @@ def crowded() -> Results:
         attribution=(make_attribution(LONG, 1.2, LONG * 2),), unattributed=1.01,
         comparison=make_comparison(break_even_step=10**12, statement=f"faster: {LONG * 2}"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", range(60, 90))
+def test_a_settings_name_stays_with_its_value(width: int) -> None:
+    settings = {"storage": "memory", "memory_mib": 8929, "splits": ["train", "validation"]}
+    text = show(render_summary(make_results(resolved={"mixed-precision": settings})), width)
+    for setting in ("storage = memory", "memory_mib = 8929", "splits = [train, validation]"):
+        assert setting in text
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -268,16 +278,21 @@ def test_failed_runs_are_named_with_their_causes_and_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "code"),
-    [(Verdict.FASTER, "\x1b[1;32m"), (Verdict.SLOWER, "\x1b[1;31m"),
-     (Verdict.WORSE, "\x1b[1;31m"), (Verdict.INCONCLUSIVE, "\x1b[1;33m")],
+    ("verdict", "color"),
+    [(Verdict.FASTER, "green"), (Verdict.SLOWER, "red"), (Verdict.WORSE, "red"),
+     (Verdict.INCONCLUSIVE, "yellow")],
 )  # fmt: skip
-def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: Verdict, code: str) -> None:
-    stream = io.StringIO()
-    console = make_console(width=80, file=stream, environ={"TERM": "xterm", "FORCE_COLOR": "1"})
+def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(
+    verdict: Verdict, color: str
+) -> None:
+    console = make_console(width=80, file=io.StringIO(), environ={"TERM": "xterm-256color"})
     results = make_results(comparison=make_comparison(verdict=verdict, statement="so it is"))
-    console.print(render_summary(results))
-    assert f"{code}so it is" in stream.getvalue()
+    [style] = [
+        part.style for part in console.render(render_summary(results)) if "so it is" in part.text
+    ]
+    assert style is not None
+    assert style.bold
+    assert style.color == Color.parse(PALETTE[color])
 
 
 def test_a_certificate_that_decides_is_printed_once() -> None:

@@ -13,11 +13,13 @@ from tfopt_core.records.settings_search import (
     SettingsProof,
     SettingsSearch,
     SettingsTrial,
+    SharedSearch,
 )
 from tfopt_core.records.tuning import BoundStep, TrialOutcome
 from tfopt_core.report.live.display import PlainLines
 from tfopt_core.report.live.search import (
     SearchState,
+    SearchView,
     after_search_event,
     make_search_observer,
     render_search,
@@ -30,6 +32,7 @@ from tfopt_core.report.tuning import render_tuned
 from tfopt_core.tuning.progress import (
     BoundsFound,
     PairDone,
+    SearchPhase,
     SettingsTrialEnded,
     TrialBegun,
     TrialEnded,
@@ -80,6 +83,25 @@ def test_values_that_are_no_better_are_said_once_and_no_stack_is_called_the_best
     page = " ".join(show(render_tuned(result), width=120).split())
     assert page.count(nothing) == 1
     assert "Best stack" not in page
+
+
+def test_a_shared_search_says_how_many_trials_are_whose_and_where_each_was_made():
+    shared = SharedSearch(
+        storage="postgresql://me:***@host/db", study="tfopt-1", made={"": 2, "node-b": 3},
+        under_way={"node-c": 1}, freed=1,
+    )  # fmt: skip
+    theirs = attrs.evolve(SETTINGS.trials[1], machine="node-b")
+    found = attrs.evolve(SETTINGS, trials=(SETTINGS.trials[0], theirs), shared=shared)
+    page = " ".join(show(render_tuned(make_tuned(settings=found)), width=120).split())
+    assert (
+        "Shared by postgresql://me:***@host/db: 5 trials, 2 of them by this search, 3 on node-b; "
+        "still under way: 1 on node-c; 1 of processes that are gone, freed."
+    ) in page
+    assert "pruned: it learned worse, on node-b" in page
+    [line] = search_lines(
+        SettingsTrialEnded(trial=theirs, number=0, planned=9, seconds_left=50.0)
+    )  # fmt: skip
+    assert line.startswith("a trial of node-b, units 16")
 
 
 def test_a_trial_of_settings_is_one_line_and_moves_the_live_view_on():
@@ -144,3 +166,16 @@ def test_the_live_view_shows_the_bound_the_candidate_its_interval_and_the_time_l
 def test_an_interrupted_search_says_what_goes_on():
     page = show(render_tuned(attrs.evolve(make_tuned(), why_ended="interrupted; --resume goes on")))
     assert "--resume goes on" in page
+
+
+def test_fresh_pairs_of_values_stay_in_the_live_view_with_the_time_that_they_take():
+    event = SearchPhase("fresh pairs of the best values: 4 of whole trainings", seconds_left=80.0)
+    page = show(render_search(after_search_event(SearchState(), event, now=10.0), now=30.0))
+    assert "fresh pairs of the best values: 4 of whole trainings" in page
+    assert "60 s left\n" in page
+    console = make_console(width=100)
+    with SearchView(console) as view:
+        view(event)
+        assert view.is_shown
+        view(SearchPhase("fresh pairs of the winner", measurement=True))
+        assert not view.is_shown

@@ -12,6 +12,7 @@ from support.measure_runs import make_fit, make_judgement, make_pairs
 
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.across.contrast import compare_stacks
+from tfopt_core.statistics.across.quality import _without_spread
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, LOOKS, t_interval
 from tfopt_core.statistics.welch import welch_interval
 
@@ -250,3 +251,32 @@ def test_the_same_recipe_measured_twice_is_compared():
     found = across(b=FAST_AGAIN, recipe_sha256="a")
     assert found.same_recipe
     assert found.plugins == ()
+
+
+@pytest.mark.parametrize("looked", ["a", "b"])
+def test_one_side_that_stopped_at_a_look_is_enough(looked):
+    sides = {
+        id_: make_measured(id_, FASTER, judgement=make_judgement(sequential=id_ == looked))
+        for id_ in "ab"
+    }
+    assert compare_stacks(sides["a"], sides["b"]).confidence == 1 - LOOK_LEVEL
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [(0.25, "better with B's stack: x changes by +0.2500 more"),
+     (-0.25, "worse with B's stack: x changes by -0.2500 more"), (0.0, "the same: both stacks")],
+)  # fmt: skip
+def test_a_change_that_every_pair_shows_is_said_with_its_sign(difference, said):
+    assert _without_spread("x", difference, 1.0).statement.startswith(f"quality {said}")
+
+
+def test_the_interval_of_a_quality_stands_in_its_order():
+    words = quality(LIKE, LOWER).statement.partition("interval ")[2].rstrip(")").split(" to ")
+    low, high = map(float, words)
+    assert -0.03 < low < -0.02 < high < -0.01
+
+
+def test_a_quality_that_one_side_lacks_is_not_compared():
+    unknown = make_measured("b", FASTER, comparison={"quality": None})
+    assert compare_stacks(make_measured("a", FAST), unknown).quality.difference is None

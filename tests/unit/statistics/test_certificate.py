@@ -188,6 +188,10 @@ def test_rounding_is_never_certified_and_its_divergence_printed():
     assert certificate.statement == (
         "the stack rounds differently: over 100 replayed steps the loss diverges by up to 0.4%"
     )
+    weights_alone = certify("rounding", BASELINE, stack_with(weight_difference=2e-7))
+    assert weights_alone.statement.endswith(
+        "the loss stays the same, and the weights diverge by up to 2e-07"
+    )
     same = certify("rounding", BASELINE, stack_with())
     assert certificate.kind == same.kind == "diverges"
     assert same.statement == (
@@ -372,3 +376,23 @@ def test_without_certificate_and_metric_there_is_no_quality():
     beside = compare(runs, make_judgement(metric="val_auc", certificate=ROUNDED))
     assert beside.quality.verdict == "not established"
     assert "(the metric was not reported)" in beside.statement
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"order": "o{}"}, "repeats the order of epoch 1, which is shuffled anew without it"),
+     ({"multiset": "m{}"}, "repeats the examples of epoch 1, which are drawn anew without it")],
+    ids=["order", "examples"],
+)  # fmt: skip
+def test_an_epoch_that_is_read_again_is_known_by_equal_words(changes, said):
+    ((name, word),) = changes.items()
+    drawn = make_replayed(
+        epochs=other_epoch(2, **{name: word.format(2)}), weight_difference=None
+    )  # fmt: skip
+    again = stack_with(epochs=other_epoch(2, **{name: word.format(1)}))
+    assert said in certify("exact", drawn, again).statement
+
+
+def test_steps_without_a_loss_of_the_baseline_are_not_compared():
+    short = make_replayed(losses={"loss": (0.9, 0.8)}, weight_difference=None)
+    assert certify("exact", short, stack_with()).max_relative_loss_difference == 0.0

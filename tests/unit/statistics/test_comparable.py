@@ -50,8 +50,10 @@ def judged_by(metric):
         (machine(memory_bytes=16 * 2**30), 'the memory is "8.0 GiB" in A and "16.0 GiB" in B'),
         (machine(gpus=[{"name": "T4"}]), 'the list of GPUs is none in A and "T4" in B'),
         (make_measured("b", FAST, workload="v"), 'other workload: it is "w" in A and "v" in B'),
+        (make_measured("b", FAST, workload="x"), 'other workload: it is "w" in A and "x" in B'),
         (OTHER_BASELINE, "other workload: its baseline is"),
         (make_measured("b", FAST, recipe=workload(options={})), "other workload: options"),
+        (make_measured("b", FAST, recipe=workload(options={"classes": 6})), "other workload: opt"),
         (make_measured("b", FAST, recipe=workload(epochs=3)), "epochs is 2 in A and 3 in B"),
         (make_measured("b", FAST, recipe=workload(batch_size=64)), "batch_size is 32 in A and 64"),
         (make_measured("b", FAST, recipe=workload(batch_size=8)), "batch_size is 32 in A and 8"),
@@ -154,3 +156,28 @@ def test_all_reasons_are_told_at_once_and_each_names_both():
     lines = str(caught.value).splitlines()
     assert all(line.startswith('A ("a") and B ("b") cannot be compared: ') for line in lines)
     assert caught.value.exit_code == 2
+
+
+def test_what_is_read_from_two_files_is_the_same_if_it_is_equal():
+    words = ["".join(("of the", " workload")) for _ in range(2)]
+    assert words[0] is not words[1]
+    a, b = (
+        make_measured(id_, FAST, workload=word, described=word, machine={**MACHINE, "gpus": [word]})
+        for id_, word in zip("ab", words, strict=True)
+    )
+    assert refusals(a, b) == ()
+
+
+def test_a_figure_is_that_of_whole_trainings_and_parameters_are_those_of_any():
+    def cut(whole=2, **changes):
+        runs = with_fits(epochs=whole).results.runs
+        fit = make_fit(complete=False, projected_seconds=10.0, **changes)
+        # one baseline of each is cut short: its epochs are not those of a training
+        runs = [attrs.evolve(run, fits=(fit,)) if run.id == "baseline 3" else run for run in runs]
+        return make_measured("b", FAST, runs=runs)
+
+    assert refusals(A, cut(epochs=1, steps=3)) == ()
+    [said] = refusals(A, cut(whole=3, epochs=1, steps=3))
+    assert "epochs of the baseline's trainings is 2 in A and 3 in B" in said
+    # varying ones are unknown, and nothing is compared with them
+    assert refusals(A, cut(trainable_parameters=99)) == ()

@@ -9,9 +9,11 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
 from support.report_results import make_comparison, make_quality
 
+from tfopt_core.records.counters import Counters
 from tfopt_core.records.fit import Block, StepTrace
-from tfopt_core.records.results import Attribution
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.results import Addition, Attribution
+from tfopt_core.records.verdict import QualityVerdict, Verdict
+from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.statistics.figures import planned_steps
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
@@ -20,14 +22,15 @@ from tfopt_core.statistics.intervals import (
     _noncentrality,
     pairs_needed,
 )
-from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE
+from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_interval
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.timing.projection import _relative_error
-from tfopt_core.statistics.timing.retraces import retraced_runs
+from tfopt_core.statistics.timing.retraces import SHOWN, retraced_runs, retraces
 from tfopt_core.statistics.timing.steady import last_segment, steady_from
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.amounts import examples
+from tfopt_core.statistics.verdicts.break_even import break_even_step, not_repaid
 from tfopt_core.statistics.verdicts.claims import inconclusive
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.stopping import (
@@ -36,8 +39,14 @@ from tfopt_core.statistics.verdicts.stopping import (
     rounds_in_a_row,
     worth_repeating,
 )
-from tfopt_core.statistics.wording import bound_in_words, gain_in_words
+from tfopt_core.statistics.wording import (
+    bound_in_words,
+    gain_in_words,
+    range_in_words,
+    seconds_in_words,
+)
 
+SIDES = ("baseline", "full")
 RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))
 
 
@@ -46,6 +55,15 @@ def interval(mean: float, half: float, count: int = 4, **changes) -> Interval:
         mean=mean, low=mean - half, high=mean + half, level=FIXED_LEVEL, count=count, deviation=0.1
     )
     return attrs.evolve(plain, **changes)
+
+
+def of_pairs(metric: str, pairs):
+    """Runs with these values of a metric."""
+    return [
+        make_run(variant, number, 9.0, metrics={metric: value})
+        for number, pair in enumerate(pairs)
+        for variant, value in zip(SIDES, pair, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -69,6 +87,7 @@ def test_past_the_last_look_nothing_more_is_asked_for():
         said = inconclusive(interval(0.01, 0.05, count=count, level=0.0203))
         assert "not resolvable at this machine's noise" in said
     assert "more pairs" in inconclusive(interval(0.04, 0.05, count=8, level=0.0203))
+    assert "not resolvable" in inconclusive(interval(0.01, 0.4))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +99,9 @@ def test_a_small_gain_has_a_decimal(gain, words):
 
 @pytest.mark.parametrize(
     ("bound", "words"),
-    [(1.251, "1.26x"), (1.1, "1.10x"), (2.61, "2.7x"), (9.9, "9.9x"), (10.0, ""), (None, "")],
-)
+    [(1.251, "1.26x"), (1.1, "1.10x"), (2.0, "2.0x"), (2.61, "2.7x"), (9.9, "9.9x"), (10.0, ""),
+     (None, "")],
+)  # fmt: skip
 def test_a_bound_is_rounded_up_and_one_of_ten_tells_nothing(bound, words):
     assert bound_in_words(bound) == words
 
@@ -90,18 +110,18 @@ def test_the_resolution_is_the_standard_error_of_a_share():
     runs = make_pairs((10.0, 10.1), (8.0, 8.1), metrics={"val_accuracy": 0.9})
     found = compare_quality(pairs_of(runs), make_judgement(examples=900))
     assert found.resolution == pytest.approx(0.01)
+    for unknown in ({"examples": None}, {"metric": "auc"}):
+        judged = make_judgement(**{"examples": 900, **unknown})
+        runs = of_pairs(judged.metric, [(0.9, 0.9)] * 2)
+        assert compare_quality(pairs_of(runs), judged).resolution is None
     assert "(change +0.0000 to +0.0000, tolerance 0.005)" in found.statement
 
 
 def test_the_change_of_a_loss_is_said_from_its_lower_end_to_its_higher():
-    runs = []
-    for round_, loss in enumerate((0.50, 0.52, 0.51, 0.53)):
-        for variant, value in (("baseline", 0.5), ("full", loss)):
-            runs.append(make_run(variant, round_, 9.0, metrics={"val_loss": value}))
+    runs = of_pairs("val_loss", [(0.5, loss) for loss in (0.50, 0.52, 0.51, 0.53)])
     judged = make_judgement(metric="val_loss", direction="min", tolerance=0.1)
-    low, high = (
-        compare_quality(pairs_of(runs), judged).statement.partition("change ")[2].split()[:3:2]
-    )
+    said = compare_quality(pairs_of(runs), judged).statement
+    low, high = said.partition("change ")[2].split()[:3:2]
     assert float(low) < 0.015 < float(high.rstrip(","))
 
 
@@ -129,6 +149,9 @@ def test_the_error_of_a_mean_step_is_that_of_the_textbook():
     blocks = [Block(1, seconds) for seconds in (1.0, 3.0)]
     assert _relative_error(blocks, 2.0) == pytest.approx(0.5)  # sqrt(2 / 1 / 2) / 2
     assert _relative_error(blocks[:1], 1.0) == math.inf
+    assert summarize(make_outcome(), None).mean_step_error is None  # of one block
+    two = summarize(make_outcome(blocks=(Block(10, 1.0), Block(10, 3.0))), None)
+    assert two.mean_step_error == pytest.approx(0.5)
 
 
 def test_short_blocks_are_left_out_where_there_are_long_ones():
@@ -151,25 +174,29 @@ def test_a_level_within_a_percent_of_the_last_belongs_to_it():
 def test_retraces_are_those_of_their_own_variant():
     traced = tuple(StepTrace(steps=5 * n, shapes="a", cause="python") for n in range(4))
     runs = [make_run("baseline", 0, 9.0, fit=make_fit(traces=traced)), make_run("full", 0, 9.0)]
-    assert all('of "baseline"' in warning for warning in retraced_runs(runs))
+    [warning] = retraced_runs(runs)
+    assert 'of "baseline"' in warning
 
 
 def test_a_variant_that_failed_is_no_other_and_rounds_count_from_the_first():
-    failed = [make_run("without b", n, 9.0, status="failed") for n in range(2)]
     once = [make_run("zz", 0, 9.0, status="failed")]
-    assert failed_for_good([*failed, *once]) == {"without b"}
+    for times in (2, 3):
+        failed = [make_run(f"without {b}", 0, 9.0, status="failed") for b in "b" * times]
+        assert failed_for_good([*failed, *once]) == {"without b"}
     runs = [make_run("baseline", 0, 9.0), make_run("full", 1, 9.0)]
     assert not is_complete(runs, 1)
+    assert is_complete([*make_pairs((9.0,), (8.0,)), make_run("without b", 0, 9.0)], 0)
     assert rounds_in_a_row(RUNS) == 4
     assert rounds_in_a_row(RUNS[:6]) == 3
     assert rounds_in_a_row(runs) == 0
 
 
 def test_repeating_ends_once_it_has_failed_often_enough():
-    def of_round(number, *, again):
+    def of_round(number, *, again, in_vain=True):
         one = make_run("full", number, 9.0)
-        one = attrs.evolve(one, disturbance={"steal_share": 0.2})
-        return [attrs.evolve(one, status="repeated"), one] if again else [one]
+        hit = attrs.evolve(one, disturbance={"steal_share": 0.2})
+        second = hit if in_vain else one
+        return [attrs.evolve(hit, status="repeated"), second] if again else [hit]
 
     def runs(tried):
         return [run for n in range(tried) for run in of_round(n, again=True)]
@@ -177,6 +204,8 @@ def test_repeating_ends_once_it_has_failed_often_enough():
     assert worth_repeating([*runs(1), *of_round(9, again=False)], 9)
     for tried in (2, 3):
         assert not worth_repeating([*runs(tried), *of_round(9, again=False)], 9)
+    mended = [run for n in range(2) for run in of_round(n, again=True, in_vain=False)]
+    assert worth_repeating([*mended, *of_round(9, again=False)], 9)
 
 
 # What to do next
@@ -199,6 +228,14 @@ def test_for_the_quality_more_pairs_are_asked_for(asked, more):
     assert f"--pairs {more})" in said
 
 
+def test_where_no_metric_is_seen_no_pairs_are_asked_for():
+    said = advice(Verdict.QUALITY_OPEN, quality=make_quality(metric=""))
+    assert said.endswith(
+        "compare the models of both sides by what the script prints: tfopt sees no metric of its "
+        "loop"
+    )
+
+
 @pytest.mark.parametrize(("step", "said"), [(99, False), (100, False), (101, True), (None, False)])
 def test_a_start_that_is_not_repaid_yet_is_advised_about(step, said):
     assert ("train longer: the start" in advice(Verdict.SLOWER, break_even_step=step)) is said
@@ -211,3 +248,81 @@ def test_an_attribution_is_no_argument_for_itself():
     )  # fmt: skip
     said = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (row,), None)
     assert said == ('remove "a": the stack is faster without it',)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(89.9, "90 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
+)
+def test_a_duration_has_the_unit_of_its_size(seconds, words):
+    assert seconds_in_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [((0.998, 1.2), "0.998 to 1.200"), ((1.0, 1.2), "1.00 to 1.20"),
+     ((0.8, 1.0004), "0.8000 to 1.0004"), ((1.0000001, 1.2), "1.00000 to 1.20000")],
+)  # fmt: skip
+def test_the_ends_of_an_interval_show_on_which_side_of_1_they_lie(ends, words):
+    assert range_in_words(*ends) == words
+
+
+@pytest.mark.parametrize("ends", [(0.9, 1.01), (0.99, 1.1), (0.9, 1.1)])
+def test_an_interval_that_leaves_the_band_on_one_side_shows_nothing(ends):
+    assert verdict_on_interval(*ends) is Verdict.INCONCLUSIVE
+    assert verdict_on_interval(0.99, 1.01) is Verdict.NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(("mean", "is_worse"), [(-0.004, False), (-0.02, True)])
+def test_a_metric_is_worse_only_where_its_upper_bound_is_below_the_tolerance(mean, is_worse):
+    noises = (-0.002, 0.002, -0.001, 0.001)
+    runs = of_pairs("val_accuracy", [(0.9, 0.9 + mean + noise) for noise in noises])
+    verdict = compare_quality(pairs_of(runs), make_judgement(tolerance=0.005)).verdict
+    assert verdict is (QualityVerdict.WORSE if is_worse else QualityVerdict.NOT_ESTABLISHED)
+
+
+@pytest.mark.parametrize(("shapes", "cut"), [(SHOWN, False), (SHOWN + 1, True), (SHOWN + 2, True)])
+def test_more_shapes_than_are_listed_are_told_by_dots(shapes, cut):
+    traces = [StepTrace(steps=9, shapes=f"({n},)", cause="shapes") for n in range(shapes)]
+    [found] = retraces(traces)
+    assert found.in_words.endswith("; ...") is cut
+    assert f"({SHOWN - 1},)" in found.in_words
+
+
+def test_a_start_is_repaid_where_the_whole_training_is_faster():
+    assert not_repaid(100, pairs_of(make_pairs((10.0,) * 4, (8.0,) * 4))) == ""
+    note = not_repaid(1000, pairs_of(make_pairs((8.0,) * 4, (10.0,) * 4)))
+    assert note == "; start-up cost not repaid before step 1,000"
+
+
+def test_an_interval_of_time_is_the_difference_of_two_readings():
+    found = disturbance(Counters(seconds=1.0, cpus=2, throttled_seconds=0.0),
+                        Counters(seconds=11.0, cpus=2, throttled_seconds=4.0), 0.0)  # fmt: skip
+    assert found["throttled_share"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("quality", "said"),
+    [(QualityVerdict.WORSE, ""), (QualityVerdict.CERTIFIED, "take the # off in the recipe"),
+     (QualityVerdict.NOT_WORSE, "take the # off in the recipe"),
+     (QualityVerdict.NOT_ESTABLISHED, "was not established"), (None, "was not established")],
+)  # fmt: skip
+def test_what_is_faster_on_top_is_advised_by_what_its_model_is_worth(quality, said):
+    addition = Addition(
+        plugins=("low",), resolved={}, math="rounding", variant="plus low", verdict=Verdict.FASTER,
+        quality=None if quality is None else make_quality(verdict=quality), statement="",
+    )  # fmt: skip
+    steps = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (), None, addition=addition)
+    adding = [step for step in steps if "to train with low too" in step]
+    assert [step.endswith(said) for step in adding] == [True] * bool(said)
+
+
+@pytest.mark.parametrize("unknown", [{"steady": False}, {"step_seconds": None}, {}])
+def test_a_break_even_needs_steady_steps_of_every_run(unknown):
+    runs = []
+    for n in range(4):
+        before = make_fit(one_time_seconds=1.0 + n / 100, step_seconds=0.010 + n / 10_000)
+        after = make_fit(one_time_seconds=3.0 - n / 50, step_seconds=0.005 + n / 10_000)
+        fits = (before, attrs.evolve(after, **unknown) if n == 2 else after)
+        runs += [make_run(v, n, 9.0, fit=f) for v, f in zip(SIDES, fits, strict=True)]
+    found = break_even_step(pairs_of(runs), 0.05)
+    assert found == (None if unknown else pytest.approx(390, abs=10))

@@ -9,8 +9,8 @@ import random
 import pytest
 from support.in_run_clock import A, B, Hands, drive, make_contrast, outcome
 
-from tfopt_core.records.in_run import Quad
-from tfopt_core.statistics.in_run import conclude
+from tfopt_core.records.in_run import InRunVerdict, Quad
+from tfopt_core.statistics.in_run import conclude, not_compared
 from tfopt_core.trials.alternate import ABBA, BAAB, BlockTimer, block_steps
 
 
@@ -223,3 +223,23 @@ def test_a_large_difference_needs_the_first_look_only():
     results = [outcome(source, gain=3.0, noise=0.05) for _ in range(200)]
     assert all(result.verdict == "faster" for result in results)
     assert sum(result.quads == 4 for result in results) / len(results) > 0.98
+
+
+@pytest.mark.parametrize(
+    ("ratios", "waits"),
+    [((0.5, 0.51, 0.49, 0.5), True), ((-0.5, -0.51, -0.49, -0.5), False),
+     ((0.001, -0.001, 0.002, -0.002), False)],
+    ids=["faster", "slower", "no difference"],
+)  # fmt: skip
+def test_only_a_gain_waits_until_it_can_be_compared_with_others(ratios, waits):
+    looks = [conclude(B, A, quads(*ratios * n), 0.0203, widest=1.001) for n in (1, 2, 3)]
+    assert [look and look.quads for look in looks] == ([None, None, 12] if waits else [4, 8, 12])
+    assert conclude(B, A, quads(*ratios), 0.0203, widest=1.5).quads == 4
+
+
+@pytest.mark.parametrize("verdict", [InRunVerdict.SCREENED, InRunVerdict.NOT_COMPARED])
+def test_a_loop_that_was_not_dropped_is_said_not_to_be_compared(verdict):
+    found = not_compared(B, A, "it is not far behind", verdict=verdict)
+    assert found.statement == "in-run: 4 steps a call not compared: it is not far behind"
+    dropped = not_compared(B, A, "it is far behind", verdict=InRunVerdict.DROPPED)
+    assert dropped.statement == "in-run: 4 steps a call dropped: it is far behind"

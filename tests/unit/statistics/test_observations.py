@@ -12,9 +12,9 @@ CALM, WILD = (2.0, 0.50, 0.51, 0.49), (2.0, 0.5, 0.7, 0.3)
 PENALIZED = {"val_loss": 0.9, "val_data_loss": 0.5}
 
 
-def pairs(before, after, **changes):
+def pairs(before, after, rounds=4, **changes):
     runs = []
-    for round_ in range(4):
+    for round_ in range(rounds):
         shift = 1 + round_ / 50
         for variant, history in (("baseline", before), ("full", after)):
             runs.append(
@@ -34,8 +34,9 @@ def test_the_spread_leaves_the_first_epoch_out():
 def test_a_calmer_loss_is_said_with_its_interval():
     [said] = observations(pairs(WILD, CALM), make_judgement())
     assert said.startswith("val_data_loss spreads less over the epochs after the first: 0.05 times")
-    [said] = observations(pairs(CALM, WILD), make_judgement())
+    [said] = observations(pairs(CALM, WILD, rounds=6), make_judgement())
     assert "spreads more" in said
+    assert "6 pairs" in said
 
 
 def test_without_penalties_nothing_is_said_of_the_spread():

@@ -78,7 +78,9 @@ def test_a_training_of_one_epoch_has_no_edge_to_wait_for():
 
 def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
     assert project(cut_after_a_warm_epoch(steps_per_epoch=None)).why_not == UNKNOWN_STEPS
-    early = cut_after_a_warm_epoch(blocks=cut_after_a_warm_epoch().blocks[:20], steps=191)
+    early = cut_after_a_warm_epoch(
+        blocks=cut_after_a_warm_epoch().blocks[:20], steps=191, planned_epochs=2
+    )
     fit = summarize(early, None)
     assert fit.projected_seconds is None
     assert fit.why_not_projected == NO_EDGE
@@ -153,3 +155,21 @@ def test_a_run_may_go_on_for_a_share_of_the_budget():
     assert longest_seconds(600.0) == LONGEST_SECONDS
     assert longest_seconds(3600.0) == pytest.approx(120.0)
     assert longest_seconds(60.0) == UNSTEADY_SECONDS
+
+
+def test_the_start_of_an_epoch_is_waited_for_by_the_steps_that_are_left_of_it():
+    # 70 steps are left of the epoch; the start of that before it held a trace
+    blocks = [Block(10, 0.1, 300)] * 9
+    blocks += [Block(1, 0.9, int("301"), "trace"), Block(10, 0.1, int("301")), Block(19, 0.2, 301)]
+
+    def waits(epochs, seconds_left):
+        rule = CutRule(epochs=epochs, steps_per_epoch=100)
+        return rule._waits_for_epoch(blocks, seconds_left, 0.01)
+
+    assert waits(2, 0.71)
+    assert not waits(2, 0.69)
+    assert not waits(1, 0.71)
+    # of a new epoch only the traced step was made
+    blocks[10:] = []
+    assert waits(2, 1.0)
+    assert not waits(2, 0.98)

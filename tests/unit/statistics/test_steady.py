@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.fit import Block, FitOutcome
-from tfopt_core.statistics.timing.steady import last_segment, steady_state
+from tfopt_core.statistics.timing.steady import last_segment, steady_from, steady_state
 from tfopt_core.statistics.timing.summary import epochs_to_target, one_time_seconds
 
 
@@ -71,3 +72,48 @@ def test_epochs_to_target_count_from_one():
     assert epochs_to_target(history, TargetSpec(metric="val_accuracy", at_least=0.8)) == 2
     assert epochs_to_target(history, TargetSpec(metric="val_loss", at_most=0.3)) == 3
     assert epochs_to_target(history, TargetSpec(metric="val_loss", at_most=0.1)) is None
+
+
+def test_no_block_is_lost_where_neighbours_are_merged():
+    noise = [1 + 0.0005 * (-1) ** n * (1 + n % 3) for n in range(4001)]
+    assert len(last_segment(noise)) == 4001
+    # three are merged, and two at the front are left over
+    shifted = [(2 if n < 2 + 3 * 402 else 1) * x for n, x in enumerate(noise)]
+    assert len(last_segment(shifted)) == 4001 - 2 - 3 * 402
+
+
+def test_the_steady_state_begins_by_the_times_of_a_step():
+    # blocks become longer, steps do not; then steps do, blocks do not
+    noise = [1 + 0.001 * (-1) ** n * (1 + n % 3) for n in range(40)]
+    longer = [Block(10, 0.1 * x) for x in noise] + [Block(40, 0.4 * x) for x in noise]
+    assert steady_from(longer) == 0
+    slower = [Block(20, 0.2 * x) for x in noise] + [Block(10, 0.2 * x) for x in noise]
+    assert steady_from(slower) == 40
+
+
+@pytest.mark.parametrize("short", [Block(10, 0.01), Block(2, 0.5)], ids=["seconds", "steps"])
+def test_blocks_of_few_steps_or_seconds_are_no_samples(short):
+    long = Block(20, 0.04)
+    assert steady_state([short, long, short]).step_seconds == pytest.approx(0.002)
+    assert steady_state([short]).step_seconds == pytest.approx(short.seconds / short.steps)
+
+
+def test_twenty_blocks_are_enough_and_a_level_has_ten():
+    assert steady_state(blocks(0.01, 20)).steady
+    assert not steady_state(blocks(0.01, 19)).steady
+    noise = [1 + 0.0005 * (-1) ** n * (1 + n % 3) for n in range(49)]
+    shifted = [(2 if n >= 40 else 1) * x for n, x in enumerate(noise)]
+    assert len(last_segment(shifted)) == 10
+
+
+def test_a_shift_of_two_percent_shows_in_little_noise():
+    noise = [1 + 0.0005 * (-1) ** n * (1 + n % 3) for n in range(40)]
+    assert len(last_segment([0.102 * x for x in noise] + [0.1 * x for x in noise])) == 40
+
+
+@pytest.mark.parametrize(("shift", "shows"), [(0.0245, False), (0.0265, True)])
+def test_the_least_shift_that_shows_is_that_of_the_penalty(shift, shows):
+    # the noise has a sigma of 1.4826 * 0.03 / sqrt 2, and halves of 40 times gain 20 * shift ** 2
+    noise = [0.01 * (2, -1, 0, 1, -2)[n % 5] for n in range(80)]
+    times = [math.exp(x + shift * (n < 40)) for n, x in enumerate(noise)]
+    assert (len(last_segment(times)) < 80) is shows

@@ -191,8 +191,8 @@ def test_one_run_that_misses_the_target_is_the_slowest_and_two_void_the_result()
     assert '2 of 4 runs of "full" never reached the target' in two.statement
 
 
-def three_variants(left_out, **changes):
-    runs = make_pairs(BASE, FAST, plugins=("p", "q"))
+def three_variants(left_out, *, times=1, **changes):
+    runs = make_pairs(times * BASE, times * FAST, plugins=("p", "q"))
     for round_, wall in enumerate(left_out):
         runs.append(make_run("without p", round_, wall, plugins=("q",), **changes))
     return runs
@@ -351,12 +351,15 @@ def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
     assert compare(runs, make_judgement(math="changes", target=TARGET)).verdict != "unlike"
 
 
-def test_one_pair_of_unlike_length_is_enough_and_is_counted():
+@pytest.mark.parametrize("steps", [(99,), (99, 98)])
+def test_one_pair_of_unlike_length_is_enough_and_all_are_counted(steps):
     runs = make_pairs(BASE, FAST)
-    runs[1] = attrs.evolve(runs[1], fits=(make_fit(steps=99),))
+    for pair, count in enumerate(steps):
+        runs[2 * pair + 1] = attrs.evolve(runs[2 * pair + 1], fits=(make_fit(steps=count),))
     comparison = compare(runs, make_judgement())
     assert comparison.verdict == "unlike"
-    assert '100 steps in "baseline" and 99 in "full" (in 1 of 4 pairs)' in comparison.statement
+    said = f'100 steps in "baseline" and 99 in "full" (in {len(steps)} of 4 pairs)'
+    assert said in comparison.statement
 
 
 def test_of_runs_that_were_cut_short_the_planned_lengths_are_compared():
@@ -485,3 +488,80 @@ def test_a_loop_of_a_scripts_own_is_faster_by_time_alone_and_settled():
     # more pairs would establish no quality either
     assert settled(pairs, judgement, 4)
     assert not settled(pairs, make_judgement(sequential=True, metric="none reports it"), 4)
+
+
+def isolated(optimized, *, without=BASE, judgement=None, edit=None, **changes):
+    """The statement on "p", whose contrast is of the stack without it and the whole."""
+    runs = make_pairs(without, optimized, **changes)
+    runs = [attrs.evolve(run, variant=run.variant.replace("baseline", "without p")) for run in runs]
+    if edit is not None:
+        runs = [edit(run) for run in runs]
+    [row] = attribute(
+        runs, ["p"], [Contrast("p", ("p",), "without p", "full")], [], judgement or make_judgement()
+    )
+    return row
+
+
+def test_a_plugin_is_faster_slower_or_neither_in_the_words_of_its_contrast():
+    assert isolated(FAST).statement.startswith("p: faster with it, 1.25x")
+    assert isolated(BASE, without=FAST).statement.endswith("; remove it")
+    assert isolated(SAME).statement.startswith("p: no effect on the time could be shown, ")
+    small = [b / 1.05 / (1 + i % 3 / 500) for i, b in enumerate(BASE)]
+    assert "so small a difference takes 8 pairs" in isolated(small).statement
+
+
+def test_a_credit_is_given_for_any_number_of_rounds_from_four_on():
+    assert isolated(2 * FAST, without=2 * BASE).credit == pytest.approx(1.25, rel=0.01)
+    assert isolated(FAST).credit == pytest.approx(1.25, rel=0.01)
+
+
+def test_no_gain_is_claimed_for_a_plugin_where_its_own_runs_cast_doubt():
+    def swaps(run):
+        return attrs.evolve(run, disturbance={"swapped_pages": 9} if run.variant == "full" else {})
+
+    def diverges(run):
+        fit = attrs.evolve(run.fit, history={"val_accuracy": (float("nan"),)})
+        return attrs.evolve(run, fits=(fit,)) if run.variant == "full" else run
+
+    for edit, doubt in ((swaps, "swapping in 4 of 4"), (diverges, "val_accuracy")):
+        said = isolated(FAST, edit=edit).statement
+        assert said.startswith("p: no gain is claimed, ")
+        assert doubt in said
+
+
+def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_counts():
+    assert "trains another amount" in isolated(FAST, steps=50).statement
+    target = make_judgement(math="changes", target=TargetSpec("val_accuracy", at_least=0.8))
+
+    def reaches(run):
+        return attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
+
+    said = isolated(FAST, judgement=target, edit=reaches, steps=50).statement
+    assert said.startswith("p: faster with it")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_rest_that_no_credit_explains_is_told_from_four_rounds_on(times):
+    runs = three_variants(times * SAME, times=times)
+    found = unattributed(runs, attribute(runs, ["p"], LEFT_OUT, [], make_judgement()), LEFT_OUT, [],
+                         make_judgement())  # fmt: skip
+    assert found is not None
+
+
+@pytest.mark.parametrize("pairs", [4, 6])
+def test_runs_of_one_side_that_all_take_the_same_are_suspicious(pairs):
+    runs = make_pairs([10.0 + n / 100 for n in range(pairs)], [8.0] * pairs)
+    assert compare(runs, make_judgement()).verdict == "suspicious"
+
+
+def test_without_a_contrast_nothing_is_attributed_and_alone_isolates_nothing():
+    runs = [make_run("alone p", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
+    alone = [Contrast("p", ("p",), "baseline", "alone p")]
+    [row] = attribute([*make_pairs(BASE, FAST), *runs], ["p", "q"], [], alone, make_judgement())
+    assert row.statement == "p: not isolated: 0 complete contrasts without it"
+
+
+@pytest.mark.parametrize(("rounds", "is_settled"), [(8, False), (12, True)])
+def test_an_open_verdict_is_settled_by_the_last_look(rounds, is_settled):
+    noisy = make_pairs([10.0, 10.1] * 6, [9.0, 11.5] * 6)
+    assert settled(noisy, make_judgement(sequential=True), rounds) is is_settled

@@ -6,24 +6,15 @@ import sqlite3
 
 import attrs
 import pytest
+from support.measure_runs import make_run
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.hooks import Effect
 from tfopt_core.records.fit import Block
-from tfopt_core.records.results import Comparison, FitResult, Results, RunResult
+from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
-FIT = FitResult(
-    one_time_seconds=1.0, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)), steady=False,
-    step_seconds=0.01, examples_per_second=3200.0, trainable_parameters=10, epochs=2, steps=11,
-    epochs_to_target=None, seconds_to_target=None, jit_compile=False,
-    metrics={"loss": 0.5}, history={"loss": (0.7, 0.5)},
-)  # fmt: skip
-RUN = RunResult(
-    id="m-00", variant="full", round=0, position=1, seed=3, status="ok", wall_seconds=2.5,
-    effects={"cache": Effect(True, "in memory")}, fits=(FIT,),
-)  # fmt: skip
+RUN = make_run("full", 0, 2.5, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)))
 
 
 @pytest.fixture

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import attrs
 import pytest
+from support.measure_runs import make_run
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Effect
 from tfopt_core.records.fit import Block
-from tfopt_core.records.results import Comparison, FitResult, Results, RunResult
+from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.report.results.as_json import to_json, write_json
 from tfopt_core.store.exported import read_results
 
-FIT = FitResult(
-    one_time_seconds=1.0, blocks=(Block(10, 0.1),), steady=False, step_seconds=None,
-    examples_per_second=None, trainable_parameters=10, epochs=2, steps=11, epochs_to_target=None,
-    seconds_to_target=None, jit_compile=False, metrics={"loss": 0.5}, history={"loss": (0.7, 0.5)},
-)  # fmt: skip
-RUN = RunResult(
-    id="m-00", variant="full", round=0, position=1, seed=3, status="ok", wall_seconds=2.5,
-    effects={"cache": Effect(True, "in memory")}, fits=(FIT,),
-)  # fmt: skip
+RUN = make_run("full", 0, 2.5, blocks=(Block(10, 0.1),), step_seconds=None)
 RESULTS = Results(
     id="m", recipe="r", recipe_sha256="ab", resolved={"cache": {"storage": "memory"}},
     machine={"cpu_count": 2}, environment={"python": "3.12.9"}, runs=(RUN,),
@@ -68,7 +61,7 @@ def test_a_verdict_that_this_version_does_not_know_is_refused(path):
 
 
 def test_a_number_that_json_does_not_have_comes_back_as_nan(path):
-    fit = attrs.evolve(FIT, metrics={"loss": math.nan}, history={"loss": (0.7, math.inf)})
+    fit = attrs.evolve(RUN.fit, metrics={"loss": math.nan}, history={"loss": (0.7, math.inf)})
     write_json(attrs.evolve(RESULTS, runs=(attrs.evolve(RUN, fits=(fit,)),)), path)
     [run] = read_results(path).runs
     assert math.isnan(run.fit.metrics["loss"])
@@ -116,3 +109,17 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         read_results(tmp_path / "absent.json")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         read_results(tmp_path)
+
+
+@pytest.mark.parametrize("size", [2**20, 2**20 + 1])
+def test_of_a_file_without_end_no_more_is_read_than_a_measurement_may_have(
+    size, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tfopt_core.store.exported.MAX_SIGNS", 2**20)
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match='zeros" is larger than 1 MiB'):
+        read_results(tmp_path / "zeros")
+    (tmp_path / "sparse.json").touch()
+    os.truncate(tmp_path / "sparse.json", size)
+    with pytest.raises(InputError, match="larger than 1 MiB" if size > 2**20 else "is no JSON"):
+        read_results(tmp_path / "sparse.json")

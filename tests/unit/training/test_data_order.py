@@ -8,7 +8,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
 from tfopt_core.training.checkpoints.data_order import make_iterators, without_steps_done
 
@@ -16,28 +18,20 @@ EPOCHS, DONE = 5, 2
 
 
 def shuffled(count: int = 8, seed: int = 1, **options: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.range(count).shuffle(count, seed=seed, **options)
 
 
 def without_autotune(dataset: Any) -> Any:
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 def filling() -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.from_tensors(tf.zeros([0], tf.int64)).repeat()
 
 
 def zipped(*parts: Any) -> Any:
-    import tensorflow as tf
-
     return tf.data.Dataset.zip(parts).map(lambda first, second: 10 * first + second)
 
 
@@ -68,10 +62,6 @@ PIPELINES: dict[str, Any] = {
 
 def epochs_trained_on(dataset: Any, epochs: int) -> list[list[int]]:
     """The elements in the order in which Keras' `fit` trains on them, epoch by epoch."""
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
     seen: list[list[int]] = []
 
     def see(batch: Any) -> Any:
@@ -111,8 +101,6 @@ def test_the_epochs_after_a_stop_come_in_the_order_of_an_undisturbed_training(na
     [("shuffle", 0), ("even steps", 0), ("cache", 1), ("repeat", DONE), ("two shuffles", DONE)],
 )
 def test_no_more_is_read_than_the_order_rests_on(name: str, passes: int) -> None:
-    import tensorflow as tf
-
     read: list[int] = []
 
     def see(batch: Any) -> Any:

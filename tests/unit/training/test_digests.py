@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import tf
 
 from tfopt_core.training.replay.digests import example_digests, read_epoch
 
@@ -25,20 +26,14 @@ def strings():
 
 
 def ragged():
-    import tensorflow as tf
-
     return tf.ragged.constant([[[1], [2, 3]], [], [[]], [[4, 5, 6]]], dtype=tf.int32)
 
 
 def sparse():
-    import tensorflow as tf
-
     return tf.sparse.from_dense(np.diag([1.0, 2.0, 0.0, 4.0]))
 
 
 def bfloat16():
-    import tensorflow as tf
-
     return tf.cast(X, tf.bfloat16)
 
 
@@ -47,8 +42,6 @@ KINDS = [dense, of_dict, strings, ragged, sparse, bfloat16]
 
 @pytest.mark.parametrize("make", KINDS)
 def test_each_example_has_a_digest_that_does_not_depend_on_its_batch(make):
-    import tensorflow as tf
-
     dataset = tf.data.Dataset.from_tensor_slices(make())
     whole = [d for batch in dataset.batch(4) for d in example_digests(batch)]
     halves = [d for batch in dataset.batch(2) for d in example_digests(batch)]
@@ -76,8 +69,6 @@ def test_what_differs_has_other_digests(one, other):
 
 
 def test_rows_of_ragged_tensors_are_told_apart_by_where_they_end():
-    import tensorflow as tf
-
     one = tf.ragged.constant([[[1], [2]], [[1, 2]], [[1, 2], []], [[], [1, 2]]], dtype=tf.int32)
     assert len(set(example_digests(one))) == 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.stages.selecting import UNKNOWN_COUNT_BUFFER
@@ -49,8 +50,6 @@ WORKERS = {"worker": ("a:1", "b:2")}
 
 @pytest.mark.tensorflow
 def test_only_the_chief_has_callbacks_that_write(tmp_path):
-    import keras
-
     stops = keras.callbacks.EarlyStopping()
     callbacks = [
         keras.callbacks.ModelCheckpoint(tmp_path / "model.keras"),
@@ -65,8 +64,6 @@ def test_only_the_chief_has_callbacks_that_write(tmp_path):
 
 @pytest.mark.tensorflow
 def test_a_callback_that_backs_up_from_every_worker_is_refused(tmp_path):
-    import keras
-
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     chief = Cluster(addresses=WORKERS, job="worker", index=0)
 
@@ -77,9 +74,6 @@ def test_a_callback_that_backs_up_from_every_worker_is_refused(tmp_path):
 
 @pytest.mark.tensorflow
 def test_the_private_names_of_the_distributed_loop_exist():
-    import keras
-    import tensorflow as tf
-
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     assert model._distribute_strategy is None
     assert callable(model._symbolic_build)

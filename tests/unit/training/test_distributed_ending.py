@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.lazy_modules import tf
 
 from tfopt_core import Cluster
 from tfopt_core.errors import ClusterError
@@ -14,8 +15,6 @@ TWO = Cluster(addresses={"worker": ("127.0.0.1:1", "127.0.0.1:2")}, job="worker"
 
 
 def fail():
-    import tensorflow as tf
-
     raise tf.errors.UnavailableError(None, None, "Socket closed")
 
 
@@ -30,8 +29,6 @@ def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
 
 
 def test_an_error_while_all_answer_stays_what_it_is(monkeypatch):
-    import tensorflow as tf
-
     monkeypatch.setattr(ending, "answers", lambda address: True)
     monkeypatch.setattr(ending, "DYING_SECONDS", 0.0)
     with pytest.raises(tf.errors.UnavailableError), ending.ending_together(TWO):

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import pytest
+from support.lazy_modules import keras, layers, tf
+
+from tfopt_core.training.graphs.flops import NotCountable, operations_of
+from tfopt_core.training.graphs.operations import traced_step
 
 pytestmark = pytest.mark.tensorflow
 
 
 def counted(model, x, y, loss="mse"):
-    from tfopt_core.training.graphs.flops import operations_of
-    from tfopt_core.training.graphs.operations import traced_step
-
     model.compile("sgd", loss, jit_compile=False)
     model.optimizer.build(model.trainable_variables)
     return operations_of(traced_step(model, (x, y)).graph)
 
 
 def zeros(*shape):
-    import tensorflow as tf
-
     return tf.zeros(shape)
 
 
 def test_a_dense_layer_multiplies_forward_and_for_both_gradients():
-    import keras
-    from keras import layers
-
     model = keras.Sequential([keras.Input((30,)), layers.Dense(20), layers.Dense(7)])
     first, second = 2 * 16 * 30 * 20, 2 * 16 * 20 * 7
     # nobody needs the gradient of the input
@@ -33,9 +29,6 @@ def test_a_dense_layer_multiplies_forward_and_for_both_gradients():
 
 
 def test_a_convolution_multiplies_its_filter_at_each_position():
-    import keras
-    from keras import layers
-
     model = keras.Sequential([
         keras.Input((10, 12, 3)), layers.Conv2D(8, 3, padding="same"),
         layers.Conv2D(5, (3, 5), strides=2), layers.GlobalAveragePooling2D(),
@@ -46,9 +39,6 @@ def test_a_convolution_multiplies_its_filter_at_each_position():
 
 
 def test_a_depthwise_convolution_has_a_filter_for_each_channel():
-    import keras
-    from keras import layers
-
     model = keras.Sequential([
         keras.Input((8, 8, 6)), layers.DepthwiseConv2D(3, padding="same"),
         layers.GlobalAveragePooling2D(),
@@ -57,9 +47,6 @@ def test_a_depthwise_convolution_has_a_filter_for_each_channel():
 
 
 def test_a_recurrent_layer_counts_as_often_as_it_goes_round():
-    import keras
-    from keras import layers
-
     model = keras.Sequential([keras.Input((20, 8)), layers.LSTM(16), layers.Dense(1)])
     inputs, state, dense = 2 * 32 * 8 * 64, 2 * 32 * 16 * 64, 2 * 32 * 16
     assert counted(model, zeros(32, 20, 8), zeros(32, 1)) == (
@@ -68,9 +55,6 @@ def test_a_recurrent_layer_counts_as_often_as_it_goes_round():
 
 
 def test_attention_counts_its_products_of_batches_and_einsums():
-    import keras
-    from keras import layers
-
     given = keras.Input((10, 16))
     attention = layers.MultiHeadAttention(2, 4, flash_attention=False)(given, given)
     model = keras.Model(given, attention)
@@ -82,10 +66,6 @@ def test_attention_counts_its_products_of_batches_and_einsums():
 
 
 def test_a_loop_whose_rounds_nobody_knows_is_not_counted():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.flops import NotCountable, operations_of
-
     def until(x):
         return tf.while_loop(
             lambda x: tf.reduce_sum(x) < 100.0, lambda x: (tf.matmul(x, x) + 1.0,), (x,)
@@ -97,20 +77,12 @@ def test_a_loop_whose_rounds_nobody_knows_is_not_counted():
 
 
 def test_an_unknown_shape_is_not_counted():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.flops import NotCountable, operations_of
-
     graph = tf.function(lambda x: x @ x).get_concrete_function(tf.TensorSpec((None, None))).graph
     with pytest.raises(NotCountable, match="shape"):
         operations_of(graph)
 
 
 def test_of_two_branches_the_dearer_counts():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.flops import operations_of
-
     def choose(x):
         return tf.cond(tf.reduce_sum(x) > 0, lambda: x @ x @ x, lambda: x @ x)
 

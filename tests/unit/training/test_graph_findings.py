@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from support.lazy_modules import keras, tf
+
+from tfopt_core.training.graphs.findings import graph_findings
+from tfopt_core.training.graphs.operations import StepGraph, optimized_graph, traced_step
+from tfopt_core.training.graphs.repetitions import map_repetitions, repeated_nodes
 
 pytestmark = pytest.mark.tensorflow
 
 
 def found(call, *, elements=64):
     """The findings about the step of a model whose layer calls this."""
-    import keras
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.findings import graph_findings
-    from tfopt_core.training.graphs.operations import traced_step
 
     class Layer(keras.layers.Layer):
         def build(self, shape):
@@ -38,35 +38,25 @@ def line_of(function, text):
 
 
 def twice(x, kernel):
-    import tensorflow as tf
-
     one = tf.sin(tf.matmul(x, kernel))
     return one + tf.sin(tf.matmul(x, kernel)) * 2.0
 
 
 def merged_product(x, kernel):
-    import tensorflow as tf
-
     # the same tensor twice, not two reads of a variable
     one = tf.matmul(x, x, transpose_a=True)
     return x @ (one + tf.matmul(x, x, transpose_a=True)) @ kernel
 
 
 def once(x, kernel):
-    import tensorflow as tf
-
     return tf.sin(tf.matmul(x, kernel))
 
 
 def branch(x, kernel):
-    import tensorflow as tf
-
     return tf.cond(tf.reduce_sum(x) > 0.0, lambda: x @ kernel, lambda: tf.sin(x @ kernel))
 
 
 def loop(x, kernel):
-    import tensorflow as tf
-
     return tf.while_loop(
         lambda n, y: n < 5, lambda n, y: (n + 1, y @ kernel), (0, x), maximum_iterations=5
     )[1]
@@ -91,10 +81,6 @@ def test_what_the_optimizer_merges_is_named_as_merged_and_lost_nothing():
 
 
 def test_in_a_map_look_ups_are_repeated_and_arithmetic_is_merged():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.repetitions import map_repetitions
-
     words = tf.lookup.KeyValueTensorInitializer(["a", "b"], [0.0, 1.0])
     table = tf.lookup.StaticHashTable(words, -1.0)
 
@@ -142,27 +128,19 @@ def test_a_loop_is_named_once_with_its_rounds():
 
 
 def nodes_of(function, *specs):
-    import tensorflow as tf
-
     graph = tf.function(function).get_concrete_function(*specs).graph
     return list(graph.as_graph_def().node)
 
 
 def names(function, *specs):
-    from tfopt_core.training.graphs.repetitions import repeated_nodes
-
     return [same.op for same in repeated_nodes(nodes_of(function, *specs))]
 
 
 def test_random_numbers_are_never_the_same():
-    import tensorflow as tf
-
     assert names(lambda: tf.sin(tf.random.normal((9,))) + tf.sin(tf.random.normal((9,)))) == []
 
 
 def test_a_variable_read_again_after_a_change_is_another_value():
-    import tensorflow as tf
-
     variable = tf.Variable(tf.ones((9,)))
 
     def around():
@@ -175,26 +153,17 @@ def test_a_variable_read_again_after_a_change_is_another_value():
 
 
 def test_other_attributes_make_another_value():
-    import tensorflow as tf
-
     spec = tf.TensorSpec((9, 9))
     assert names(lambda x: tf.matmul(x, x) + tf.matmul(x, x, transpose_a=True), spec) == []
 
 
 def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.operations import optimized_graph
-
     function = tf.function(lambda x: tf.sin(x) + 1.0)
     nodes = optimized_graph(lambda: function(tf.ones(3))).after
     assert {"Sin", "AddV2"} <= {node.op for node in nodes}
 
 
 def test_what_cannot_be_read_is_unknown():
-    from tfopt_core.training.graphs.findings import graph_findings
-    from tfopt_core.training.graphs.operations import StepGraph, optimized_graph
-
     def fails():
         raise RuntimeError("another version")
 
@@ -203,10 +172,6 @@ def test_what_cannot_be_read_is_unknown():
 
 
 def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.operations import optimized_graph
-
     small, large = (tf.function(lambda x, n=n: [tf.sin(x * i) for i in range(n)]) for n in (2, 60))
     optimized_graph(lambda: small(tf.ones(3)))
     large(tf.ones(3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfopt_core.data import DataPlan
+from tfopt_core.data import DataPlan, lower_plan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
@@ -15,8 +15,6 @@ pytestmark = pytest.mark.tensorflow
 
 
 def values_of(plan) -> list[int]:
-    from tfopt_core.data import lower_plan
-
     return [int(element) for element in lower_plan(plan).as_numpy_iterator()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.lazy_modules import keras, layers
 
 from tfopt_core.training.layers import frozen_share
 
@@ -10,9 +11,6 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_weights_of_nested_frozen_layers_count_once_and_statistics_of_trained_ones_do_not():
-    import keras
-    from keras import layers
-
     base = keras.Sequential([keras.Input((4,)), layers.Dense(10), layers.BatchNormalization()])
     base.trainable = False
     inputs = keras.Input((4,))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from support.lazy_modules import keras, tf
+
+from tfopt_core.training.graphs.flops import operations_of
+from tfopt_core.training.graphs.least_work import least_state_bytes, least_work
+from tfopt_core.training.graphs.operations import traced_step
 
 pytestmark = pytest.mark.tensorflow
 
 
 def least(function, *shapes, fast_convolutions=False):
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.least_work import least_work
-
     specs = [tf.TensorSpec(shape) for shape in shapes]
     graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
     return least_work(graph, fast_convolutions=fast_convolutions)
@@ -21,8 +22,6 @@ PRODUCT = 2 * 3 * 4 * 5
 
 
 def test_equal_products_count_once_since_the_graph_optimizer_merges_them():
-    import tensorflow as tf
-
     assert least(lambda a, b: a @ b + a @ b, (3, 4), (4, 5)).operations == PRODUCT
     transposed = least(
         lambda a, b: a @ b + tf.matmul(a, tf.transpose(b), transpose_b=True), (3, 4), (4, 5)
@@ -31,15 +30,11 @@ def test_equal_products_count_once_since_the_graph_optimizer_merges_them():
 
 
 def test_products_of_two_reads_of_a_variable_count_once():
-    import tensorflow as tf
-
     weights = tf.Variable(tf.ones((4, 5)))
     assert least(lambda a: a @ weights + a @ weights, (3, 4)).operations == PRODUCT
 
 
 def test_of_two_branches_the_cheaper_counts():
-    import tensorflow as tf
-
     def branches(a, b):
         return tf.cond(a[0, 0] > 0, lambda: a @ b, lambda: tf.zeros((3, 5)))
 
@@ -47,8 +42,6 @@ def test_of_two_branches_the_cheaper_counts():
 
 
 def test_a_loop_that_may_end_early_counts_nothing_and_is_named():
-    import tensorflow as tf
-
     def rounds(a, b, early):
         return tf.while_loop(
             lambda n, x: tf.logical_and(n < 6, tf.reduce_sum(x) < 1e9) if early else n < 6,
@@ -70,8 +63,6 @@ def test_unknown_shapes_count_nothing_and_are_named():
 
 
 def test_gpu_libraries_may_multiply_less_in_a_convolution():
-    import tensorflow as tf
-
     def convolve(pictures, filters):
         return tf.nn.conv2d(pictures, filters, 1, "SAME")
 
@@ -82,13 +73,6 @@ def test_gpu_libraries_may_multiply_less_in_a_convolution():
 
 
 def test_a_step_of_keras_counts_as_it_is():
-    import keras
-    import tensorflow as tf
-
-    from tfopt_core.training.graphs.flops import operations_of
-    from tfopt_core.training.graphs.least_work import least_work
-    from tfopt_core.training.graphs.operations import traced_step
-
     model = keras.Sequential([
         keras.Input((12, 6)), keras.layers.LSTM(8), keras.layers.Dense(4),
     ])  # fmt: skip
@@ -101,10 +85,6 @@ def test_a_step_of_keras_counts_as_it_is():
 
 
 def test_rows_of_an_embedding_need_not_move():
-    import keras
-
-    from tfopt_core.training.graphs.least_work import least_state_bytes
-
     model = keras.Sequential([
         keras.Input((3,)), keras.layers.Embedding(100, 7), keras.layers.Flatten(),
         keras.layers.Dense(5),

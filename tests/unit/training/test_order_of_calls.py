@@ -5,13 +5,18 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 import attrs
+import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
 from tfopt_core import Control, Effect, Workload, hookimpl
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
+from tfopt_core.training.build import build
+from tfopt_core.training.fit import train
+from tfopt_core.training.job import Job
 
 pytestmark = pytest.mark.tensorflow
 CALLS: list[str] = []
@@ -70,20 +75,11 @@ class Writes:
 class Owns(Writes):
     @hookimpl
     def build_strategy(self, run):
-        import tensorflow as tf
-
         self._note("build_strategy")
         return tf.distribute.get_strategy()
 
 
 def test_the_whole_order_of_calls(tmp_path):
-    import keras
-    import numpy as np
-
-    from tfopt_core.training.build import build
-    from tfopt_core.training.fit import train
-    from tfopt_core.training.job import Job
-
     x = np.arange(20, dtype="float32").reshape(10, 2)
     workload = Workload(
         train=(x, x[:, 0]),

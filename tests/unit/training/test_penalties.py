@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
+
+from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 
 pytestmark = pytest.mark.tensorflow
 
@@ -12,38 +15,26 @@ Y = np.zeros((4, 1), "float32")
 
 
 def spec():
-    import tensorflow as tf
-
     return (tf.TensorSpec((None, 3)), tf.TensorSpec((None, 1)))
 
 
 def dense(**arguments):
-    import keras
-
     return keras.layers.Dense(1, kernel_initializer="ones", **arguments)
 
 
 def functional():
-    import keras
-
     return keras.Sequential([keras.layers.Input((3,)), dense(kernel_regularizer="l2")])
 
 
 def lazy():
-    import keras
-
     return keras.Sequential([dense(kernel_regularizer="l2")])
 
 
 def active():
-    import keras
-
     return keras.Sequential([keras.layers.Input((3,)), dense(activity_regularizer="l1")])
 
 
 def adds_its_own():
-    import keras
-
     class Own(keras.layers.Layer):
         def call(self, x):
             self.add_loss(0.5 * keras.ops.sum(keras.ops.ones_like(x[:1, :1])))
@@ -54,8 +45,6 @@ def adds_its_own():
 
 @pytest.mark.parametrize("make", [functional, lazy, active, adds_its_own])
 def test_data_loss_is_the_loss_less_every_kind_of_penalty(make):
-    from tfopt_core.training.penalties import add_data_loss, remove_data_loss
-
     model = make()
     assert add_data_loss(model, spec()) == "tracked"
     model.compile(loss="mse")
@@ -67,10 +56,6 @@ def test_data_loss_is_the_loss_less_every_kind_of_penalty(make):
 
 
 def test_a_model_without_penalties_pays_for_no_metric():
-    import keras
-
-    from tfopt_core.training.penalties import add_data_loss, with_data_loss
-
     model = keras.Sequential([keras.layers.Input((3,)), dense()])
     assert add_data_loss(model, spec()) == "none"
     assert "compute_loss" not in vars(model)
@@ -78,10 +63,6 @@ def test_a_model_without_penalties_pays_for_no_metric():
 
 
 def test_of_a_model_that_cannot_be_called_no_data_loss_is_claimed():
-    import keras
-
-    from tfopt_core.training.penalties import add_data_loss, with_data_loss
-
     class OnlyTrains(keras.Model):
         pass
 

@@ -1,16 +1,30 @@
 """Which loops are timed no further."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
 
-from tfopt_core.trials.loop_timing import LONGEST_BLOCK, _in_turns, _Timing, _too_slow
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.timing.clock import BLOCK_STEPS
+from tfopt_core.trials.loop_timing import (
+    CLEAR_TURNS,
+    LONGEST_BLOCK,
+    MOST,
+    _in_turns,
+    _Timing,
+    _too_long_a_call,
+    _too_slow,
+)
+
+PLAIN = Loop(1, False)
 
 
-def timing(*blocks, cold_call=0.01, steps=1, why_not=""):
+def timing(*blocks, cold_call=0.01, steps=1, why_not="", loop=PLAIN):
     return SimpleNamespace(
-        step_seconds=list(blocks), cold_call=cold_call, cold_step=cold_call / steps, why_not=why_not
-    )
+        step_seconds=list(blocks), cold_call=cold_call, cold_step=cold_call / steps,
+        why_not=why_not, loop=loop,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,3 +75,70 @@ def test_a_call_of_many_seconds_is_made_twice_and_no_more(seconds, calls):
 def test_a_slow_loop_is_compared_with_one_that_has_no_block_yet():
     assert _too_slow(timing(20.0), [timing(cold_call=0.1), timing(20.0)])
     assert not _too_slow(timing(20.0), [timing(cold_call=15.0), timing(20.0)])
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind", "step_seconds", "too_long"),
+    [
+        (64, "chunked", 0.01, False),
+        (64, "chunked", 0.1, True),
+        (16, "keras", 0.1, False),
+        (1, "chunked", 20.0, False),  # with XLA it may be faster by far
+        (64, "resident", 20.0, False),  # its timed calls begin with one step
+    ],
+)
+def test_many_slow_steps_a_call_are_not_timed(steps, kind, step_seconds, too_long):
+    begun = [timing(cold_call=step_seconds), timing(why_not="its first call raised")]
+    assert _too_long_a_call(Loop(steps, False, kind), begun) is too_long
+    assert not _too_long_a_call(Loop(steps, False, kind), begun[1:])
+
+
+@pytest.mark.parametrize(
+    ("begun", "too_long"),
+    [(Loop(64, False), False), (Loop(16, False), True), (Loop(640, False, "resident"), True)],
+)
+def test_xla_is_timed_where_as_many_slow_steps_a_call_were_made_without(begun, too_long):
+    slow = timing(cold_call=0.1 * begun.steps, steps=begun.steps, loop=begun)
+    assert _too_long_a_call(Loop(64, True), [slow]) is too_long
+
+
+class Steady(Slow):
+    """A loop whose blocks take these seconds a step in turn, again and again."""
+
+    def __init__(self, *seconds):
+        super().__init__(1.0)
+        self.turns = itertools.cycle(seconds)
+
+    def block(self):
+        self.step_seconds.append(next(self.turns))
+        self.seconds += BLOCK_STEPS * self.step_seconds[-1]
+
+
+@pytest.mark.parametrize(
+    ("loops", "blocks"),
+    [
+        ([(0.001,), (0.0012,)], CLEAR_TURNS),
+        ([(0.001, 0.003), (0.0012, 0.0036)], CLEAR_TURNS),  # the machine is slower in each other
+        ([(0.0012,), (0.001,), (0.0015,)], CLEAR_TURNS),
+        ([(0.001,), (0.0011,)], MOST),  # too near
+        ([(0.001, 0.001, 0.002), (0.0015,)], MOST),  # not in every turn
+        ([(0.001,), (0.00102,), (0.002,)], MOST),  # two are alike
+    ],
+)
+def test_a_choice_ends_once_one_loop_is_the_fastest_in_every_turn(loops, blocks):
+    timings = [Steady(*seconds) for seconds in loops]
+    _in_turns(timings, 10.0, choosing=True)
+    assert max(len(timing.step_seconds) for timing in timings) == blocks
+
+
+def test_figures_that_are_shown_are_taken_for_the_whole_time():
+    timings = [Steady(0.001), Steady(0.0012)]
+    _in_turns(timings, 10.0)
+    assert [len(timing.step_seconds) for timing in timings] == [MOST, MOST]
+
+
+def test_the_only_loop_that_can_be_chosen_is_timed_for_its_figure_and_no_longer():
+    only, failed, behind = Steady(0.001), Steady(0.001), Steady(0.01)
+    failed.why_not = "it failed"
+    _in_turns([only, failed, behind], 10.0, choosing=True)
+    assert [len(one.step_seconds) for one in (only, failed, behind)] == [CLEAR_TURNS, 0, 1]

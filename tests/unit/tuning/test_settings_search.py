@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+import attrs
 import pytest
 from support.simulated_search import plugin
 from support.simulated_settings import (
@@ -15,7 +18,7 @@ from support.simulated_settings import (
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
-from tfopt_core.records.settings_search import SettingsOutcome
+from tfopt_core.records.settings_search import SettingsOutcome, SettingsSearch, SettingsTrial
 from tfopt_core.tuning.journal import Journal, read_searches
 from tfopt_core.tuning.progress import SettingsTrialEnded
 from tfopt_core.tuning.settings_proof import pairs_within, prove
@@ -36,8 +39,9 @@ def test_a_better_learning_rate_is_found_and_reads_only_the_part_set_aside(objec
     assert all(aside for _, aside, _ in trainings.runs)
     values = [one.values for one in search.trials if one.values]
     assert len(values) == 15
-    # the untuned values are tried first
-    assert values[0] == {"options.learning_rate": 0.001}
+    # the untuned values are tried first, by quality in the training that tells the time
+    assert (values[0] == {"options.learning_rate": 0.001}) is (objective != "quality")
+    assert ({} in [one.values for one in search.trials]) is (objective == "quality")
 
 
 def test_for_quality_all_have_the_time_of_the_untuned_training(tmp_path):
@@ -117,17 +121,34 @@ def test_a_failure_is_a_row_with_its_reason_and_the_search_goes_on(units, outcom
     assert failed.values == {"options.units": units}
     assert failed.reason == "raised ValueError: 7 units"
     tried = {one.values.get("options.units") for one in search.trials}
-    assert tried == {None, units, 16, 32}
+    assert tried == {None, units, 16}  # 32 is there, untuned
     lines = [one for one in ended if isinstance(one, SettingsTrialEnded)]
-    assert [one.number for one in lines] == [1, 2, 3]
+    assert [one.number for one in lines] == [1, 2]
 
 
 def test_few_values_are_tried_once_each(tmp_path):
     trainings = SimulatedTrainings()
     search = make_value_search(trainings, tmp_path, {"units": [16, 32]}, planned=50)
     search.go()
-    assert len(search.trials) == 3
+    assert [one.values for one in search.trials] == [{}, {"options.units": 16}]
     assert "not tried" in search.why_ended
+
+
+def test_a_figure_of_zero_is_a_figure(tmp_path):
+    search = make_value_search(SimulatedTrainings(), tmp_path, {"units": [16, 64]})
+    measured = functools.partial(SettingsTrial, outcome=SettingsOutcome.MEASURED)
+    search.trials = [  # of a loss, negated
+        measured(values={}, figure=-0.5), measured(values={"options.units": 16}, figure=-0.0),
+        measured(values={"options.units": 64}, figure=-0.2),
+    ]  # fmt: skip
+    assert search._best_values() == {"options.units": 16}
+
+
+def test_an_option_whose_name_is_quoted_in_a_path_keeps_its_name():
+    found = SettingsSearch(
+        sampler="tpe", pruner="none", planned=1, best={'options."größe"': 3, "plugins.l2.rate": 1}
+    )
+    assert found.options == {"größe": 3}
 
 
 def test_what_earns_nothing_is_put_back(tmp_path):
@@ -185,6 +206,17 @@ def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path
     assert all(one.outcome is SettingsOutcome.MEASURED for one in kept)
     assert len([one for one in second.trials if not one.kept_from]) == 3
     assert list(journal.begun_from) == [record.id]
+
+
+def test_trials_of_the_other_direction_are_not_taken_over(tmp_path):
+    options = {"learning_rate": RATES}
+    make_value_search(SimulatedTrainings(), tmp_path, options, planned=3).go()
+    [record] = read_searches(tmp_path)
+    journal = Journal.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
+    second = make_value_search(SimulatedTrainings(), tmp_path, options, journal=journal, planned=3)
+    second.runner.goal = attrs.evolve(second.runner.goal, sign=-1.0)
+    second.go()
+    assert not any(one.kept_from for one in second.trials)
 
 
 def test_the_budget_ends_it_and_says_so(tmp_path):
@@ -253,6 +285,16 @@ def test_fresh_pairs_do_not_confirm_what_is_no_better(objective, tmp_path):
     proof = prove(runner, {"options.learning_rate": 0.0009}, baseline=(), pairs=4, seed=1)
     assert not proof.confirmed
     assert len(proof.pairs) == 4
+
+
+@pytest.mark.parametrize(("pairs", "confirmed"), [(4, False), (8, True)])
+def test_a_small_gain_takes_more_pairs_and_says_so(pairs, confirmed, tmp_path):
+    options = {"units": [30, 32]}
+    runner = make_runner(SimulatedTrainings(), tmp_path, options, "time-to-target", aside=False)
+    proof = prove(runner, {"options.units": 30}, baseline=(), pairs=pairs, seed=1)
+    assert 1 < proof.low < 1.1
+    assert proof.confirmed is confirmed
+    assert ("takes 8 pairs" in proof.statement) is not confirmed
 
 
 def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(tmp_path):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import attrs
 import pytest
 from support.simulated_settings import RATES, SimulatedTrainings, make_runner
 from support.tuned import make_tuned
 
-from tfopt_core.errors import RecipeError
-from tfopt_core.tuning.journal import Journal
+from tfopt_core.errors import RecipeError, StoreError
+from tfopt_core.records.hyperparameters import Hyperparameter
+from tfopt_core.tuning.journal import Journal, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
+from tfopt_core.tuning.study import Study
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -52,7 +56,7 @@ def test_options_that_the_fresh_pairs_refute_are_as_they_were(session_of):
     proved = session.proved(attrs.evolve(result, settings=chosen))
     assert not proved.settings.proof.confirmed
     assert proved.tuned_options == {}
-    assert "do not confirm" in proved.settings.statement
+    assert "do not confirm learning_rate = 0.0009, so" in proved.settings.statement
     assert proved.stack == session.stack
 
 
@@ -64,8 +68,105 @@ def test_values_of_which_none_is_better_need_no_proof(session_of):
     assert "nothing helps here" in result.statement
 
 
+def test_two_metrics_that_the_training_does_not_report_are_two_problems(session_of, monkeypatch):
+    session = session_of("time-to-target", {"learning_rate": RATES})
+    problems = [
+        session.request.reading.problem(f"measure.{key}.metric", 'the training reports no "acc"')
+        for key in ("quality", "target")
+    ]
+    monkeypatch.setattr(SettingsSession, "_prepared", Mock(side_effect=RecipeError(problems)))
+    with pytest.raises(RecipeError) as raised:
+        session._know_the_metric()
+    assert raised.value.problems == tuple(problems)
+
+
 def test_nothing_to_search_by_quality_is_an_error_at_its_key(session_of):
     with pytest.raises(RecipeError) as caught:
         session_of("quality", {}).search()
     [problem] = caught.value.problems
     assert problem.mend == "add [tune.options]"
+
+
+DECLARED = (
+    Hyperparameter(name="learning_rate", range=RATES, untuned=0.001),
+    Hyperparameter(name="kind", range=["a", "b"], untuned="a"),
+    Hyperparameter(
+        name="depth", range={"low": 1, "high": 3}, untuned=1, when=((("kind", ("b",)),),)
+    ),
+    Hyperparameter(name="seed", range=None, untuned=3),
+)
+
+
+def declaring(session, *, options=(), **given):
+    """The session of a recipe whose factory is a model for Keras Tuner."""
+    session.runner.declared = DECLARED
+    recipe = session.request.recipe
+    workload = attrs.evolve(recipe.workload, data="train.py:load", options=given)
+    tune = attrs.evolve(recipe.tune, options=dict(options), trials=12)
+    recipe = attrs.evolve(recipe, workload=workload, tune=tune)
+    session.request = attrs.evolve(session.request, recipe=recipe)
+    return session
+
+
+@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
+def test_what_a_model_declares_is_searched_and_drawn_where_it_is_active(objective, session_of):
+    session = declaring(session_of(objective, {}))
+    result = session.proved(session.searched(bare(objective)))
+    found = result.settings
+    assert found.untuned == {
+        "options.learning_rate": 0.001, "options.kind": "a", "options.depth": 1,
+    }  # fmt: skip
+    made = [one.values for one in found.trials if one.values]
+    kinds = {one["options.kind"] for one in made}
+    assert kinds == {"a", "b"}
+    for values in made:
+        assert ("options.depth" in values) is (values["options.kind"] == "b")
+    assert found.proof.confirmed
+    assert "learning_rate" in result.tuned_options
+
+
+def test_what_the_recipe_gives_of_a_model_is_not_searched_and_its_ranges_come_first(session_of):
+    session = declaring(
+        session_of("quality", {}), options={"learning_rate": [0.01, 0.1]}, kind="b"
+    )  # fmt: skip
+    session.runner.declared = (
+        DECLARED[0], attrs.evolve(DECLARED[1], untuned="b"), *DECLARED[2:],
+    )  # fmt: skip
+    found = session.search()
+    assert found.ranges == {
+        "options.learning_rate": [0.01, 0.1], "options.depth": {"low": 1, "high": 3},
+    }  # fmt: skip
+    assert {one.values["options.learning_rate"] for one in found.trials if one.values} == {
+        0.01, 0.1,
+    }  # fmt: skip
+
+
+def test_what_depends_on_a_branch_that_the_recipe_closes_is_not_searched(session_of):
+    found = declaring(session_of("quality", {}), kind="a").search()
+    assert list(found.ranges) == ["options.learning_rate"]
+
+
+def test_a_resume_draws_what_was_not_drawn_before(session_of, tmp_path):
+    session = session_of("quality", {"learning_rate": RATES})
+    recipe = session.request.recipe
+    tune = attrs.evolve(recipe.tune, sampler="random", pruner="none", trials=28)
+    session.request = attrs.evolve(session.request, recipe=attrs.evolve(recipe, tune=tune))
+    # more trials than draws in a row that may be repeats
+    session.runner.interrupt_at = 25
+    assert len(session.search().trials) == 25
+    [record] = read_searches(tmp_path)
+    session.journal = Journal.resume(tmp_path / "search", record)
+    session.runner.interrupt_at = None
+    assert len([one for one in session.search().trials if one.values]) == 28
+
+
+def test_a_storage_that_is_lost_after_the_search_costs_no_result(session_of, monkeypatch):
+    def lose(study):
+        raise StoreError("gone")
+
+    monkeypatch.setattr(Study, "shared", lose)
+    session = session_of("quality", {"learning_rate": RATES})
+    found = session.search()
+    assert found.best
+    assert found.shared is None
+    assert session.warnings == ("what other machines have done is not known: gone",)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tfopt_core.recipe.model import PRUNERS, SAMPLERS
 from tfopt_core.recipe.ranges import search_range
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.tunables import Tunable
+from tfopt_core.tuning.tunables import Tunable, active_values
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -54,6 +55,12 @@ def test_numbers_have_four_digits():
     study = Study(space(), sampler="random", pruner="none", seed=1)
     drawn = [study.ask().values["options.rate"] for _ in range(5)]
     assert all(value == float(f"{value:.4g}") for value in drawn)
+    stepped = Study(
+        space(drop={"low": 0.0, "high": 0.4, "step": 0.1}),
+        sampler="random", pruner="none", seed=1,
+    )  # fmt: skip
+    drawn = {stepped.ask().values["options.drop"] for _ in range(40)}
+    assert drawn == {0.0, 0.1, 0.2, 0.3, 0.4}
 
 
 def test_the_same_seed_draws_the_same():
@@ -76,9 +83,31 @@ def test_trials_that_were_kept_are_taken_where_the_ranges_hold_them(outcome):
 
 def test_it_begins_with_the_untuned_values_only_where_all_are_in_range():
     for untuned, first in ((8, True), (9, False), (None, False)):
-        study = Study(space(units=[8, 16], act=["a", "b"]), sampler="random", pruner="none", seed=4)
-        study.begin_with({"options.units": untuned, "options.act": "b"})
+        drawn = []
+        for begins in (True, False):
+            study = Study(
+                space(units=[8, 16], act=["a", "b"]), sampler="random", pruner="none", seed=4
+            )
+            if begins:
+                study.begin_with({"options.units": untuned, "options.act": "b"})
+            drawn.append(study.ask().values)
+        asked, anyway = drawn
+        assert asked == ({"options.units": 8, "options.act": "b"} if first else anyway)
+        assert anyway != {"options.units": 8, "options.act": "b"}
+
+
+def test_what_stands_before_one_of_its_parents_is_drawn_with_it():
+    first, second = space(first=["x", "y"], second=["x", "y"])
+    either = (((first.key, ("x",)),), ((second.key, ("x",)),))
+    [drop] = space(drop=[0.1, 0.2])
+    between = (first, attrs.evolve(drop, when=either), second)
+    study = Study(between, sampler="random", pruner="none", seed=1)
+    seen = set()
+    for _ in range(20):
         values = study.ask().values
-        if first:
-            assert values == {"options.units": 8, "options.act": "b"}
-        assert values["options.units"] in (8, 16)
+        chosen = values[first.key], values[second.key]
+        seen.add(chosen)
+        assert (drop.key in values) is ("x" in chosen)
+        assert active_values({drop.key: 0.1, **values}, between).keys() == values.keys()
+        assert study.add(SettingsTrial(values=values, outcome=SettingsOutcome.MISSED))
+    assert len(seen) == 4

@@ -11,8 +11,11 @@ from support.tuned import make_tuned
 
 from tfopt_core.diagnosis.recipe_seal import is_unchanged
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
+from tfopt_core.recipe.model import BaselineSpec
 from tfopt_core.records.settings_search import EarnedValue, SettingsProof, SettingsSearch
 from tfopt_core.records.verdict import Verdict
+from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
+from tfopt_core.tuning.proof import proof_recipe
 from tfopt_core.tuning.repayment import trainings_to_repay
 from tfopt_core.tuning.winner import why_not_written, winner_text
 
@@ -57,14 +60,68 @@ def test_tuned_options_stand_in_the_workload_with_what_each_earned(tmp_path):
     flat = " ".join(text.replace("#", " ").split())
     assert "units = 16, in place of 8: 1.20x with it." in flat
     assert "jit = false, proved by the fresh pairs alone." in flat
+    assert "Measure it again with `tfopt apply`" in flat
     assert "reached sooner, 1.4x" in flat
     assert "Not proved" not in flat
+
+
+@pytest.mark.parametrize(
+    ("changes", "baseline"),
+    [
+        ({"options": {"units": 8}, "batch_size": 32},
+         {"batch_size": 32, "options": {"units": 8}}),
+        ({"batch_size": 32}, {"batch_size": 32, "defaults": ["units"]}),
+        ({}, {"defaults": ["units", "batch_size"]}),
+    ],
+)  # fmt: skip
+def test_the_baseline_of_the_written_recipe_is_the_training_as_it_was(changes, baseline, tmp_path):
+    before = recipe(tmp_path, factory="mine.py:build", **changes)
+    before = attrs.evolve(before, measure=attrs.evolve(before.measure, length="steady"))
+    path = tmp_path / "mine.tuned.toml"
+    result = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
+    path.write_text(winner_text(result, before, tmp_path))
+    written = read_recipe(path).require()
+    assert written.measure.baseline.to_dict() == baseline
+    again = baseline_recipe(written).workload
+    assert (again.options, again.batch_size) == (
+        before.workload.options, before.workload.batch_size
+    )  # fmt: skip
+    assert written.measure.length == "auto"  # a run that is cut may reach no target
+    [stands] = options_in_stack(written)
+    assert stands.plugin.values == {"units": 16, "batch_size": 64}
+
+
+def test_a_recipe_that_is_tuned_again_loses_the_baseline_that_it_had(tmp_path):
+    before = recipe(tmp_path, factory="mine.py:build", options={"units": 8})
+    measure = attrs.evolve(before.measure, baseline=BaselineSpec(options={"units": 4}))
+    before = attrs.evolve(before, measure=measure)
+    written = tomllib.loads(winner_text(make_tuned(), before, tmp_path))
+    assert "baseline" not in written["measure"]
+    proof = proof_recipe(before, (), objective="time", path=tmp_path / "t.toml", seconds=9.0)
+    assert proof.measure.baseline is None
+    tuned = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
+    written = tomllib.loads(winner_text(tuned, before, tmp_path))
+    assert written["measure"]["baseline"] == {"options": {"units": 8}, "defaults": ["batch_size"]}
+
+
+def test_what_was_searched_by_quality_says_that_it_needs_a_target(tmp_path):
+    found = attrs.evolve(SETTINGS, metric="val_accuracy")
+    text = winner_text(
+        make_tuned(settings=found, proof=None, objective="quality"), recipe(tmp_path), tmp_path
+    )
+    flat = " ".join(text.replace("#", " ").split())
+    assert "Train with `tfopt train`" in flat
+    assert "add one in val_accuracy to [measure]" in flat
+    assert tomllib.loads(text)["measure"]["baseline"] == {"defaults": ["units", "batch_size"]}
 
 
 def test_options_that_the_fresh_pairs_refute_get_no_recipe():
     refuted = SettingsProof(confirmed=False, statement="inconclusive", pairs=())
     found = attrs.evolve(SETTINGS, proof=refuted)
     assert "inconclusive" in why_not_written(make_tuned(settings=found, proof=None))
+    reverted = attrs.evolve(SETTINGS, best={}, proof=refuted)
+    why = why_not_written(make_tuned(settings=reverted, proof=None, stack=()))
+    assert why == "the fresh pairs do not confirm the search: inconclusive"
     nothing = attrs.evolve(SETTINGS, best={}, proof=None)
     why = why_not_written(make_tuned(settings=nothing, proof=None, objective="quality"))
     assert why == "nothing that was tried helps here"
@@ -89,6 +146,9 @@ def test_paths_are_those_of_the_folder_that_it_lies_in(tmp_path):
     (tmp_path / "sub").mkdir()
     moved = tomllib.loads(winner_text(make_tuned(), recipe(tmp_path), tmp_path / "sub"))
     assert moved["workload"]["factory"] == "../mine.py:build"
+    of_keras_tuner = recipe(tmp_path, factory="mine.py:Mine", data="data.py:load")
+    moved = tomllib.loads(winner_text(make_tuned(), of_keras_tuner, tmp_path / "sub"))
+    assert moved["workload"] == {"factory": "../mine.py:Mine", "data": "../data.py:load"}
     script = recipe(tmp_path, script="train.py")
     moved = tomllib.loads(winner_text(make_tuned(), script, tmp_path / "sub"))
     assert moved["workload"] == {"script": "../train.py", "folder": ".."}

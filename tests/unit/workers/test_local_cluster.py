@@ -27,7 +27,7 @@ from tfopt_core.records.messages import (
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.trials.processes import _tidy
+from tfopt_core.trials.run_files import remove_private_files
 from tfopt_core.workers import joining, supervise
 from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
@@ -181,7 +181,7 @@ def test_each_role_has_a_folder_of_its_own_and_only_the_chief_saves(play, tmp_pa
         for role in ("worker-0", "worker-1")
     }
     assert outputs == {"worker-0": "worker 0 says save\n", "worker-1": "worker 1 says nothing\n"}
-    _tidy(tmp_path / "run")
+    remove_private_files(tmp_path / "run")
     assert not list((tmp_path / "run").rglob("left-behind"))
     assert len(list((tmp_path / "run").rglob("output.txt"))) == 2
 

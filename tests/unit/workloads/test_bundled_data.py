@@ -6,7 +6,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.lazy_modules import tf
 from tfopt_workloads import bundled
 from tfopt_workloads.locations import BUNDLED, FASHION_MNIST_FOLDER, LICENSES
 
@@ -108,8 +110,6 @@ def test_no_clipart_picture_occurs_twice_in_or_across_the_classes():
 
 @pytest.mark.tensorflow
 def test_the_longer_side_of_clipart_is_192_pixels():
-    import tensorflow as tf
-
     shapes = [
         tf.io.extract_jpeg_shape(tf.io.read_file(str(path))).numpy().tolist() for path in clipart()
     ]
@@ -143,8 +143,6 @@ def test_weather_rows_are_ordered_by_airport_and_hour_without_repeats(weather):
     ],
 )
 def test_weather_columns_stay_within_their_range(weather, column, low, high, missing):
-    import numpy as np
-
     values = weather[column]
     assert low <= np.nanmin(values) < np.nanmax(values) <= high
     assert np.isnan(values).sum() == missing

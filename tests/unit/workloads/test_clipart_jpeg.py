@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 from tfopt_workloads import clipart_jpeg, folders
 
 from tfopt_core.data.determinism import random_ops
@@ -15,8 +16,6 @@ pytestmark = pytest.mark.tensorflow
 
 def elements(plan, stages=None):
     """What the plan's maps yield, one after the other, as often as it is iterated."""
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices(plan.source.value)
     for stage in plan.stages[1:stages]:
         data = data.map(stage.function)
@@ -26,8 +25,6 @@ def elements(plan, stages=None):
 @pytest.fixture
 def folder(tmp_path):
     """Two classes of ten JPEG files, 40 wide and 20 high, black on the left, white on the right."""
-    import tensorflow as tf
-
     picture = np.zeros((20, 40, 3), np.uint8)
     picture[:, 20:] = 255
     content = tf.io.encode_jpeg(picture, quality=95).numpy()
@@ -115,8 +112,6 @@ def test_the_same_seed_mirrors_the_same_pictures(folder):
         plan = clipart_jpeg.build(folder=str(folder), size=16, **options).train
         return [bool(picture[8, 0, 0] > 0.5) for picture, _ in elements(plan).repeat(4)]
 
-    import keras
-
     assert flips(seed=3) == flips(seed=3) != flips(seed=4)
     keras.utils.set_random_seed(1)
     first = flips()
@@ -127,8 +122,6 @@ def test_the_same_seed_mirrors_the_same_pictures(folder):
 
 @pytest.mark.parametrize("ratio", [2, 4, 8])
 def test_decoding_at_a_ratio_yields_nearly_what_smooth_scaling_does(ratio):
-    import tensorflow as tf
-
     paths, labels = clipart_jpeg.build(examples=8).train.source.value
     for path, label in zip(paths, labels, strict=True):
         picture = tf.io.decode_jpeg(tf.io.read_file(str(path)), channels=3)

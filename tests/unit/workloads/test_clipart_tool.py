@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.lazy_modules import tf
 from support.real_process import python
 
 pytestmark = pytest.mark.tensorflow
@@ -17,8 +18,6 @@ def run(*arguments):
 
 
 def write_png(path, array):
-    import tensorflow as tf
-
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tf.io.encode_png(array).numpy())
 
@@ -64,8 +63,6 @@ def test_only_the_classes_that_hold_the_most_are_taken(built):
 
 
 def test_transparency_is_laid_on_white_and_the_longer_side_is_as_asked(built):
-    import tensorflow as tf
-
     picture = tf.io.decode_jpeg((built[1] / "food" / "0000.jpg").read_bytes()).numpy()
     assert picture.shape == (32, 64, 3)
     assert picture[:, :28].max() < 20
@@ -94,8 +91,6 @@ def test_the_script_prints_counts_and_a_digest(built):
 def test_subfolders_are_taken_in_turn(built, tmp_path):
     done = run(built[0], "--output", tmp_path / "b", "--classes", 1, "--per-class", 2)
     assert done.code == 0, done.err
-    import tensorflow as tf
-
     # in the order of the paths "bugs/bee.png" comes last
     bee = tf.io.decode_jpeg((tmp_path / "b" / "animals" / "0001.jpg").read_bytes())
     expected = tf.image.resize(noise(9, channels=1), (96, 192), antialias=True)

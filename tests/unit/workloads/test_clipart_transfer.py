@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import tf
 from tfopt_workloads import clipart_transfer
 
 from tfopt_core.errors import WorkloadError
@@ -20,8 +21,6 @@ def test_the_head_is_trained_on_other_classes_than_the_base():
 
 
 def test_its_base_is_frozen_and_tells_pictures_apart():
-    import tensorflow as tf
-
     workload = clipart_transfer.build(examples=8)
     model = workload.build_model()
     assert [layer.name for layer in model.layers if layer.trainable_weights] == ["logits"]

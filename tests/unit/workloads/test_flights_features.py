@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from tfopt_workloads import flights_features
 
+from tfopt_core import DataPlan
 from tfopt_core.errors import WorkloadError
 
 pytestmark = pytest.mark.tensorflow
@@ -13,8 +15,6 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.mark.thorough
 def test_its_batches_hold_what_is_encoded_ahead():
-    import keras
-
     keras.utils.set_random_seed(1)
     batches = flights_features.build(examples=40, batch_size=16)
     ahead = flights_features.build(examples=40, batch_size=16, prepare="ahead")
@@ -27,8 +27,6 @@ def test_its_batches_hold_what_is_encoded_ahead():
 
 
 def test_its_training_batches_are_shuffled_anew_and_encoded_by_one_map():
-    from tfopt_core import DataPlan
-
     plan = DataPlan.from_dataset(flights_features.build(examples=40, batch_size=16).train)
     kinds = [stage.kind for stage in plan.stages]
     assert kinds == ["source", "shuffle", "batch", "map_batches", "prefetch"]

@@ -12,50 +12,32 @@ from tfopt_workloads import (
 
 from tfopt_core.errors import WorkloadError
 
+# By workload and option: values that it refuses.
+WRONG = {
+    fashion_mnist: {
+        "examples": (0, 10_001, 5.0, True), "classes": (1, 11, "5"), "width": (0, 1.5),
+        "source": ("ful", 3),
+    },
+    flights: {"examples": (-1, 80_001), "width": (0,), "prepare": ("mapp",)},
+    clipart_jpeg: {
+        "examples": (0, 1_184), "classes": (1, 9), "size": (15,), "ratio": (3, True),
+        "augment": (1,), "width": (0,), "folder": (7, ""), "seed": (-1,),
+    },
+    weather: {"examples": (0, 20_000), "hours": (1, 241), "ahead": (0, 6.0), "width": (-2,)},
+    stdlib_text: {
+        "examples": (0, 10_000_000), "classes": (14,), "tokens": (7,), "width": ("2",),
+        "blocks": (0,),
+    },
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("build", "option", "value"),
     [
-        (fashion_mnist.build, "examples", 0),
-        (fashion_mnist.build, "examples", 10_001),
-        (fashion_mnist.build, "examples", 5.0),
-        (fashion_mnist.build, "examples", True),
-        (fashion_mnist.build, "classes", 1),
-        (fashion_mnist.build, "classes", 11),
-        (fashion_mnist.build, "classes", "5"),
-        (fashion_mnist.build, "width", 0),
-        (fashion_mnist.build, "width", 1.5),
-        (fashion_mnist.build, "source", "ful"),
-        (fashion_mnist.build, "source", 3),
-        (flights.build, "examples", -1),
-        (flights.build, "examples", 80_001),
-        (flights.build, "width", 0),
-        (flights.build, "prepare", "mapp"),
-        (clipart_jpeg.build, "examples", 0),
-        (clipart_jpeg.build, "examples", 1_184),
-        (clipart_jpeg.build, "classes", 1),
-        (clipart_jpeg.build, "classes", 9),
-        (clipart_jpeg.build, "size", 15),
-        (clipart_jpeg.build, "ratio", 3),
-        (clipart_jpeg.build, "ratio", True),
-        (clipart_jpeg.build, "augment", 1),
-        (clipart_jpeg.build, "width", 0),
-        (clipart_jpeg.build, "folder", 7),
-        (clipart_jpeg.build, "folder", ""),
-        (clipart_jpeg.build, "seed", -1),
-        (weather.build, "examples", 0),
-        (weather.build, "examples", 20_000),
-        (weather.build, "hours", 1),
-        (weather.build, "hours", 241),
-        (weather.build, "ahead", 0),
-        (weather.build, "ahead", 6.0),
-        (weather.build, "width", -2),
-        (stdlib_text.build, "examples", 0),
-        (stdlib_text.build, "examples", 10_000_000),
-        (stdlib_text.build, "classes", 14),
-        (stdlib_text.build, "tokens", 7),
-        (stdlib_text.build, "width", "2"),
-        (stdlib_text.build, "blocks", 0),
+        (workload.build, option, value)
+        for workload, options in WRONG.items()
+        for option, values in options.items()
+        for value in values
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(build, option, value):

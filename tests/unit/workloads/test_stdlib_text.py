@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.lazy_modules import keras
 from tfopt_workloads import stdlib_source, stdlib_text
 from tfopt_workloads.stdlib_source import PACKAGES, VOCABULARY, held_out_files, token_ids
 
@@ -124,8 +125,6 @@ def test_all_packages_have_text_for_the_shortest_and_longest_snippets(tokens):
 
 
 def test_the_order_of_words_reaches_the_model():
-    import keras
-
     keras.utils.set_random_seed(1)
     model = stdlib_text.small_transformer(2, 8)
     text = np.array([[1, 2, 3, 4, 5, 6, 7, 8]], np.int32)

@@ -1,6 +1,7 @@
 """The workloads as they are built: data, model, what they are judged by."""
 
 import pytest
+from support.lazy_modules import keras, tf
 from tfopt_workloads import (
     clipart_jpeg,
     fashion_gradients,
@@ -26,8 +27,6 @@ SMALL = {
 
 def example(plan):
     """The first example, as the plan's map returns it."""
-    import tensorflow as tf
-
     data = tf.data.Dataset.from_tensor_slices(plan.source.value)
     for stage in plan.stages[1:]:
         data = data.map(stage.function)
@@ -89,8 +88,6 @@ def test_classifiers_end_in_logits(module):
 
 @pytest.mark.parametrize("module", ALL)
 def test_models_draw_nothing_in_training(module):
-    import tensorflow as tf
-
     workload = module.build(examples=10)
     model = workload.build_model()
     inputs = tf.nest.map_structure(
@@ -101,8 +98,6 @@ def test_models_draw_nothing_in_training(module):
 
 
 def test_flight_examples_fit_its_model():
-    import tensorflow as tf
-
     workload = flights.build(examples=20)
     inputs, late = example(workload.train)
     assert inputs["numbers"].shape == (flights.NUMBERS,)
@@ -142,9 +137,6 @@ def test_vocabularies_are_as_long_as_those_of_the_bundled_data():
 
 @pytest.mark.parametrize("module", ALL)
 def test_a_short_training_learns(module):
-    import keras
-    import tensorflow as tf
-
     keras.utils.set_random_seed(1)
     workload = module.build(**SMALL.get(module, {"examples": 320}))
     data = tf.data.Dataset.from_tensor_slices(workload.train.source.value)
@@ -166,7 +158,6 @@ def compiled(workload):
 @pytest.mark.parametrize("module", ALL)
 def test_the_quality_metric_is_one_that_fit_reports(module):
     import numpy as np
-    import tensorflow as tf
 
     workload = module.build(**SMALL.get(module, {"examples": 64}))
     data = tf.data.Dataset.from_tensor_slices(workload.validation.source.value).take(8)
@@ -179,8 +170,6 @@ def test_the_quality_metric_is_one_that_fit_reports(module):
 
 @pytest.mark.parametrize("module", ALL)
 def test_saved_models_consist_of_layers_of_keras(module, tmp_path):
-    import keras
-
     model = module.build(**SMALL.get(module, {"examples": 10})).build_model()
     assert all(type(layer).__module__.startswith("keras.") for layer in model.layers)
     model.save(tmp_path / "model.keras")
@@ -206,8 +195,6 @@ def test_the_full_source_has_all_images():
 
 
 def test_a_failed_download_is_a_workload_error(monkeypatch):
-    import keras
-
     def fail():
         raise Exception("URL fetch failure")
 

@@ -97,12 +97,20 @@ class Source(Stage):
         unit = "batches" if self.batched else "examples"
         size = f"{self.count:,} {unit}" if self.count is not None else f"unknown number of {unit}"
         if self.parts:
-            shown = [", ".join(part.describe()) for part in self.parts[:_DESCRIBED_PARTS]]
+            shown = [", ".join(_in_short(part)) for part in self.parts[:_DESCRIBED_PARTS]]
             if len(self.parts) > _DESCRIBED_PARTS:
                 shown.append(f"and {len(self.parts) - _DESCRIBED_PARTS} more")
             inner = "; ".join(shown)
             return f"source: {self.origin} of [{inner}], {size}"
         return f"source: {self.origin}, {size}"
+
+
+def _in_short(part: Any) -> list[str]:
+    """Return what a part does, without the parts that it has itself."""
+    source, stages = part.source, list(part.describe())
+    if source.parts:
+        stages[0] = f"source: {source.origin} of {len(source.parts)} data sets"
+    return stages
 
 
 def _laid_out(layout: Any, parts: Sequence[Any]) -> Any:

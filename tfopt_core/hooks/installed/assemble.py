@@ -68,7 +68,7 @@ def _configured(
             math_of(entry.use, plugin)
     except TfoptError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginDefinitionError(entry.use, describe(error)) from error
     return plugin, wrong
 

@@ -148,7 +148,10 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
 def _math(name: str, plugin_class: type[Any]) -> str:
     try:
         return math_of(name, plugin_class())
-    except Exception:  # third-party code; the rest of the plugin can still be described
+    except (
+        Exception,
+        SystemExit,
+    ):  # third-party code; the rest of the plugin can still be described
         return ""
 
 
@@ -182,7 +185,7 @@ def _main(names: Sequence[str]) -> None:
         except TfoptError as error:
             cause = getattr(error, "cause", None) or getattr(error, "reason", None) or str(error)
             info = PluginInfo(name=name, distribution="", version="", error=cause)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             info = PluginInfo(
                 name=name, distribution="", version="", error=f"{type(error).__name__}: {error}"
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tfopt_core.errors import InputError
+from tfopt_core.extras import check_installed
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results, RunResult
@@ -51,13 +51,7 @@ def check_jinja() -> None:
 
     :raises InputError: with what to do, if it is not.
     """
-    try:
-        import jinja2  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "an HTML report needs jinja2, which is not installed; run: "
-            "pip install 'tfopt[report]' (or: pip install jinja2)"
-        ) from None
+    check_installed("jinja2", "jinja2", extra="report", needed_by="an HTML report")
 
 
 def html_page(results: Results, diagnoses: Sequence[Diagnosed] = ()) -> str:

@@ -21,7 +21,7 @@ from tfopt_core.report.live.progress import (
 )
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import can_redraw, plain
-from tfopt_core.report.style.layout import Page, grid, indented, words
+from tfopt_core.report.style.layout import Items, Page, grid, indented, words
 from tfopt_core.statistics.wording import seconds_in_words
 
 # Nothing else runs beside a run (docs/guide/measuring.md, "What is done"), so redraw seldom.
@@ -29,6 +29,8 @@ REDRAWS_PER_SECOND = 1
 BAR_WIDTH = 32
 PREPARING = "preparing: building the model and resolving the settings"
 CERTIFYING = "replaying fixed batches without and with the stack"
+# Before the preparation a first contact only looks at a script and tries plugins.
+LATE = " (the first verdict is late: trying plugins took the time for it)"
 
 
 AnyEvent = TypeVar("AnyEvent", contravariant=True)
@@ -133,7 +135,8 @@ def lines_of(event: Event) -> Iterator[str]:
         case Preparing():
             budget = event.budget_seconds
             due = f" (at most {seconds_in_words(budget)} in all)" if budget else ""
-            yield PREPARING + (_first_verdict(event.first_verdict_seconds) or due)
+            first = _first_verdict(event.first_verdict_seconds)
+            yield PREPARING + (LATE if event.first_verdict_seconds == 0 else first or due)
         case Certifying():
             yield CERTIFYING + _first_verdict(event.first_verdict_seconds)
         case Noted():
@@ -145,8 +148,15 @@ def lines_of(event: Event) -> Iterator[str]:
             yield _ended(event)
 
 
+def first_verdict_in_words(seconds: float) -> str:
+    """Return when the first verdict is due, in so many seconds."""
+    if seconds <= 0:
+        return "the first verdict is late"
+    return f"a first verdict within {seconds_in_words(seconds)}"
+
+
 def _first_verdict(seconds: float | None) -> str:
-    return f" (a first verdict within {seconds_in_words(seconds)})" if seconds else ""
+    return "" if seconds is None else f" ({first_verdict_in_words(seconds)})"
 
 
 def _ready(event: Ready) -> Iterator[str]:
@@ -164,9 +174,9 @@ def _ready(event: Ready) -> Iterator[str]:
     )
     if event.runs_done:
         yield f"resumed: {event.runs_done} runs are there already"
-    elif event.first_verdict_seconds:
-        first = seconds_in_words(event.first_verdict_seconds)
-        yield f"a first verdict within about {first}; more pairs only if it takes them"
+    elif event.first_verdict_seconds is not None:
+        first = first_verdict_in_words(event.first_verdict_seconds)
+        yield f"{first}; more pairs follow only if four settle nothing"
     elif event.estimated_seconds is not None:
         yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
     elif event.budget_seconds is not None:
@@ -203,7 +213,7 @@ def render_state(state: State, now: float) -> RenderableType:
     parts: list[RenderableType] = [words(which_run(run.index, run.total_runs, run.variant), "bold")]
     parts.append(indented(grid(rows) if rows else words("starting", "dim")))
     if at is not None and at.metrics:
-        parts.append(indented(words(metrics_in_words(at.metrics))))
+        parts.append(indented(Items(metrics_in_words(at.metrics))))
     if overall := _overall(state, now):
         parts.append(indented(words(overall, "dim")))
     return Page((Group(*parts),))

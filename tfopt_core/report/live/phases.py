@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tfopt_core.report.live.display import REDRAWS_PER_SECOND
+from tfopt_core.report.live.display import REDRAWS_PER_SECOND, first_verdict_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import words
-from tfopt_core.statistics.wording import seconds_in_words
 
 
 @contextmanager
@@ -31,7 +30,7 @@ def make_phases(
     """
 
     def in_time(phase: str, since: str = "") -> str:
-        due = "" if left is None else f"a first verdict within {seconds_in_words(left())}"
+        due = "" if left is None else first_verdict_in_words(left())
         times = ", ".join(part for part in (since, due) if part)
         return f"{phase} ({times})" if times else phase
 

@@ -80,10 +80,10 @@ def which_run(index: int, total: int, variant: str) -> str:
     return f"run {index + 1} of {max(total, index + 1)}, {variant_in_words(variant)}"
 
 
-def metrics_in_words(metrics: Mapping[str, float]) -> str:
-    """Return `loss 0.3120, val_accuracy 0.9012`, validation metrics last."""
+def metrics_in_words(metrics: Mapping[str, float]) -> tuple[str, ...]:
+    """Return `loss 0.3120` and `val_accuracy 0.9012`, validation metrics last."""
     ordered = sorted(metrics.items(), key=lambda item: item[0].startswith("val_"))
-    return ", ".join(f"{name} {units.metric_text(value)}" for name, value in ordered)
+    return tuple(f"{name} {units.metric_text(value)}" for name, value in ordered)
 
 
 def validation_in_words(run: RunResult) -> str:

@@ -59,8 +59,7 @@ class SearchView(Silence):
         if isinstance(event, SettingsTrialEnded):
             color = SETTINGS_COLORS[event.trial.outcome]
             self._console.print(words(settings_trial_in_words(event), color))
-        # the fresh pairs have a view of their own
-        if isinstance(event, SearchPhase) and event.text.startswith("fresh pairs"):
+        if isinstance(event, SearchPhase) and event.measurement:
             self._stop()
 
     def __enter__(self) -> Self:
@@ -73,6 +72,11 @@ class SearchView(Silence):
 
     def __exit__(self, *_: object) -> None:
         self._stop()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the view is on the screen; a measurement has another one."""
+        return self._live is not None
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -91,6 +95,7 @@ class SearchState:
     phase: str = "reading the installed plugins"
     bound: str = ""
     waiting: int = 0
+    proving: bool = False
     trial: TrialBegun | None = None
     pair: PairDone | None = None
     tried: int = 0
@@ -104,7 +109,10 @@ def after_search_event(state: SearchState, event: SearchEvent, now: float) -> Se
     """
     match event:
         case SearchPhase():
-            return attrs.evolve(state, phase=event.text, trial=None)
+            state = attrs.evolve(state, phase=event.text, trial=None)
+            if event.seconds_left is None:
+                return state
+            return attrs.evolve(state, proving=True, ends_at=now + event.seconds_left)
         case BoundsFound():
             return attrs.evolve(state, bound=event.bound.sentence, waiting=event.candidates)
         case TrialBegun():
@@ -135,7 +143,8 @@ def render_search(state: SearchState, now: float) -> RenderableType:
     overall = f"{state.tried} {'trial' if state.tried == 1 else 'trials'}"
     if state.ends_at is not None:
         left = round(state.ends_at - now)
-        overall += f", {seconds_in_words(left)} left to search" if left > 0 else ", nearly done"
+        what = "left" if state.proving else "left to search"
+        overall += f", {seconds_in_words(left)} {what}" if left > 0 else ", nearly done"
     parts.append(words(overall, "dim"))
     return Page((Group(*parts),))
 
@@ -162,10 +171,10 @@ def settings_trial_in_words(event: SettingsTrialEnded) -> str:
     trial = event.trial
     outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
     figure = settings_figure(trial)
-    return (
-        f"trial {event.number} of {event.planned}, {values_in_words(trial.values)}: "
-        f"{figure or outcome}"
-    )
+    place = f"trial {event.number} of {event.planned}"
+    if not event.number:
+        place = f"a trial of {trial.machine or 'this search'}"
+    return f"{place}, {values_in_words(trial.values)}: {figure or outcome}"
 
 
 def _pair(pair: PairDone) -> str:

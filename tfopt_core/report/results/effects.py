@@ -12,8 +12,8 @@ from rich.text import Text
 from tfopt_core.records.results import Attribution, Results
 from tfopt_core.records.variants import FULL
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import grid, section, words
-from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.report.style.layout import Items, grid, section, words
+from tfopt_core.report.style.vocabulary import each_setting_in_words
 
 State = Literal["applied", "not applied", "mixed", "unknown"]
 
@@ -31,7 +31,7 @@ class PluginLine:
     name: str
     state: State
     text: str
-    settings: str
+    settings: tuple[str, ...]
 
 
 def plugin_lines(results: Results) -> tuple[PluginLine, ...]:
@@ -43,7 +43,7 @@ def plugin_lines(results: Results) -> tuple[PluginLine, ...]:
 
 def _line(results: Results, name: str) -> PluginLine:
     runs = results.of_variant(FULL)
-    settings = settings_in_words(results.resolved.get(name, {}))
+    settings = each_setting_in_words(results.resolved.get(name, {}))
     effects = [run.effects[name] for run in runs if name in run.effects]
     applied = [effect.detail for effect in effects if effect.applied]
     reasons = _distinct([effect.detail or NO_REASON for effect in effects if not effect.applied])
@@ -90,9 +90,9 @@ def _marked(lines: tuple[PluginLine, ...]) -> Table:
     table.add_column(overflow="fold")
     for line in lines:
         mark, style = _MARKS[line.state]
-        text = words(line.text)
+        text = Group(words(line.text))
         if line.settings:
-            text = Group(text, words(line.settings, "dim"))  # type: ignore[assignment]
+            text.renderables.append(Items(line.settings, style="dim"))
         table.add_row(Text(mark, style=style), words(line.name), text)
     return table
 

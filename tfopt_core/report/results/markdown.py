@@ -24,7 +24,7 @@ _MARKS = re.compile(
     r"([\\`*\[\]|~@#$]|(?<![^\W_])_|_(?![^\W_])|:(?=[\w/+-])|(?<=www)\.)", re.IGNORECASE
 )
 # What does so at the start of a line only: a list, a quotation, a rule or a heading's underline.
-_AT_START = re.compile(r"^(\d{0,9})([.)](?=\s|$)|[-+=>](?!\d))")
+_AT_START = re.compile(r"^(\d{0,9})([.)](?=\s|$)|[-+=](?!\d)|>)")
 
 
 def markdown_report(results: Results) -> str:
@@ -108,7 +108,7 @@ def _attribution(results: Results) -> Iterator[str]:
 
 
 def _plugins(results: Results) -> Iterator[str]:
-    rows = [(line.name, line.text, line.settings) for line in plugin_lines(results)]
+    rows = [(line.name, line.text, ", ".join(line.settings)) for line in plugin_lines(results)]
     if rows:
         yield "### Plugins"
         yield _table(("plugin", "effect", "settings"), rows, figures=False)

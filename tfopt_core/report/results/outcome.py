@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.records.results import Addition, Comparison, Results, RunResult
+from tfopt_core.records.verdict import MemoryVerdict
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.layout import bullets, indented, paragraph, section, words
@@ -89,7 +90,11 @@ def verdict_lines(comparison: Comparison) -> tuple[VerdictLine, ...]:
             lines.append(VerdictLine(quality.certificate))
     if headline is not None:
         lines.append(VerdictLine(comparison.statement))
-    lines += (VerdictLine(item.statement) for item in comparison.memory if item is not headline)
+    lines += (
+        VerdictLine(item.statement) for item in comparison.memory
+        # measuring ends once the time is settled, so that this is the rule and tells nothing
+        if item is not headline and item.verdict is not MemoryVerdict.INCONCLUSIVE
+    )  # fmt: skip
     step = comparison.break_even_step
     if step is not None and f"before step {step:,}" not in comparison.statement:
         lines.append(VerdictLine(f"the dearer start is repaid after step {step:,}"))

@@ -119,7 +119,8 @@ def _figures(results: Results) -> tuple[RenderableType, ...]:
 def figures_caption(results: Results) -> str:
     """Return what the rows of the figures are, and what their gains mean."""
     before, after = (len(results.of_variant(variant)) for variant in (BASELINE, FULL))
-    runs = f"{before} runs" if before == after else f"{before} and {after} runs"
+    alike = "1 run" if before == 1 else f"{before} runs"
+    runs = alike if before == after else f"{before} and {after} runs"
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
     if results.comparison.kind is ComparisonKind.STEADY:
         caption += " Runs stopped once their step time was known: the totals are projected."

@@ -10,8 +10,20 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from rich.console import Console
+from rich.theme import Theme
+
+from tfopt_core.report.style.palette import PALETTE, TRACK
 
 DEFAULT_WIDTH = 80
+THEME = Theme(
+    {
+        **PALETTE,
+        **{f"bold {name}": f"bold {color}" for name, color in PALETTE.items()},
+        "bar.back": TRACK,
+        "bar.complete": PALETTE["green"],
+        "bar.finished": PALETTE["green"],
+    }
+)
 
 # Unicode categories that steer a terminal or break a line instead of showing a sign.
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -70,7 +82,7 @@ def make_console(
     if variables.get("NO_COLOR"):
         options["color_system"] = None  # rich's own NO_COLOR still writes bold and dim
     console = Console(
-        file=stream, highlight=False, markup=False, emoji=False, width=width, **options
+        file=stream, highlight=False, markup=False, emoji=False, width=width, theme=THEME, **options
     )
     if width is None and not console.is_terminal:
         # rich would take the width of any terminal among the three streams

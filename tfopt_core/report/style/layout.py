@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
@@ -74,6 +76,31 @@ def bullets(items: Iterable[object]) -> Table:
     for item in items:
         table.add_row("-", paragraph(item))
     return table
+
+
+@attrs.frozen
+class Items:
+    """Items behind each other, in lines that break between them: a name stays with its value.
+
+    Only an item that is wider than a line is broken.
+    """
+
+    items: tuple[str, ...]
+    separator: str = ", "
+    style: str = ""
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return words(self.separator.join(self.items)).__rich_measure__(console, options)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        lines: list[str] = []
+        for number, item in enumerate(map(plain, self.items), 1):
+            text = item + (self.separator if number < len(self.items) else "")
+            if lines and cell_len(lines[-1] + text.rstrip()) <= options.max_width:
+                lines[-1] += text
+            else:
+                lines.append(text)
+        yield Text("\n".join(line.rstrip() for line in lines), self.style, overflow="fold")
 
 
 @attrs.frozen

@@ -81,7 +81,12 @@ def setting_in_words(value: Any) -> str:
 
 def settings_in_words(settings: Mapping[str, Any]) -> str:
     """Return `policy = mixed_bfloat16, keep = [softmax]`, without unset or empty settings."""
-    return ", ".join(
+    return ", ".join(each_setting_in_words(settings))
+
+
+def each_setting_in_words(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return `policy = mixed_bfloat16` and so on, without unset or empty settings."""
+    return tuple(
         f"{key} = {setting_in_words(value)}"
         for key, value in settings.items()
         if value is not None and value not in ("", [], (), {})

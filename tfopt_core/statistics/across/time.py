@@ -11,6 +11,7 @@ from tfopt_core.statistics.disturbance import no_difference
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL
 from tfopt_core.statistics.judgement import band_in_words, verdict_on_interval
 from tfopt_core.statistics.welch import WelchInterval
+from tfopt_core.statistics.wording import range_in_words
 
 
 def level_of(a: Comparison, b: Comparison) -> float:
@@ -52,13 +53,8 @@ def judge(
 
 
 def _in_words(interval: WelchInterval) -> str:
-    ends = math.exp(interval.low), math.exp(interval.high)
-    digits = 2
-    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
-        digits += 1  # show on which side of 1 an end lies
-    low, high = (f"{end:.{digits}f}" for end in ends)
+    ends = range_in_words(math.exp(interval.low), math.exp(interval.high))
     return (
-        f"{math.exp(interval.difference):.2f}x ({interval.confidence:.0%} interval {low} to "
-        f"{high}, {interval.counts[0]} and {interval.counts[1]} pairs, each against its own "
-        "baseline)"
+        f"{math.exp(interval.difference):.2f}x ({interval.confidence:.0%} interval {ends}, "
+        f"{interval.counts[0]} and {interval.counts[1]} pairs, each against its own baseline)"
     )

@@ -14,7 +14,12 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import INDIFFERENCE, Judgement, verdict_on_interval
+from tfopt_core.statistics.judgement import (
+    INDIFFERENCE,
+    Judgement,
+    indifferent,
+    verdict_on_interval,
+)
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.claims import (
     as_good,
@@ -68,8 +73,10 @@ def _verdict(
     if unknown is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unknown} ({figures})"
     _, low, high = speedup_interval(interval)
-    # less memory is to this ratio what less time is to a speedup
-    match verdict_on_interval(1 / high, 1 / low, interval.count):
+    # less memory is to this ratio what less time is to a speedup; it hardly varies from run to run,
+    # so that a difference of some pages is sure, and yet is none
+    none = Verdict.NO_DIFFERENCE if indifferent(low, high) else None
+    match none or verdict_on_interval(1 / high, 1 / low, interval.count):
         case Verdict.FASTER:
             return _lower(subject, figures, measured, pairs, runs, judgement)
         case Verdict.SLOWER:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,6 +13,8 @@ from tfopt_core.hooks import Cluster
 from tfopt_core.hooks.cluster import name_of
 
 _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+# How long a worker that refuses to train stays for the others.
+LAST_SECONDS = 1.0
 
 
 def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -70,6 +73,8 @@ def check_agreement(
                 for name, value in zip(names, values, strict=True) if name in others
             ))  # fmt: skip
     if lines:
+        # the end of this process would break what another worker still receives of the facts
+        time.sleep(LAST_SECONDS)
         raise ClusterError("\n".join([heading, *lines]))
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
+from tfopt_core.training.layers import frozen_share
 from tfopt_core.training.penalties import zeros_of
+
+# Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
+FROM_CONSTANTS = (
+    "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
+    "Ftrl", "Lion", "Lamb", "Muon",
+)  # fmt: skip
+# What a model does in a step in a way of its own where one of these is its own.
+STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 
 
 def check_data(built: Built) -> None:
@@ -60,18 +70,67 @@ def build_model(built: Built) -> None:
 
 
 def build_before_fit(built: Built) -> None:
-    """Build the model, which `fit` would build on a batch under the stack's own strategy.
+    """Build what `fit` would build while it traces, or on a batch under the stack's own strategy.
 
     To take that batch makes one more iterator, so that a shuffle would draw other seeds.
     """
-    import tensorflow as tf
-
-    model, parts = built.model, tf.nest.flatten(built.run.element_spec)
+    model = built.model
     if why_without("one-device-order") or model._distribute_strategy is not built.run.strategy:
-        return
-    if all(isinstance(part, tf.TensorSpec) for part in parts):
+        build_state(built)
+    elif _has_tensors(built):
         build_model(built)
         model._maybe_symbolic_build = lambda *args, **kwargs: None
+
+
+def build_state(built: Built) -> None:
+    """Build the optimizer and the metrics, which Keras builds while it traces the first step.
+
+    TensorFlow traces a function that has created variables once more, so each step was traced
+    twice. Left to Keras are models under a strategy, models that are not built or not traced, those
+    whose step, loss, metrics or train function are their own, those with frozen layers, which a
+    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
+    a copy of the weights, which a callback may load before the first step.
+    """
+    model = built.model
+    if why_without("one-device-order") or model._distribute_strategy is not None:
+        return
+    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
+        return
+    if _steps_its_own_way(model) or not model.built or frozen_share(model):
+        return
+    if _has_tensors(built):
+        with contextlib.suppress(Exception):  # Keras then builds them while it traces
+            model._symbolic_build(data_batch=built.run.element_spec)
+
+
+def _starts_from_constants(optimizer: Any) -> bool:
+    """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
+    import keras
+
+    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
+        optimizer = optimizer.inner_optimizer
+    known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
+    return optimizer is not None and type(optimizer) in known
+
+
+def _steps_its_own_way(model: Any) -> bool:
+    """Return whether a method that makes its steps is not that of Keras."""
+    import keras
+
+    if not vars(model).keys().isdisjoint(STEP_METHODS):
+        return True
+    return any(
+        getattr(type(model), name) is not getattr(keras.Model, name)
+        for name in (*STEP_METHODS, "make_train_function")
+    )
+
+
+def _has_tensors(built: Built) -> bool:
+    """Return whether the training data are batches of dense tensors."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(built.run.element_spec)
+    return all(isinstance(part, tf.TensorSpec) for part in parts)
 
 
 def with_class_weight(dataset: Any, class_weight: Any) -> Any:

@@ -20,10 +20,11 @@ class WhenImported(MetaPathFinder):
     """Calls an action once a module has been imported; at once if it already was.
 
     :param actions: by the name of a top-level module.
+    :param before: called before each of them is imported; never for one that already was.
     """
 
-    def __init__(self, actions: Mapping[str, Action]) -> None:
-        self._actions = dict(actions)
+    def __init__(self, actions: Mapping[str, Action], before: Action = lambda: None) -> None:
+        self._actions, self._before = dict(actions), before
         self._searching: set[str] = set()
 
     def __enter__(self) -> WhenImported:
@@ -48,7 +49,7 @@ class WhenImported(MetaPathFinder):
             self._searching.discard(name)
         if spec is not None and spec.loader is not None:
             # (the caller may only check that the module exists, and never load it)
-            spec.loader = _ActionLoader(spec.loader, lambda: self._imported(name))
+            spec.loader = _ActionLoader(spec.loader, self._before, lambda: self._imported(name))
         return spec
 
     def _imported(self, name: str) -> None:
@@ -58,10 +59,10 @@ class WhenImported(MetaPathFinder):
 
 
 class _ActionLoader(Loader):
-    """A module's own loader, followed by an action."""
+    """A module's own loader, between two actions."""
 
-    def __init__(self, loader: Loader, action: Action) -> None:
-        self._loader, self._action = loader, action
+    def __init__(self, loader: Loader, before: Action, action: Action) -> None:
+        self._loader, self._before, self._action = loader, before, action
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -70,6 +71,7 @@ class _ActionLoader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader  # for code that reads resources through it
         module.__loader__ = self._loader
+        self._before()
         self._loader.exec_module(module)
         self._action()
 

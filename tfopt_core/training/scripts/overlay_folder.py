@@ -65,6 +65,13 @@ class OverlayMounts:
         mounts = attrs.asdict(self, filter=attrs.filters.exclude("original"))
         return [sys.executable, "-I", "-S", overlay_mount.__file__, json.dumps(mounts)]
 
+    def mount(self) -> None:
+        """Mount them in a new namespace of this process, which has one thread.
+
+        :raises OSError: if the kernel, or a rule of this machine, refuses it.
+        """
+        overlay_mount.mount_overlays(self.folders, self.place, self.through)
+
     def written(self) -> tuple[str, ...]:
         """Return what the run has written; call it in a process without the mounts."""
         return describe_changes(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.running import ScriptEnd
@@ -116,10 +117,18 @@ class ScriptLook(ScriptRun[AnyLook]):
         task = self.task
         if not task.own_look:
             return None
-        return cast(Answer, named_function(task.own_look)(task, self.tell_in_words, self.own))
+        found = named_function(task.own_look)(task, self.tell_in_words, self.own)
+        return None if found is None else self._with_environment(cast(Answer, found))
 
     def _refusal(self) -> str:
         return self.why_nothing(ScriptEnd(status=0))
 
     def _examine(self, load: Load) -> Answer:
-        return cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))
+        answer = cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))
+        return self._with_environment(answer)
+
+    def _with_environment(self, answer: Answer) -> Answer:
+        """Return the answer with what is known of the script's start, if it is a dry build."""
+        if isinstance(answer, Prepared):
+            return attrs.evolve(answer, forks=not self.early.changed)
+        return answer

@@ -27,9 +27,11 @@ from tfopt_core.trials.scripts.own_probe import LoopData, OwnLoopProbe
 from tfopt_core.workers.task import PrepareTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
-# A first look ends after so many seconds, once it saw some updates, and a trial where a run of as
-# many updates ends; both end after the longest look if they saw the least updates.
-LOOK_SECONDS, LOOK_UPDATES, LONGEST_LOOK, LEAST_UPDATES = 10.0, 10, 30.0, 2
+# A first look ends after so many seconds, or so many beside tracing, once it saw some updates, and
+# a trial where a run of as many updates ends; both end after the longest look if they saw the least
+# updates. A run takes as long as the look, and eight of them are due with the first verdict.
+LOOK_SECONDS, WARM_SECONDS = 10.0, 5.0
+LOOK_UPDATES, LONGEST_LOOK, LEAST_UPDATES = 10, 30.0, 2
 # Progress is told this often.
 TELL_NS = 500_000_000
 
@@ -116,7 +118,10 @@ class LoopOfScript:
             return True
         if clock.seconds >= LONGEST_LOOK:
             return clock.updates >= LEAST_UPDATES
-        return not whole and clock.seconds >= LOOK_SECONDS and clock.updates >= LOOK_UPDATES
+        if whole or clock.updates < LOOK_UPDATES:
+            return False
+        warm = sum(block.seconds for block in clock.warm)
+        return warm >= WARM_SECONDS or clock.seconds >= LOOK_SECONDS
 
     @property
     def step_seconds(self) -> float:

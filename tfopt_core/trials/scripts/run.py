@@ -20,6 +20,7 @@ from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
 from tfopt_core.training.module_place import module_file
 from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
+from tfopt_core.training.scripts.early_environment import EarlyEnvironment
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
@@ -41,6 +42,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     :param tell: called with the messages, including the last one.
     :param failure: the first error of tfopt itself, which the script may have caught.
     :param own: the training loop of the script's own, where it is watched.
+    :param early: what the script sets before it imports TensorFlow.
     """
 
     task: AnyTask
@@ -50,6 +52,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     failure: TfoptError | None = None
     session: Any = None
     own: LoopOfScript | None = None
+    early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
     _runtime_is_set: bool = False
 
     @property
@@ -89,7 +92,9 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def to_its_end(self, path: Path) -> ScriptEnd:
         """Run the script and return how it ended."""
-        with WhenImported({"tensorflow": self._tensorflow_imported, "keras": self._begin}):
+        actions = {"tensorflow": self._tensorflow_imported, "keras": self._begin}
+        self.early.begin()
+        with WhenImported(actions, self.early.note):
             workload = self.task.job.recipe.workload
             end = run_script(path, workload.args, workload.module)
         if self.own is not None:
@@ -141,6 +146,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     # While the script runs
 
     def _tensorflow_imported(self) -> None:
+        self.early.begin()
         if self._runtime_is_set:
             return
         self._runtime_is_set = True

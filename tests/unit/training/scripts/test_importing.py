@@ -20,11 +20,17 @@ def module(tmp_path, monkeypatch):
 
 def test_acts_once_when_the_module_is_there_whole(module):
     seen = []
-    with WhenImported({module: lambda: seen.append(sys.modules[module].VALUE)}):
+
+    def value():
+        return getattr(sys.modules[module], "VALUE", None)
+
+    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append(value())):
         assert seen == []
         __import__(module)
         __import__(module)
-    assert seen == [1]
+    assert seen == [None, 1]
+    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append("before")):
+        assert seen.pop() == 1
 
 
 def test_whoever_only_asks_for_the_module_sets_nothing_off(module):

@@ -1,0 +1,233 @@
+"""Race the stacks that `tfopt tune` finds against the hand-made recipes of the race.
+
+    .venv/bin/python benchmarks/tuned_stacks.py [--rounds 4] [--minutes 120] [--only mlp,gru]
+
+On each training of `race.py`, written as a recipe without plugins, `tfopt tune` searches with its
+default budget, from nothing. Then its recipe and the hand-made ones train in rounds, in an order
+that is drawn, and the seconds of its epochs are compared with those of the fastest of these. The
+epochs are a multiple of the race's, so that a training takes a minute or so. On "spectral", whose
+step is one decomposition after another, no plugin should help: there the search should end within a
+third of its budget.
+
+Every search and every training is kept in the folder `--store` as it ends: after Ctrl-C the same
+command goes on where it was, and `--minutes 0` prints the table of what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import attrs
+from options import make_parser
+from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_left
+from peers.course import Report, Store, run_process
+from peers.lines import LINES, PEERS, recipe_text
+from peers.standings import Ratio, mean_ratio
+
+from tfopt_core.recipe.checks import duration
+from tfopt_core.statistics.intervals import log_ratios
+
+# Epochs as a multiple of those of the race, by which stock Keras trains for about a minute.
+LONGER = {"mlp": 20, "cnn": 10, "lstm": 6, "jpeg": 10, "transformer": 6, "autoencoder": 25,
+          "gru": 8}  # fmt: skip
+# The bar: the speed of the hand-made recipe, but for a twentieth.
+CLOSE = 0.95
+BUDGET, SMOKE_BUDGET = "15m", "20s"
+NOTHING_HELPS, SHARE_OF_NOTHING = "spectral", 1 / 3
+HAND_MADE = "hand-made"
+NOTHING = f"""name = "{NOTHING_HELPS}"
+[workload]
+factory = "{PEERS.parent / "networks.py"}:{NOTHING_HELPS}"
+epochs = 30
+batch_size = 64
+"""
+TITLES = ["training", "stack found", "verdict of its fresh pairs", "search s", "in all s",
+          "hand-made: its epoch / found", ""]  # fmt: skip
+
+
+@attrs.define
+class Searches:
+    """The searches, and the rounds of what they found.
+
+    :param until: the monotonic time after which nothing is begun that would end later.
+    """
+
+    names: Sequence[str]
+    folder: Path
+    store: Store
+    rounds: int
+    budget: str
+    smoke: bool
+    until: float = math.inf
+
+    def run(self) -> None:
+        """Run all that the store lacks.
+
+        :raises OutOfTime: if the time ends before that.
+        """
+        for key, name, seconds in self._missing():
+            if not fits(self.until, seconds):
+                raise OutOfTime
+            say(f"{key}, about {seconds / 60:.1f} minutes")
+            _, what, number = key.split()
+            report = self._search(name) if what == "search" else self._round(name, int(number))
+            self.store.keep(key, report)
+            if "failed" in report:
+                say(f"  failed: {str(report['failed'])[-300:]}")
+
+    def left(self) -> tuple[int, float]:
+        """Return how many runs are left and about how many seconds they take."""
+        missing = list(self._missing())
+        return len(missing), sum(seconds for _, _, seconds in missing)
+
+    def _missing(self) -> Iterator[tuple[str, str, float]]:
+        """Yield the key, the training and about the seconds of what the store lacks; a search
+        before the rounds of what it finds."""
+        for name in self.names:
+            if self.store.get(f"{name} search 0") is None:
+                yield f"{name} search 0", name, duration(self.budget)
+            if name == NOTHING_HELPS or "failed" in (self.store.get(f"{name} search 0") or {}):
+                continue
+            for number in range(self.rounds):
+                if self.store.get(f"{name} round {number}") is None:
+                    yield f"{name} round {number}", name, 60.0
+
+    def _search(self, name: str) -> Report:
+        """Return what `tfopt tune` said of a training; its recipe is kept in its folder."""
+        folder = self.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").touch()
+        (folder / "plain.toml").write_text(self._recipe(name, ""), encoding="utf-8")
+        if name != NOTHING_HELPS:
+            for number, hand_made in enumerate(LINES[name].recipes):
+                text = self._recipe(name, hand_made)
+                (folder / f"{HAND_MADE}-{number}.toml").write_text(text, encoding="utf-8")
+        done = run_process(
+            [sys.executable, "-m", "tfopt_core", "tune", "plain.toml", "--budget", self.budget,
+             "--write", "found.toml", "--json", "found.json", "--fresh"],
+            folder, {}, limit_seconds=2 * duration(self.budget),
+        )  # fmt: skip
+        if "failed" not in done:
+            done["found"] = json.loads((folder / "found.json").read_text(encoding="utf-8"))
+        return done
+
+    def _round(self, name: str, number: int) -> Report:
+        """Return the reports of the found recipe and of the hand-made ones, each trained once in an
+        order that is drawn."""
+        folder = self.folder / name
+        # where nothing was found, nothing is what a user would train with
+        found = "found.toml" if (folder / "found.toml").exists() else "plain.toml"
+        hand_made = [f"{HAND_MADE}-{one}" for one in range(len(LINES[name].recipes))]
+        recipes = {"found": found, **{one: f"{one}.toml" for one in hand_made}}
+        order = random.Random(f"{name} {number}").sample(sorted(recipes), len(recipes))
+        return {key: _trained(folder, recipes[key], number + 1) for key in order}
+
+    def _recipe(self, name: str, plugins: str) -> str:
+        if name == NOTHING_HELPS:
+            return NOTHING
+        epochs = 2 if self.smoke else LINES[name].epochs * LONGER[name]
+        return recipe_text(name, plugins, epochs, 256 if self.smoke else None)
+
+    def rows(self) -> list[list[str]]:
+        """Return the cells of each training that was searched."""
+        return [self._row(name) for name in self.names if self.store.get(f"{name} search 0")]
+
+    def _row(self, name: str) -> list[str]:
+        search = self.store.get(f"{name} search 0") or {}
+        if "failed" in search:
+            return [name, "", f"failed: {search['failed'].splitlines()[-1]}", "", "", "", ""]
+        found = search["found"]
+        proof = found["proof"]
+        verdict = proof["comparison"]["statement"] if proof else found["why_not_written"]
+        cells = [
+            name, ", ".join(f"`{one['name']}`" for one in found["stack"]) or "none", verdict,
+            f"{found['search_seconds']:.0f}", f"{search['process_seconds']:.0f}",
+        ]  # fmt: skip
+        if name == NOTHING_HELPS:
+            due = SHARE_OF_NOTHING * duration(self.budget)
+            met = not found["stack"] and search["process_seconds"] <= due
+            return [*cells, f"due after {due:.0f} s", "met" if met else "missed"]
+        runs = [self.store.get(f"{name} round {number}") for number in range(self.rounds)]
+        # fewer rounds decide nothing: who may stop early finds what he looks for
+        compared = ratio([run for run in runs if run]) if all(runs) else None
+        return [*cells, *(("", "") if compared is None else in_words(compared))]
+
+
+def ratio(rounds: Sequence[Report]) -> Ratio | None:
+    """Return by how much an epoch of the found recipe is faster than one of the hand-made recipe
+    that is the fastest, with the 95% interval; None if a training has failed or none was made."""
+    if not rounds or any("failed" in report for run in rounds for report in run.values()):
+        return None
+    seconds = {
+        key: [median(run[key]["epoch_seconds"][1:]) for run in rounds] for key in rounds[0]
+    }  # fmt: skip
+    found = seconds.pop("found")
+    return mean_ratio(log_ratios(min(seconds.values(), key=median), found))
+
+
+def in_words(found: Ratio) -> tuple[str, str]:
+    """Return a ratio with its interval, and whether the bar is met."""
+    middle, low, high = found
+    if math.isnan(low):
+        return f"{middle:.2f}x", "undecided"
+    words = f"{middle:.2f}x ({low:.2f} to {high:.2f})"
+    if low >= CLOSE:
+        return words, "met"
+    return words, "missed" if high < CLOSE else "undecided"
+
+
+def _trained(folder: Path, recipe: str, seed: int) -> Report:
+    """Return the report of one training with a recipe."""
+    out = folder / "report.json"
+    out.unlink(missing_ok=True)
+    done: Report = run_process(
+        [sys.executable, "-m", "tfopt_core", "train", recipe, "--seed", str(seed)],
+        folder, {"PEERS_STARTED": "0", "PEERS_REPORT": str(out)},
+    )  # fmt: skip
+    return done if "failed" in done else done | json.loads(out.read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Search, race, print the table, and write it."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--only", help="trainings, separated by commas")
+    parser.add_argument("--budget", default=BUDGET, help="of each search")
+    add_pacing(parser)
+    parser.add_argument("--store", type=Path, default=Path(".tfopt/tuned-stacks"))
+    parser.add_argument("--out", type=Path, help="the file for the table")
+    options: Any = parser.parse_args()
+    known = [*LINES, NOTHING_HELPS]
+    only = (options.only or ("mlp" if options.smoke else ",".join(known))).split(",")
+    if unknown := set(only) - set(known):
+        parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(known)}")
+    budget = SMOKE_BUDGET if options.smoke else options.budget
+    store = Store(options.store / "runs.jsonl", {"smoke": options.smoke, "budget": budget})
+    searches = Searches(
+        only, options.store.resolve(), store, 1 if options.smoke else options.rounds, budget,
+        options.smoke,
+    )  # fmt: skip
+    say_what_is_left(searches)
+    if options.plan:
+        return
+    ended = run_within(searches, options.minutes)
+    cells = [TITLES, ["---"] * len(TITLES), *searches.rows()]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in cells)
+    print(table)
+    if options.out is not None:
+        options.out.write_text(table + "\n", encoding="utf-8")
+    if ended == "interrupted":
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

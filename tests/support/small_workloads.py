@@ -1,0 +1,50 @@
+"""Small workloads that several tests train, as the text of a module of the project under test."""
+
+# Random points around four centers. With the default rate the model learns nothing.
+BLOBS = """
+    import keras
+    import numpy as np
+    from tfopt_core import DataPlan, Workload
+
+    def build(rate=1e-6, units=4):
+        if rate < 0:
+            raise ValueError("a negative rate")
+        random = np.random.default_rng(7)
+        labels = random.integers(0, 4, 800)
+        x = 3 * random.normal(size=(4, 8))[labels] + random.normal(size=(800, 8))
+        x = x.astype("float32")
+        def build_model():
+            return keras.Sequential([
+                keras.layers.Input((8,)), keras.layers.Dense(units, "relu"),
+                keras.layers.Dense(4, "softmax"),
+            ])
+        return Workload(
+            train=DataPlan.from_arrays(x[:600], labels[:600]), validation=(x[600:], labels[600:]),
+            build_model=build_model, optimizer=lambda: keras.optimizers.SGD(rate),
+            loss="sparse_categorical_crossentropy", metrics=("accuracy",), baseline="SGD",
+            quality_metric="val_accuracy",
+        )
+"""
+# A network with state that a checkpoint must hold; `pause` is the least seconds of a step.
+STATEFUL = """
+    import time
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    def build(pause=0.0):
+        x = np.random.default_rng(0).normal(size=(84, 6)).astype("float32")
+        def build_model():
+            layers = keras.layers
+            return keras.Sequential(
+                [layers.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(),
+                 layers.Dropout(0.4), layers.Dense(1)]
+            )
+        def wait(batch, logs=None):
+            time.sleep(pause)
+        return Workload(
+            train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
+            optimizer="adam", loss="mse", baseline="a small network",
+            callbacks=lambda: [keras.callbacks.LambdaCallback(on_train_batch_end=wait)],
+        )
+"""

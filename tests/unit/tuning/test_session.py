@@ -1,0 +1,62 @@
+"""A search of one command and those before it: which of their trials it begins from."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import attrs
+import pytest
+from support.simulated_settings import RATES, SimulatedTrainings, make_runner
+
+from tfopt_core.tuning.session import TuneRequest, TuneSession, _nothing
+
+pytest.importorskip("optuna", reason="the tune extra is not installed")
+
+
+def searched(tmp_path, name, *, trials, fresh=False):
+    """The result of a search by quality, which tries no plugin, with its number of trainings."""
+    trainings = SimulatedTrainings()
+    (tmp_path / "train.py").write_text("def build(): pass\n")
+    request = make_runner(trainings, tmp_path, {"learning_rate": RATES}).request
+    tune = attrs.evolve(request.recipe.tune, trials=trials)
+    asked = TuneRequest(
+        request=attrs.evolve(
+            request, recipe=attrs.evolve(request.recipe, tune=tune),
+            folder=tmp_path / "tune" / name,
+        ),
+        target="recipe.toml", own={}, objective="quality", budget=1e4, installed=(),
+        proof_path=tmp_path / "recipe.tuned.toml", fresh=fresh,
+    )  # fmt: skip
+    session = TuneSession(
+        asked=asked, runner=trainings, deadline=trainings.deadline, store=None,
+        observer=lambda event: None, measuring=None, now=lambda: trainings.now,
+    )  # fmt: skip
+    return session.go()
+
+
+def test_a_search_by_quality_begins_from_the_trainings_of_an_earlier_one(tmp_path):
+    first = searched(tmp_path, "20261123-1", trials=5)
+    assert len(first.settings.trials) == 1 + 5  # the untuned training is one of them
+    second = searched(tmp_path, "20261123-2", trials=3)
+    assert second.begun_from == (first.id,)
+    kept = [one for one in second.settings.trials if one.kept_from]
+    assert [one.values for one in kept] == [one.values for one in first.settings.trials]
+    assert len(second.settings.trials) == len(kept) + 3
+    third = searched(tmp_path, "20261123-3", trials=3, fresh=True)
+    assert third.begun_from == ()
+    assert not any(one.kept_from for one in third.settings.trials)
+
+
+@pytest.mark.parametrize(
+    ("tried", "settings", "said"),
+    [
+        (["a"], None, "nothing helps here: 1 plugin was tried and does not stay; that took 60 s"),
+        (["a", "b", "a"], None, "nothing helps here: 2 plugins were tried and none stays"),
+        (["a"], SimpleNamespace(proof=object()), "the fresh pairs confirm no value, and 1 plugin"),
+        ([], None, "no installed plugin is worth trying here"),
+    ],
+)
+def test_a_search_without_a_gain_says_what_was_tried(tried, settings, said):
+    trials = [SimpleNamespace(plugin=name) for name in tried]
+    search = SimpleNamespace(trials=trials, elapsed=lambda: 60.0)
+    assert said in _nothing(search, settings)

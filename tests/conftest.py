@@ -48,9 +48,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)  # after what the test's fixtures put back
 def pytest_runtest_teardown() -> None:
-    """Put Keras' dtype policy back, and leave Keras and TensorFlow out of that search too."""
+    """Put Keras' dtype policy and the seed back; leave both modules out of that search too."""
     if keras := sys.modules.get("keras"):
         keras.config.set_dtype_policy("float32")
+        # a shuffle's own seed is combined with the global one, which the next test would inherit
+        sys.modules["tensorflow"].random.set_seed(None)
         freeze_once()
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,8 +15,9 @@ from tfopt_core.app.pasted_command import (
     read_command,
     without_places,
 )
+from tfopt_core.app.script_trials import ScriptTrials, look_folder
 from tfopt_core.diagnosis.draft import NOTHING_EXACT
-from tfopt_core.errors import CannotShare, InputError
+from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 
@@ -27,25 +26,55 @@ if TYPE_CHECKING:
     from tfopt_core.app.verdict_time import VerdictTime
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
+    from tfopt_core.diagnosis.screening import Tried
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.supervise import Limits
 
 
-@attrs.frozen
+@attrs.define
 class Contact:
     """A draft recipe that was written and can be measured. If no proposed plugin is left,
     `prepared` is None and nothing is written.
 
     :param prepared: the dry build of the stack; of the additions alone where no exact plugin stays.
-    :param extended: the dry build of the stack with the additions, None if there are none.
+    :param extended: the dry build of the stack with the additions, None if there are none, or if
+        they wait for the verdict.
     """
 
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
     extended: tuple[Prepared, Request] | None = None
+    _tried: Tried | None = None
+    _trials: ScriptTrials | None = None
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The plugins that are tried once the verdict on the stack is there."""
+        return tuple(one.plugin for one in self.draft.waiting)
+
+    def try_waiting(self, tell: Callable[[str], None]) -> tuple[Prepared, Request] | None:
+        """Try them on top of the stack. The draft then has those that stay.
+
+        :param tell: called with what is done, and with why a plugin is left out.
+        :returns: the dry build of the stack with them, and its request; None if none stays.
+        """
+        from tfopt_core.diagnosis.screening import with_additions
+
+        assert self._tried is not None
+        assert self._trials is not None
+        known = len(self.draft.left_out)
+        with self._trials.opened() as trials:
+            found = with_additions(
+                self.draft, self._tried, trials.attempt,
+                lambda plugin: tell(f"trying {plugin} on top of the stack, with its settings"),
+            )  # fmt: skip
+        self.draft = found.draft
+        for left in self.draft.left_out[known:]:
+            tell(f"{left.plugin} is left out: {left.reason}")
+        return None if found.extended is None else found.extended.prepared
 
 
 def check_contact(options: ApplyOptions) -> ScriptCommand:
@@ -79,15 +108,13 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.app.command_request import make_request
     from tfopt_core.diagnosis.draft import draft_of, measure_table
     from tfopt_core.diagnosis.own_loop import as_own_loop
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
-    from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
+    from tfopt_core.diagnosis.screening import screened
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import recipe_text
-    from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.spawn import SpawnRunner
 
@@ -103,70 +130,34 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
     check_free(path)
     view.plan(due.plan(script))
     left = due.left if due.wanted else None
-    with (
-        tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
-        SharedProcess(SpawnRunner(limits=limits)) as shared,
-    ):
-
-        def request_for(text: str) -> Request:
-            trial = Path(folder) / "trial.toml"
-            trial.write_text(text, encoding="utf-8")
-            with without_places(script, trial):
-                request, _ = make_request(
-                    str(trial), options.overrides, compares=False, keeps=False,
-                    outputs=options.outputs(), debug=options.debug,
-                )  # fmt: skip
-            return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
-
+    with look_folder() as folder, SharedProcess(SpawnRunner(limits=limits)) as shared:
+        trials = ScriptTrials(options, limits, script, elsewhere, folder, shared)
         bare = recipe_text(
             name=spec.stem, description="", workload=elsewhere, plugins=(), measure={}
         )
-        request = request_for(bare)
+        request = trials.request_for(bare)
         with view.phases(left) as on_phase:
             on_phase(f"running {script} up to its first steps")
             installed = inspect_plugins()
-            with without_places(script, Path(folder) / "trial.toml"):
+            with without_places(script, trials.recipe):
                 diagnosed = diagnose(request, shared, installed, on_phase, quick=True, stays=True)
         own = as_own_loop(spec, diagnosed)
-        spec, elsewhere = attrs.evolve(spec, **own), {**elsewhere, **own}
+        spec = attrs.evolve(spec, **own)
+        trials.workload, trials.diagnosed = {**elsewhere, **own}, diagnosed
         draft = draft_of(diagnosed, spec, *options.time_asked())
         view.look(draft)
-        to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
-        estimate = diagnosed.estimate
-        whole = None if estimate is None else estimate.seconds
-        due.training_seconds = whole
+        if diagnosed.estimate is not None:
+            due.training_seconds = diagnosed.estimate.seconds
         tries = itertools.count()
-
-        def attempt(draft: Draft) -> Tried:
-            trial = request_for(attrs.evolve(draft, workload=elsewhere).text())
-            seconds = try_seconds(estimate, diagnosed.measuring_seconds)
-            shared.limits = attrs.evolve(limits, called_off=_after(seconds, 0.0))
-            with due.trying():
-                try:
-                    prepared, resolved = prepare(trial, shared, quick=True, follows=True)
-                except CannotShare:
-                    called_off = _after(seconds, to_the_fit)
-                    limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
-                    prepared, resolved = prepare(trial, limited, quick=True)
-            prepared = attrs.evolve(prepared, training_seconds=whole)
-            with_stack, now = prepared.stack_estimate, prepared.baseline_estimate
-            if with_stack is not None and now is not None and estimate is not None:
-                with_stack = with_stack.at_pace(estimate, now)
-            return Tried(
-                (prepared, resolved), with_stack, prepared.not_applied, prepared.resolved,
-                {plugin.name: plugin.math for plugin in prepared.plugins},
-            )  # fmt: skip
-
         with view.phases(left) as on_phase:
             found = screened(
-                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
-                why_not_try=lambda found, adds: due.why_not_try(
-                    next(tries), found=found, adds=adds
-                ),
-                measure_anyway=options.measure_anyway,
+                draft, trials.attempt,
+                lambda plugin: on_phase(f"trying {plugin}, with its settings"),
+                why_not_try=lambda found: due.why_not_try(next(tries), found=found),
+                additions_wait=due.wanted, measure_anyway=options.measure_anyway,
             )  # fmt: skip
     draft, tried, extended = found.draft, found.tried, found.extended
-    if tried is not None and extended is not None:
+    if tried is not None and (extended is not None or draft.waiting):
         table = measure_table(diagnosed, *options.time_asked(), adds=True)
         draft = attrs.evolve(draft, measure=table)
     if tried is None:
@@ -178,20 +169,8 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
     return Contact(
         draft, path, None if tried is None else tried.prepared,
         None if extended is None else extended.prepared,
+        tried=tried if draft.waiting else None, trials=trials,
     )  # fmt: skip
-
-
-def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
-    """Return a function that returns why to stop a trial, None if it may go on.
-
-    :param to_the_fit: seconds that the script takes to reach its fit.
-    """
-    end = monotonic() + to_the_fit + seconds
-
-    def late() -> str | None:
-        return f"it took more than {seconds:.0f} s to try" if monotonic() > end else None
-
-    return late
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:

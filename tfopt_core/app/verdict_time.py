@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic
 
 import attrs
@@ -15,9 +14,6 @@ VERDICT_SECONDS, SHARE_OF_TRAINING = 120.0, 0.5
 # Once a plugin stays, no further one is tried after this share of that time: four pairs of runs
 # take the rest. Until then all of it is for trying. Even after a longer look some are tried.
 TRYING_SHARE, ALWAYS_TRIED = 0.4, 3
-# Additions to a stack that is measured without them are tried only where that ends sooner: eight
-# runs of about 10 s, and a replay of as much, are to follow.
-ADDING_SHARE = 0.3
 
 
 @attrs.define(eq=False)
@@ -27,13 +23,11 @@ class VerdictTime:
     :param wanted: whether a first verdict is wanted in this time; not if the user has said how long
         measuring may take.
     :param training_seconds: about what one training takes; None before that is known.
-    :param longest_try: the seconds of the longest try of a plugin so far.
     """
 
     wanted: bool = True
     now: Callable[[], float] = monotonic
     training_seconds: float | None = None
-    longest_try: float = 0.0
     _begun: float = attrs.field(init=False)
 
     @_begun.default
@@ -54,33 +48,20 @@ class VerdictTime:
         """Return the seconds until the first verdict is due, at least 0."""
         return max(0.0, self.seconds - self.elapsed)
 
-    def why_not_try(self, tried: int, *, found: bool = False, adds: bool = False) -> str:
+    def why_not_try(self, tried: int, *, found: bool = False) -> str:
         """Return why no further plugin is tried, "" if one may be.
 
         :param tried: how many were tried already.
         :param found: whether one of them stays, so that there is something to measure.
-        :param adds: whether the next one is an addition to a stack that is measured without it.
         """
         longest = (TRYING_SHARE if found else 1.0) * self.seconds
-        owed = tried < ALWAYS_TRIED and not adds
-        if adds:
-            longest = ADDING_SHARE * self.seconds - self.longest_try
-        if not self.wanted or owed or self.elapsed <= longest:
+        if not self.wanted or tried < ALWAYS_TRIED or self.elapsed <= longest:
             return ""
         over = f"not tried: {seconds_in_words(self.elapsed)} have passed"
         if found:
             return f"{over}, and the rest of the time until a first verdict is for the pairs"
         most = seconds_in_words(self.seconds)
         return f"{over}, and a first contact tries plugins for {most} at most"
-
-    @contextmanager
-    def trying(self) -> Iterator[None]:
-        """Note how long the try of a plugin in this block takes."""
-        begun = self.elapsed
-        try:
-            yield
-        finally:
-            self.longest_try = max(self.longest_try, self.elapsed - begun)
 
     def plan(self, script: str) -> str:
         """Return what will be done in this time, in a sentence."""

@@ -31,6 +31,7 @@ NOTHING_EXACT = (
     "exact, and stands in the recipe as comments: take the # off to train with it"
 )
 ADDED = "It is not exact, so it is left to you: take the # off to train with it."
+WAITS = "not exact, so it was left for after the verdict on the stack"
 ADDED_SETTING = "not exact: measured on top of the stack; set it so to train with it"
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
@@ -70,6 +71,7 @@ class Draft:
     :param additions: what is measured on top of them, since it is not exact: further plugins, and
         plugins of the stack with other settings.
     :param hopeful: whether they seem to save time, by the first steps.
+    :param waiting: what is not exact and is tried once the verdict on the stack is there.
     """
 
     script: str
@@ -80,6 +82,7 @@ class Draft:
     left_out: tuple[LeftOut, ...] = ()
     measure: Table = attrs.field(factory=dict)
     hopeful: bool = True
+    waiting: tuple[Suggestion, ...] = ()
 
     @property
     def extended(self) -> tuple[Suggestion, ...]:
@@ -136,6 +139,9 @@ class Draft:
                 reasons.setdefault(left.plugin, []).append(left.reason)
         for name, of_name in reasons.items():
             yield PlannedPlugin(name, {}, f"left out: {'; '.join(of_name)}", enabled=False)
+        for one in self.waiting:
+            if one.plugin not in written and one.plugin not in reasons:
+                yield PlannedPlugin(one.plugin, {}, WAITS, enabled=False)
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"

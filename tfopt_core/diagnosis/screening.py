@@ -1,4 +1,7 @@
-"""Try what a draft proposes, plugin by plugin, and keep what seems to save time."""
+"""Try what a draft proposes, plugin by plugin, and keep what seems to save time.
+
+What is not exact may wait: a first verdict on the exact stack is not delayed by it.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ class _Screening:
     draft: Draft
     attempt: Callable[[Draft], Tried]
     on_try: Callable[[str], None]
-    why_not_try: Callable[[bool, bool], str]
+    why_not_try: Callable[[bool], str]
     before: Estimate | None
     best: Tried | None = None
     cheapest: tuple[Draft, Tried] | None = None
@@ -113,8 +116,7 @@ class _Screening:
         self._try(suggestion.plugin, candidate, whole, note)
 
     def _try(self, plugin: str, candidate: Draft, prepares: Draft, note: str) -> None:
-        adds = bool(self.draft.stack) and len(candidate.additions) > len(self.draft.additions)
-        if why := self.why_not_try(bool(self.draft.extended), adds):
+        if why := self.why_not_try(bool(self.draft.extended)):
             self.draft = self.draft.leaving_out(plugin, note + why, untried=True)
             return
         self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
@@ -143,7 +145,8 @@ def screened(
     attempt: Callable[[Draft], Tried],
     on_try: Callable[[str], None],
     *,
-    why_not_try: Callable[[bool, bool], str] = lambda found, adds: "",
+    why_not_try: Callable[[bool], str] = lambda found: "",
+    additions_wait: bool = False,
     measure_anyway: bool = False,
 ) -> Screened:
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
@@ -154,8 +157,10 @@ def screened(
 
     :param attempt: prepares a draft's stack.
     :param on_try: called with each plugin before it is tried.
-    :param why_not_try: called before that with whether a plugin stays already, and whether this
-        one is an addition to an exact stack; returns why no further one is tried, "" if one may be.
+    :param why_not_try: called before that with whether a plugin stays already; returns why no
+        further one is tried, "" if one may be.
+    :param additions_wait: whether what would be added to an exact stack is left to
+        `with_additions`.
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
@@ -164,14 +169,10 @@ def screened(
     for one in draft.stack:
         screening.try_exact(one, EXACTLY if one.plugin in both else "")
     exact, screening.best = screening.best, None
-    settings = {} if exact is None else exact.resolved
-    stack = [
-        attrs.evolve(one, settings=dict(settings.get(one.plugin, one.settings)))
-        for one in screening.draft.stack
-    ]
-    for one in draft.additions:
-        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
-    extended, stays = screening.best, screening.draft
+    if additions_wait and exact is not None:
+        return Screened(attrs.evolve(screening.draft, waiting=draft.additions), exact)
+    extended = _try_additions(screening, exact, draft.additions, both)
+    stays = screening.draft
     if exact is None and extended is None and measure_anyway and screening.cheapest is not None:
         least, tried = screening.cheapest
         [chosen] = (*least.stack, *least.additions)
@@ -181,6 +182,39 @@ def screened(
         )
         exact, extended = (tried, None) if least.stack else (None, tried)
     return Screened(_with_found(stays, exact, extended), exact, extended)
+
+
+def with_additions(
+    draft: Draft, exact: Tried, attempt: Callable[[Draft], Tried], on_try: Callable[[str], None]
+) -> Screened:
+    """Return the draft with those of the additions that wait which seem to save time.
+
+    :param exact: the result of preparing the stack.
+    :param attempt, on_try: as `screened` has them.
+    """
+    begun = attrs.evolve(draft, waiting=())
+    screening = _Screening(begun, attempt, on_try, lambda found: "", exact.estimate)
+    both = {one.plugin for one in draft.waiting} & set(exact.resolved)
+    extended = _try_additions(screening, exact, draft.waiting, both)
+    return Screened(_with_found(screening.draft, exact, extended), exact, extended)
+
+
+def _try_additions(
+    screening: _Screening, exact: Tried | None, additions: Sequence[Suggestion], both: set[str]
+) -> Tried | None:
+    """Try these on top of the exact stack, with the settings that were found for that.
+
+    :param both: the plugins that were tried exactly too.
+    :returns: the result of preparing the stack with those that stay, None if none does.
+    """
+    settings = {} if exact is None else exact.resolved
+    stack = [
+        attrs.evolve(one, settings=dict(settings.get(one.plugin, one.settings)))
+        for one in screening.draft.stack
+    ]
+    for one in additions:
+        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
+    return screening.best
 
 
 def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Draft:

@@ -14,6 +14,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.timing.cutting import LEAST_SECONDS
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.telemetry import read_counters
 
 # The time of a run outside of its training: mostly starting and ending its process.
@@ -29,6 +30,12 @@ SURELY_TOO_LONG = 1.2
 # How many times its budget a first contact may take for these pairs: the user has named none, and
 # on a busy machine a verdict is late rather than missing.
 FOR_A_FIRST_VERDICT = 3.0
+
+
+def budget_of(request: Request) -> float | None:
+    """Return the seconds that a measurement may take, None if its number of pairs is fixed."""
+    measure = request.recipe.measure
+    return measure.budget_seconds if measure.pairs == "auto" else None
 
 
 @attrs.frozen

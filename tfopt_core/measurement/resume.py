@@ -14,12 +14,13 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
-from tfopt_core.measurement.pace import Pace, World
+from tfopt_core.measurement.pace import Pace, World, budget_of
 from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
-from tfopt_core.measurement.session import budget_of, conduct, recipe_path, state_writer
+from tfopt_core.measurement.session import conduct
 from tfopt_core.measurement.state import MeasurementState
+from tfopt_core.measurement.stored_state import recipe_path, state_writer
 from tfopt_core.measurement.whole_pair import WholePair
 from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.recipe.model import Where

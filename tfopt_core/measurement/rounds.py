@@ -16,6 +16,7 @@ from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.run_maker import RunMaker
 from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.measurement.waiting import Waiting, add_waiting
 from tfopt_core.records.variants import FULL, Turn
 from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
 from tfopt_core.statistics.intervals import LOOKS
@@ -46,6 +47,8 @@ class Rounds:
     """The rounds of one measurement, run after run.
 
     After `go`, `stop` says why there are no more runs.
+
+    :param waiting: what is tried for a second contrast once the first verdict is there.
     """
 
     planned: PlannedRuns
@@ -54,9 +57,11 @@ class Rounds:
     observer: Observer
     world: World
     code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
+    waiting: Waiting | None = None
     stop: Stop = "done"
     _longest: float | None = attrs.field(default=None, init=False)
     _overrun_told: bool = attrs.field(default=False, init=False)
+    _first_told: bool = attrs.field(default=False, init=False)
     _schedule: Schedule = attrs.field(init=False)
     maker: RunMaker = attrs.field(init=False)
 
@@ -97,7 +102,9 @@ class Rounds:
                 return
             round_ += 1
             if self.planned.sequential and round_ == self.planned.pairs:
-                if self._settled(round_):
+                settled = self._settled(round_)
+                self._try_waiting(round_, settled=settled)
+                if settled:
                     self._second_contrast(round_)
                     return
                 next_look = next(look for look in LOOKS if look > round_)
@@ -107,7 +114,7 @@ class Rounds:
                 self.planned.pairs = next_look
                 budget = seconds_in_words(self.planned.request.recipe.measure.budget_seconds)
                 self._tell_first_verdict(
-                    round_, f"more follow, up to {next_look} within the budget of {budget}"
+                    round_, f"more pairs follow, up to {next_look} within the budget of {budget}"
                 )
 
     def _settled(self, rounds: int) -> bool:
@@ -116,6 +123,32 @@ class Rounds:
         planned = self.planned
         already = planned.state.settled_after == rounds
         return already or settled(planned.runs, planned.judgement(), rounds)
+
+    def _try_waiting(self, rounds: int, *, settled: bool) -> None:
+        """Tell the first verdict, and try what waits for it where the budget holds its rounds.
+
+        :param rounds: those that were made.
+        :param settled: whether more pairs than these could not change the verdict.
+        """
+        waiting, planned = self.waiting, self.planned
+        if waiting is None:
+            return
+        self.waiting = None
+        names = " and ".join(waiting.names)
+        beside = 1 + 1 / planned.variants_a_round(rounds)
+        missing = LOOKS[0] * beside * (planned.seconds_a_round(rounds) or 0.0)
+        if not planned.pace.fits(missing):
+            self.observer(progress.Noted(f"{names} on top of the stack: {TOO_LITTLE_TIME}"))
+            return
+        if settled:  # whatever ends this measurement from here on
+            planned.decide(settled_after=rounds)
+        final = "it is final; " if settled else ""
+        more = "" if settled else ", and makes more pairs"
+        what = f"{final}what follows tries {names} on top of the stack{more}"
+        self._tell_first_verdict(rounds, what)
+        if add_waiting(waiting, planned, rounds, self.runner, self.store, self.observer):
+            # whether processes start alike is asked of the plugins, of which there are more now
+            self.maker = self._make_maker()
 
     def _second_contrast(self, rounds: int) -> None:
         """Make the rounds of the second contrast for which the verdict did not wait. Their runs
@@ -133,10 +166,9 @@ class Rounds:
         if not self.planned.within_reach(rounds, last):
             self._end_added(TOO_LITTLE_TIME)
             return
+        final = "" if self._first_told else "it is final, and "
         names = " and ".join(added.additions)
-        self._tell_first_verdict(
-            rounds, f"it is final, and runs of {names} on top of the stack follow"
-        )
+        self._tell_first_verdict(rounds, f"{final}runs of {names} on top of the stack follow")
         self.planned.pairs = last
         for round_ in range(rounds, last):
             if self.planned.pace.spent and self.planned.is_missing(round_):
@@ -147,19 +179,18 @@ class Rounds:
                 return
 
     def _tell_first_verdict(self, rounds: int, follows: str) -> None:
-        """Report what the pairs of the first look say, since more runs follow.
+        """Report what the pairs of the first look say, once, since more runs follow.
 
-        :param follows: which ones, in words.
+        :param follows: what follows, in words.
         """
         planned = self.planned
         if planned.pace.first_verdict is None or rounds != LOOKS[0]:
             return
-        comparison = compare(planned.runs, planned.judgement(), planned.seconds_a_round())
-        self.observer(
-            progress.Noted(
-                f"first verdict, after {rounds} pairs: {comparison.statement}; {follows}"
-            )
-        )
+        if not self._first_told:
+            comparison = compare(planned.runs, planned.judgement(), planned.seconds_a_round())
+            follows = f"first verdict, after {rounds} pairs: {comparison.statement}; {follows}"
+        self._first_told = True
+        self.observer(progress.Noted(follows))
 
     def _round(self, round_: int) -> None:
         """Run each variant once, and all of them again if the machine was disturbed."""

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Math
 from tfopt_core.measurement import progress
+from tfopt_core.measurement.certifying import certificates
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
-from tfopt_core.measurement.pace import Pace, World, estimated_round
+from tfopt_core.measurement.pace import Pace, World, budget_of, estimated_round
 from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.replaying import Certificate, replay_all
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.schedule import baseline_and_full
-from tfopt_core.measurement.state import AddedStack, Length, MeasurementState, additions_to
+from tfopt_core.measurement.state import AddedStack, Length, MeasurementState
+from tfopt_core.measurement.stored_state import state_writer, stored_request
+from tfopt_core.measurement.waiting import Waiting, added_stack
 from tfopt_core.measurement.whole_pair import WholePair, with_whole_pair
-from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import Variant
-from tfopt_core.statistics.certificate import impossible
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.judgement import stack_math
-from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 NEVER_CUT = 'length is "steady", but {why}: runs train to their end'
-ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
-
-# The largest share of the time for a certificate, which saves statistics but no runs.
-CERTIFICATE_SHARE = 0.25
-# A certificate that takes no longer is made even if a first verdict is late by then.
-ALWAYS_CERTIFIED_SECONDS = 20.0
-REPLAYED_STEPS = 100
-# The baseline and the stack, and in a second contrast the stack with additions.
-TIMES = {2: "twice", 3: "three times"}
 
 
 def measure(
@@ -62,6 +48,7 @@ def measure(
     certify: bool = True,
     prepared_before: tuple[Prepared, Request] | None = None,
     extended: Prepared | None = None,
+    waiting: Waiting | None = None,
     whole_pair: WholePair = WholePair.NEVER,
     first_verdict: float | None = None,
 ) -> Results:
@@ -73,6 +60,7 @@ def measure(
     :param prepared_before: the results of `prepare` with an estimate, if it was called already.
     :param certify: whether to replay fixed batches first, for the equivalence certificate.
     :param extended: the dry build of `request.added`, which is measured as a second contrast.
+    :param waiting: what is tried for such a contrast once the first verdict is there.
     :param whole_pair: whether a pair is trained to its end after the verdict.
     :param first_verdict: the seconds by which a first verdict is wanted, None for no such wish.
     :raises InputError, PreparationFailed: before any run.
@@ -93,7 +81,7 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        added = None if extended is None else _added(prepared, extended, pace)
+        added = None if extended is None else added_stack(prepared, extended)
         length = _length(request, prepared, added, pace)
         state = MeasurementState(seed=seed, length=length, added=added)
         if certify:
@@ -110,7 +98,7 @@ def measure(
         )  # fmt: skip
         rounds = Rounds(
             planned=planned, runner=runner, store=store, observer=observer, world=world,
-            code=at_start,
+            code=at_start, waiting=waiting,
         )  # fmt: skip
         return conduct(rounds, created_at, whole_pair)
 
@@ -153,58 +141,12 @@ def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.N
     return results
 
 
-def stored_request(
-    request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
-) -> dict[str, object]:
-    """Return what the store holds of a measurement besides its runs, to resume it."""
-    return {
-        "recipe": request.recipe.to_dict(),
-        "recipe_path": recipe_path(request.recipe),
-        "seed": state.seed,
-        "resolved": prepared.resolved,
-        "prepared": unstructure(prepared),
-        "course": state.to_dict(),
-        "fingerprint": code,
-    }
-
-
-def recipe_path(recipe: Recipe) -> str | None:
-    """Return the path of a recipe, by which its measurements are found again."""
-    return None if recipe.path is None else str(recipe.path.resolve())
-
-
-def state_writer(
-    store: Store, request: Request, prepared: Prepared, code: dict[str, str]
-) -> Callable[[MeasurementState], None]:
-    """Return a function that stores the state of a measurement."""
-
-    def keep(state: MeasurementState) -> None:
-        store.update_request(request.folder.name, stored_request(request, prepared, state, code))
-
-    return keep
-
-
-def budget_of(request: Request) -> float | None:
-    measure = request.recipe.measure
-    return measure.budget_seconds if measure.pairs == "auto" else None
-
-
-def _added(prepared: Prepared, extended: Prepared, pace: Pace) -> AddedStack:
-    return AddedStack(
-        # a third run a round would delay a first verdict
-        first_round=0 if pace.first_verdict is None else LOOKS[0],
-        additions=additions_to(prepared.resolved, extended.resolved),
-        resolved=extended.resolved,
-        math=stack_math([plugin.math for plugin in extended.plugins]),
-    )
-
-
 def _length(request: Request, prepared: Prepared, added: AddedStack | None, pace: Pace) -> Length:
     """Return whether runs train to the end: with "auto" if four pairs of such runs fit the budget,
     and before the first verdict."""
     length = request.recipe.measure.length
     budget = budget_of(request)
-    round_ = estimated_round(prepared, 2 if added is None or added.first_round else 3)
+    round_ = estimated_round(prepared, 2 if added is None else 3)
     if not prepared.can_be_cut_short or length == "full":
         return "full"
     if length == "steady":
@@ -227,57 +169,17 @@ def _certified(
 ) -> MeasurementState:
     """Return the state with the certificates of the stack, and of that with additions."""
     math = stack_math([plugin.math for plugin in prepared.plugins])
-    # of a loop of the script's own no batch can be replayed
-    if prepared.own_loop or math == "changes":
+    if math == "changes":
         return state
     stacks: list[tuple[Variant, Math]] = [(baseline_and_full(request.plugins)[1], math)]
     if state.added is not None:
         stacks.append((Variant(state.added.variant, request.added), state.added.math))
-    reasons = [
-        _why_not_replayed(request, prepared, pace, 2 + count) for count in range(len(stacks))
-    ]
-    certificates: list[Certificate | None] = [
-        impossible(reason) for reason in reasons if reason is not None
-    ]
-    # the stack comes first: where there is no time for both, it is the one that is replayed
-    replayed = [stack for stack, reason in zip(stacks, reasons, strict=True) if reason is None]
-    if replayed:
-        observer(progress.Certifying(pace.seconds_to_first_verdict))
-        processes = Processes(request, runner)
-        certificates = [*replay_all(processes, replayed, seed=state.seed or 1), *certificates]
-    added = state.added and attrs.evolve(state.added, certificate=certificates[-1])
-    return attrs.evolve(state, certificate=certificates[0], added=added)
-
-
-def _why_not_replayed(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
-    """Return why so many replays, that of the baseline among them, are not made; None if they
-    are."""
-    if prepared.several_processes:
-        return ONE_PROCESS
-    return _too_expensive(request, prepared, pace, replays)
-
-
-def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
-    """Return why no steps are replayed so many times: it would exceed its share of the time."""
-    whole, steps = prepared.training_seconds, prepared.steps_per_epoch
-    if whole is None or steps is None:
-        return None
-    replay = replays * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
-    pairs = request.recipe.measure.pairs
-    measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
-    longest = CERTIFICATE_SHARE * measuring
-    share = f"{CERTIFICATE_SHARE:.0%} of the time for measuring"
-    # it may take half of that time, since little can be said without it; a verdict that is overdue
-    # on a busy machine is late rather than weaker
-    before = max((pace.first_verdict or math.inf) / 2, ALWAYS_CERTIFIED_SECONDS)
-    if before < longest:
-        longest, share = before, f"the {seconds_in_words(before)} for it until a first verdict"
-    if replay <= longest:
-        return None
-    return (
-        f"replaying {REPLAYED_STEPS} steps {TIMES[replays]} would take about "
-        f"{seconds_in_words(replay)}, more than {share}"
-    )
+    found = certificates(
+        request, prepared, stacks, seed=state.seed or 1, pace=pace, runner=runner,
+        observer=observer,
+    )  # fmt: skip
+    added = state.added and attrs.evolve(state.added, certificate=found[-1])
+    return attrs.evolve(state, certificate=found[0], added=added)
 
 
 def _ready(planned: PlannedRuns) -> progress.Ready:

@@ -124,6 +124,9 @@ def _measured(draft: Draft) -> list[RenderableType]:
     ]
     if draft.additions:
         rows.append(("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
+    if draft.waiting:
+        waiting = ", ".join(one.plugin for one in draft.waiting)
+        rows.append(("afterwards", f"{waiting}: not exact, tried on top of it after its verdict"))
     return [section("To be measured", facts(rows))]
 
 

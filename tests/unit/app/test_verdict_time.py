@@ -32,20 +32,6 @@ def test_the_time_is_kept_for_the_pairs_once_there_is_something_to_measure():
     )
 
 
-def test_no_addition_to_a_stack_is_tried_late():
-    assert after(30.0).why_not_try(1, found=True, adds=True) == ""
-    late = after(40.0).why_not_try(1, found=True, adds=True)
-    assert late.startswith("not tried: 40 s have passed")
-    # nor one that would end late, by those before it
-    now = 0.0
-    due = VerdictTime(now=lambda: now)
-    with due.trying():
-        now += 15.0
-    assert due.why_not_try(1, found=True, adds=True) == ""
-    now += 10.0
-    assert due.why_not_try(1, found=True, adds=True).startswith("not tried: 25 s have passed")
-
-
 def test_while_there_is_nothing_to_measure_plugins_are_tried_and_some_in_any_case():
     assert after(80.0).why_not_try(100) == ""
     assert after(300.0).why_not_try(ALWAYS_TRIED - 1) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -12,17 +12,21 @@ import psutil
 import pytest
 from support.in_process import InProcessRunner
 from support.real_process import TINY, environment, make_project
+from tfopt_data.prefetch import Prefetch
+from tfopt_distribute.one_device import OneDevice
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.hooks.machine import Gpu
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.run import RunReport
-from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
@@ -174,7 +178,9 @@ SCRIPT = """
     import keras
     import numpy as np
 
-    open("written.txt", "w").close()
+    log = open("written.txt", "w")
+    log.write("left open, and in a cycle")
+    log.itself = log
     x = np.random.default_rng(1).normal(size=(512, 8)).astype("float32")
     model = keras.Sequential([
         keras.layers.Input((8,)), keras.layers.Dense(32, activation="relu"),
@@ -184,25 +190,99 @@ SCRIPT = """
 """
 
 
+# A fork server on a machine that refuses a mount after the private folder was begun.
+REFUSED = """
+import os, socket, sys
+from tfopt_core.training.scripts import overlay_mount
+from tfopt_core.workers import fork_server
+
+def refused(folders, place, through):
+    os.makedirs(place + "/nothing")
+    raise OSError(1, "not permitted")
+
+overlay_mount.mount_overlays = refused
+fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+"""
+TURN = Turn(0, 0, Variant(BASELINE, ()), 5)
+
+
+def prepared_script(folder: Path, text: str, runner: ForkRunner, **modules: str) -> Request:
+    """The request of a script's measurement behind its dry build."""
+    project = make_project(folder, '[workload]\nscript = "train.py"\n', train=text, **modules)
+    request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=folder.parent / "runs" / folder.name)
+    return prepare(request, runner)[1]
+
+
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_script_runs_in_a_fork_unless_it_sets_what_tensorflow_may_read(forking, tmp_path):
     results = []
     for name, sets in {"fork": "", "spawn": 'os.environ["ANY_OTHER"] = "1"'}.items():
-        recipe = '[workload]\nscript = "train.py"\n'
-        project = make_project(tmp_path / name, recipe, train=SCRIPT.format(sets=sets))
-        request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
-        request = attrs.evolve(request, folder=tmp_path / "runs" / name)
-        _, request = prepare(request, forking)
-        turn = Turn(0, 0, Variant(BASELINE, ()), 5)
-        results.append(Processes(request, forking).run(turn, "r", lambda message: None))
+        request = prepared_script(tmp_path / name, SCRIPT.format(sets=sets), forking)
+        results.append(Processes(request, forking).run(TURN, "r", lambda message: None))
         # in its private folder, which a fork mounts itself
-        assert not (project / "written.txt").exists()
+        assert not (tmp_path / name / "written.txt").exists()
         assert results[-1].written == ("written.txt (new)",)
     forked, spawned = results
     assert (forked.started, spawned.started) == ("forked", "spawned")
     assert forked.fit.history == spawned.fit.history
     assert len(forked.fit.history["loss"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_process(
+    tmp_path, monkeypatch
+):
+    def made(runner: ForkRunner, tell: Callable[[object], None] = lambda message: None) -> None:
+        run = Processes(request, runner).run(TURN, "r", tell)
+        assert run.started == FELL_BACK
+        assert run.written == ("written.txt (new)",)
+        assert len(run.fit.history["loss"]) == 2
+
+    with ForkRunner() as runner:
+        request = prepared_script(tmp_path / "script", SCRIPT.format(sets=""), runner)
+
+        def kill_both(message: object) -> None:
+            for server in runner._servers.values():
+                forks = psutil.Process(server.process.pid).children()
+                for process in (server.process, *forks):
+                    process.kill()
+
+        made(runner, kill_both)
+    monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-c", REFUSED))
+    with ForkRunner() as runner:
+        made(runner)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("beside", ["timeit.py", "keras_cv.py"])
+def test_a_script_beside_a_module_that_forks_have_from_elsewhere_is_not_forked(
+    forking, tmp_path, beside
+):
+    modules = {beside.removesuffix(".py"): "mine = True"}
+    request = prepared_script(tmp_path, SCRIPT.format(sets=""), forking, **modules)
+    assert request.forks == (beside == "keras_cv.py")
+
+
+@pytest.mark.parametrize(("plugin", "forks"), [(OneDevice(), False), (Prefetch(), True)])
+def test_no_run_of_a_script_is_forked_if_a_plugin_builds_a_strategy(tmp_path, plugin, forks):
+    request = Request(
+        recipe=Recipe(name="r", workload=WorkloadSpec(script="train.py")), machine=make_machine(),
+        plugins=(StackedPlugin("p", plugin),), folder=tmp_path / "runs", environment={}, forks=True,
+    )  # fmt: skip
+    tasks = []
+
+    def runner(task, environment, tell):
+        tasks.append(task)
+        raise KeyboardInterrupt
+
+    for variant in (Variant(BASELINE, ()), Variant(FULL, request.plugins)):
+        with pytest.raises(KeyboardInterrupt):
+            Processes(request, runner).run(Turn(0, 0, variant, 1), "r", lambda message: None)
+    assert [task.forks for task in tasks] == [forks, forks]
 
 
 # What a fork of a process does that had used TensorFlow; this one has not even imported it.
@@ -211,7 +291,7 @@ import os, socket, sys, time
 from tfopt_core.workers import fork_server
 
 os.register_at_fork(after_in_child=lambda: time.sleep(600))
-fork_server.PRELOADED = ()
+fork_server.PRELOADED, fork_server.FIRST_FORK_SECONDS = (), 0.5
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 """
 
@@ -220,7 +300,6 @@ fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkeypatch):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-c", HANGING))
-    monkeypatch.setattr(fork, "START_SECONDS", 0.5)
     task = task_in(project, "tiny")
     with ForkRunner(InProcessRunner(limits=Limits())) as runner:
         for _ in range(2):
@@ -234,11 +313,14 @@ def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkey
 @pytest.mark.tensorflow
 @pytest.mark.thorough
 def test_a_fork_that_gives_no_sign_of_life_is_replaced_by_a_new_process(tmp_path, monkeypatch):
-    # what a fork of a process does that had used TensorFlow
+    # all forks but the first hang, by which a server sees whether they may be trusted
     (tmp_path / "sitecustomize.py").write_text(
         "import os, time, sys\n"
+        "forks = []\n"
         "if 'fork_server' in ' '.join(sys.orig_argv):\n"
-        "    os.register_at_fork(after_in_child=lambda: time.sleep(600))\n"
+        "    os.register_at_fork(\n"
+        "        before=lambda: forks.append(1),\n"
+        "        after_in_child=lambda: time.sleep(600 * (len(forks) > 1)))\n"
     )
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     monkeypatch.setattr(fork, "START_SECONDS", 2.0)

@@ -227,7 +227,8 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
     if fell_back:
         warnings.append(
             f"{fell_back} of {len(runs)} runs were started anew because forking failed here: the "
-            "fork server or a fork of it gave no sign of life"
+            "fork server or a fork of it did not start, or could not mount the script's private "
+            "folder"
         )
     warnings += dict.fromkeys(note for run in runs for note in run.notes)
     warnings += ends_in_words(runs)

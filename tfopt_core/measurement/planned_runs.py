@@ -145,7 +145,7 @@ class PlannedRuns:
         missing, a_round = LOOKS[0] - rounds, self.seconds_a_round(rounds)
         if not self.sequential or missing <= 0 or a_round is None:
             return not self.pace.spent
-        if self.pace.first_verdict is not None:
+        if self.state.own_budget:
             # nobody asked for this budget, and without these pairs there is no verdict at all
             return self.pace.fits(missing * a_round, slack=FOR_A_FIRST_VERDICT)
         return not self.pace.spent and self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)

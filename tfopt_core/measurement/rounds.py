@@ -36,6 +36,7 @@ from tfopt_core.workers.spawn import Runner
 # Why the second contrast is measured no further.
 NO_TIME = "the budget holds no more runs of it beside those of the verdict"
 TOO_LITTLE_TIME = "what the verdict leaves of the budget does not hold four rounds of it"
+UNLIKE = "some of its runs were forks and others new processes"
 NO_TIME_TO_ISOLATE = (
     "no further runs without one plugin each: the budget holds no more of them beside the pairs of "
     "a first verdict"
@@ -82,6 +83,7 @@ class Rounds:
         """Run rounds until the verdict is settled, the pairs are done or the budget is spent.
         Rounds also end with Ctrl-C, and once there can be no pair."""
         try:
+            self.maker.processes.warm_up()
             self._rounds()
         except KeyboardInterrupt:
             self.stop = "interrupted"
@@ -242,9 +244,8 @@ class Rounds:
     def _set_aside(self, round_: int) -> None:
         """Mark the runs of a disturbed round as repeated: they are kept, but do not count."""
         of_round = [run for run in self.planned.runs if run.round == round_ and run.ok]
-        self.observer(
-            progress.Noted(f"round {round_ + 1} is repeated: {disturbed_in_words(of_round)}")
-        )
+        why = disturbed_in_words(of_round) or UNLIKE
+        self.observer(progress.Noted(f"round {round_ + 1} is repeated: {why}"))
         aside = {run.id: attrs.evolve(run, status="repeated") for run in of_round}
         self.store.replace_runs(list(aside.values()))
         self.planned.runs = [aside.get(run.id, run) for run in self.planned.runs]
@@ -302,8 +303,8 @@ class Rounds:
 
         :param rounds: those that were made.
         """
-        wanted = self.planned.pace.first_verdict is not None and rounds < LOOKS[0]
-        if self._overrun_told or not wanted or self.planned.within_reach(rounds, LOOKS[0]):
+        may_overrun = self.planned.state.own_budget and rounds < LOOKS[0]
+        if self._overrun_told or not may_overrun or self.planned.within_reach(rounds, LOOKS[0]):
             return
         self._overrun_told = True
         missing = (LOOKS[0] - rounds) * (self.planned.seconds_a_round(rounds) or 0.0)

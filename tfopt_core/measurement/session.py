@@ -83,7 +83,8 @@ def measure(
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         added = None if extended is None else added_stack(prepared, extended)
         length = _length(request, prepared, added, pace)
-        state = MeasurementState(seed=seed, length=length, added=added)
+        own_budget = first_verdict is not None
+        state = MeasurementState(seed=seed, length=length, added=added, own_budget=own_budget)
         if certify:
             state = _certified(request, prepared, state, pace, runner, observer)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)

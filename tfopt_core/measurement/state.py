@@ -64,6 +64,8 @@ class MeasurementState:
     :param added: the stack of the second contrast; None without one.
     :param settled_after: the number of rounds that the verdict rests on, where rounds of the second
         contrast follow it; None otherwise.
+    :param own_budget: whether the budget is tfopt's own: the pairs of a first verdict may exceed it
+        then.
     """
 
     seed: int
@@ -74,6 +76,7 @@ class MeasurementState:
     resumed: int = 0
     added: AddedStack | None = None
     settled_after: int | None = None
+    own_budget: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""

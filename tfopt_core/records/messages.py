@@ -17,7 +17,8 @@ from tfopt_core.records.run import RunReport
 
 @attrs.frozen
 class ProcessStarted:
-    """The process has read its task, and TensorFlow has been set up."""
+    """The process has read its task. That of a factory has also opened TensorFlow's devices; a
+    script may still choose them."""
 
 
 @attrs.frozen
@@ -85,6 +86,14 @@ class OthersServed:
     """The process served the others of its cluster, which have ended; it trained nothing."""
 
 
+@attrs.frozen
+class CannotMount:
+    """The process is a fork that could not mount the overlay of its private folder: a new process
+    does the task instead."""
+
+    reason: str
+
+
 @attrs.frozen(kw_only=True)
 class Failure:
     """The process failed.
@@ -108,7 +117,9 @@ Progress = (
     ProcessStarted | ClusterJoining | ClusterJoined | StepDone | EpochDone | Adapted | Note
     | PhaseBegun | PartsMeasured | PluginAsked
 )  # fmt: skip
-Answer = Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | Failure
+Answer = (
+    Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | CannotMount | Failure
+)
 Message = Progress | Answer
 
 Tell = Callable[[Progress], None]

@@ -59,7 +59,7 @@ class LoopTime:
     """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
 
     `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why. It is
-    infinite without a reason for a loop that is not worth timing.
+    infinite with an empty `why_not` for one that is not timed, since a call would take too long.
     `set_up_seconds` are those of building and tracing it, where it was built to be timed.
     """
 

@@ -20,6 +20,7 @@ from tfopt_core.errors import (
 from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.own_loop import reaching
+from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.paths import join_path
@@ -39,6 +40,7 @@ from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, last_words, remove_private_files, run_folder
 from tfopt_core.trials.workload_options import recipe_of_variant
+from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import (
     FACTORY,
@@ -174,6 +176,12 @@ class Processes:
         result = _with_outcome(result, outcome, self.request.recipe.measure.target)
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
 
+    def warm_up(self) -> None:
+        """Start what the runs share, so that it is no part of the first of them."""
+        if isinstance(self.runner, ForkRunner):
+            task = RunTask(job=self._job_of_stack("run"), **self._common)
+            self.runner.warm_up(task, self._environment(task.job.runtime, debug=task.debug))
+
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
         """Replay a short training, the variant without plugins first. Return it, or why it failed.
 
@@ -246,10 +254,12 @@ class Processes:
     @property
     def _common(self) -> dict[str, Any]:
         """The arguments of all tasks."""
-        function = SCRIPT if self.request.recipe.workload.is_script else FACTORY
         request = self.request
+        function = SCRIPT if request.recipe.workload.is_script else FACTORY
+        # a strategy opens the devices when it is built, in a fork before the script's first line
+        opens = any(hasattr(p.plugin, OWNER_HOOK) for p in (*request.plugins, *request.added))
         return {"function": function, "alike": self.alike, "debug": request.debug,
-                "forks": request.forks}  # fmt: skip
+                "forks": request.forks and not opens}  # fmt: skip
 
     def _job_of_stack(self, folder: str) -> Job:
         request = self.request

@@ -161,7 +161,8 @@ class SettingsSession:
         )  # fmt: skip
 
     def proved(self, result: TuneResult) -> TuneResult:
-        """Prove what `tfopt apply` cannot measure: changed options, and what quality has found.
+        """Prove changed options, and what a search by quality has found, by fresh pairs of whole
+        trainings.
 
         Where the fresh pairs do not confirm them, the values are as before.
         """

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import attrs
 from cattrs import Converter, transform_error
 
-from tfopt_core.records.messages import Failure, Message
+from tfopt_core.records.messages import CannotMount, Failure, Message
 from tfopt_core.workers.task import Task
 
 TYPE = "type"
@@ -112,7 +112,7 @@ def check_answer(message: Message, task: Task) -> None:
 
     :raises ValueError: if it answers another kind of task.
     """
-    if not isinstance(message, (Failure, *task.answers)):
+    if not isinstance(message, (Failure, CannotMount, *task.answers)):
         kind, wanted = type(message).__name__, type(task).__name__
         raise ValueError(f"message {kind!r} is no answer to {wanted!r}")
 

@@ -15,6 +15,7 @@ import traceback
 from pathlib import Path
 
 from tfopt_core.errors import TfoptError
+from tfopt_core.records.messages import CannotMount
 from tfopt_core.workers.channel import Parent, receive_task
 from tfopt_core.workers.installed_libraries import pin_libraries
 from tfopt_core.workers.parent_death import die_with_parent
@@ -24,8 +25,6 @@ from tfopt_core.workers.task import RunTask, failure_of, named_function
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.
 CHANNEL_DESCRIPTOR = 200
-# The exit status of a fork that a new process replaces.
-CANNOT_MOUNT = 75
 # The highest value of Linux' oom_score_adj.
 MOST_EXPENDABLE = 1000
 
@@ -53,8 +52,9 @@ def main(descriptor: int, *, forked: bool = False) -> int:
     if forked and task.overlay is not None:
         try:
             task.overlay.mount()
-        except OSError:
-            return CANNOT_MOUNT
+        except OSError as error:
+            parent(CannotMount(str(error)))
+            return 1
     threading.Thread(target=_die_with_parent, args=(parent,), daemon=True).start()
     if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
         die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes

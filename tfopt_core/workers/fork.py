@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,8 +20,8 @@ from typing import Self
 
 import attrs
 
-from tfopt_core.records.messages import Tell
-from tfopt_core.workers.child import CANNOT_MOUNT
+from tfopt_core.records.messages import CannotMount, Tell
+from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
 from tfopt_core.workers.spawn import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
@@ -67,8 +68,8 @@ class ForkRunner:
     Use it as a context manager: leaving it ends the servers.
 
     :param spawn: runs the tasks that may not be forked.
-    :param preloaded: the modules that servers import beside those that every run needs, and this
-        process meanwhile.
+    :param preloaded: the modules that servers import beside those that every run needs; they are
+        also imported here, while the first server starts.
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
@@ -105,7 +106,18 @@ class ForkRunner:
             # a new process either works or reports the reason
             self._trusted = False
             self.close()
+            # the fork may have mounted it, or written to it
+            shutil.rmtree(task.job.folder / PRIVATE, ignore_errors=True)
             return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
+
+    def warm_up(self, task: Task, environment: Mapping[str, str]) -> None:
+        """Start the server for such a task now, where one is needed and is not there: what that
+        computes is then no part of a run."""
+        if self._trusted and why_not_forked(task, environment) is None:
+            try:
+                self._server(environment)
+            except ParentGone:
+                self._trusted = False
 
     def _server(self, environment: Mapping[str, str]) -> Server:
         key = frozenset(environment.items())
@@ -127,7 +139,7 @@ class ForkRunner:
                 process = server.fork(theirs.fileno(), out, err)
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
-            if message is None and process.poll() == CANNOT_MOUNT:
+            if isinstance(message, CannotMount):
                 raise NeverStarted
             if message is None and server.process.poll() is not None and self.spawn.capture:
                 # the server is gone, and with it the exit status: repeat a run of a measurement,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import importlib
+import io
+import logging
 import os
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Sequence
 
@@ -25,6 +30,8 @@ PRELOADED = (
     "tfopt_core.trials.factories",
 )
 _DESCRIPTORS = 3
+# An operation takes a fraction of a second, or hangs for good.
+FIRST_FORK_SECONDS = 60.0
 
 
 def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
@@ -34,6 +41,8 @@ def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
     """
     for name in (*PRELOADED, *preloaded):
         importlib.import_module(name)
+    if not _can_fork():
+        return 1
     become_subreaper()  # for processes that forks leave behind
     tell(control, ready=True)
     while True:
@@ -54,6 +63,24 @@ def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
         tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
 
 
+def _can_fork() -> bool:
+    """Return whether a fork can run an operation of TensorFlow: it hangs if one was run here, by a
+    module that Python imports at its start, say."""
+    pid = os.fork()
+    if pid == 0:
+        import tensorflow as tf
+
+        tf.zeros(1).numpy()
+        os._exit(0)
+    end = time.monotonic() + FIRST_FORK_SECONDS
+    while time.monotonic() < end:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.01)
+    return False
+
+
 def _become_child(channel: int, out: int, err: int) -> None:
     """Serve one task as a process of its own session, and end."""
     from tfopt_core.workers.child import main
@@ -66,13 +93,25 @@ def _become_child(channel: int, out: int, err: int) -> None:
             os.dup2(file, descriptor)
             os.close(file)
         code = main(channel, forked=True)
-        # as at the end of Python: threads that are no daemons, then the exit functions of the fork
+        # as at the end of Python: threads that are no daemons, then the exit functions of the fork,
+        # those of what the server has imported, and the files that the workload left open
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        if processes := sys.modules.get("multiprocessing.util"):
+            processes._exit_function()
+        logging.shutdown()
+        _flush_files()
     finally:
         os._exit(code)
+
+
+def _flush_files() -> None:
+    """Write what open files hold, which Python does where it ends by itself."""
+    gc.unfreeze()
+    for file in gc.get_objects():
+        if isinstance(file, io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
+            with contextlib.suppress(OSError, ValueError):  # closed, or its place is full
+                file.flush()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ NO_LIMITS = Limits(silence=None)
 
 
 class NeverStarted(Exception):
-    """A process gave no sign that it had started."""
+    """A process gave no sign that it had started, or could not begin its task."""
 
 
 class _Killed(Exception):

@@ -650,6 +650,13 @@ def test_four_pairs_of_a_first_verdict_may_overrun_a_budget_that_nobody_asked_fo
         assert [note.startswith("four pairs take about 8 min") for note in notes] == (
             [True] if wanted else []
         )
+    stopped, _ = world(
+        FakeRunner({**slow, "full": stopped_at(3)}), budget_seconds=300.0, length="steady",
+        first_verdict=120.0,
+    )  # fmt: skip
+    assert stopped.comparison.pairs < 4
+    resumed, _ = world(FakeRunner(slow), budget_seconds=300.0, length="steady", resuming=True)
+    assert resumed.comparison.pairs == 4
     slow = {"baseline": 400.0, "full": 300.0}
     results, _ = world(FakeRunner(slow), budget_seconds=300.0, length="steady", first_verdict=120.0)
     assert "no verdict: four pairs take about" in results.comparison.statement

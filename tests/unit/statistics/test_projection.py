@@ -124,6 +124,10 @@ def test_a_run_may_be_cut_once_its_mean_step_is_known():
     assert ONE_EPOCH(noisy(enough))
     assert not ONE_EPOCH(noisy(enough // 2))
     assert not ONE_EPOCH([Block(b.steps, b.seconds, 0, "cache") for b in noisy(enough)])
+    # of a few blocks of a whole epoch each the error is small by chance
+    long = [Block(100, 4.0, 0) for _ in range(5)]
+    assert not ONE_EPOCH(long[:4])
+    assert ONE_EPOCH(long[:4] + long[:1])
 
 
 def test_a_run_is_not_cut_while_the_error_of_its_mean_is_large():

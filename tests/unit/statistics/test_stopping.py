@@ -53,7 +53,9 @@ def test_runs_that_were_cut_short_settle_no_quality_however_many_there_are():
 def test_a_disturbed_round_is_worth_one_more():
     first = [disturbed(make_run("baseline", 0, 10.0)), make_run("full", 0, 8.0)]
     assert worth_repeating(first, 0)
-    assert not worth_repeating([make_run("baseline", 0, 10.0), make_run("full", 0, 8.0)], 0)
+    calm = [make_run("baseline", 0, 10.0), make_run("full", 0, 8.0)]
+    assert not worth_repeating(calm, 0)
+    assert worth_repeating([attrs.evolve(calm[0], started="forked"), calm[1]], 0)
 
 
 def test_a_round_is_repeated_once_only_and_not_if_a_run_of_it_failed():

@@ -24,7 +24,7 @@ from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import Items, Page, grid, indented, words
 from tfopt_core.statistics.wording import seconds_in_words
 
-# Nothing else runs beside a run (docs/guide/measuring.md, "What is done"), so redraw seldom.
+# Nothing else runs beside a run (docs/guide/measuring.md, "The steps"), so redraw seldom.
 REDRAWS_PER_SECOND = 1
 BAR_WIDTH = 32
 PREPARING = "preparing: building the model and resolving the settings"

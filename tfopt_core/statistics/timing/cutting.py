@@ -18,6 +18,8 @@ LEAST_SECONDS = 2.0
 UNSTEADY_SECONDS = 8.0
 # The standard error of the mean step below which a run may end, relative to it.
 ENOUGH = 0.02
+# Of fewer blocks the standard error is known too badly: of two it is often small by chance.
+LEAST_BLOCKS = 5
 # The longest that a run waits for that, or for an epoch's end: with the usual budget of ten minutes
 # eight such runs take about a quarter of it, ...
 LONGEST_SECONDS = 20.0
@@ -70,6 +72,8 @@ class CutRule:
             return False
         if warm >= self.longest_seconds:
             return True
+        if sum(not block.cold for block in blocks) < LEAST_BLOCKS:
+            return False
         step = mean_step(blocks)
         if step is None or step.error >= ENOUGH:
             return False

@@ -66,13 +66,15 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
-    """Return whether a round was disturbed from outside and should be repeated.
+    """Return whether a round was disturbed from outside and should be repeated. So is one of which
+    some runs were forks and others new processes.
 
     A run that slows itself down counts: repeating it would hide a cost of the stack. A round is
     repeated only once, and not after repeating has failed twice.
     """
     of_round = [run for run in runs if run.round == round_]
-    if not _disturbed(of_round) or any(not run.ok for run in of_round):
+    unlike = len({run.started for run in of_round}) > 1
+    if not (unlike or _disturbed(of_round)) or any(not run.ok for run in of_round):
         return False
     repeated = {run.round for run in runs if run.status == "repeated"}
     # these rounds' current runs are their second attempt

@@ -1,7 +1,8 @@
 """Note what a script changes in the environment before it imports TensorFlow. No TensorFlow.
 
-Both libraries read it when they are imported: a script that changes it cannot run in the fork of a
-process that has imported them.
+TensorFlow and Keras read it when they are imported: a script that changes it cannot run in the fork
+of a process that has imported them. What it changes otherwise (`os.putenv`, the CPUs it may run on)
+is not seen.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 
 import attrs
 
-# What a script may set and change nothing with it: messages, and what is so anyway.
+# What a script may set and change nothing with it: messages, and values that tfopt sets itself.
 HARMLESS_NAMES = frozenset({"TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL"})
 HARMLESS = frozenset({("KERAS_BACKEND", "tensorflow")})
 
@@ -29,13 +30,13 @@ class EarlyEnvironment:
         self.begin()
 
     def begin(self) -> None:
-        """Watch from here on: the next import is the script's."""
+        """Watch from here on, until `note`: the next import is the script's."""
         self._before = dict(os.environ)
 
     def note(self) -> None:
         """Note the changes, just before a library is imported."""
         if self._before is None:
-            return  # within the import of the other one, which may change it itself
+            return  # within the import of the other library, which may change it itself
         changes = (self._before.items() ^ os.environ.items()) - HARMLESS
         names = {name for name, _ in changes} - HARMLESS_NAMES
         self.changed = tuple(sorted(names.union(self.changed)))

@@ -43,6 +43,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     :param failure: the first error of tfopt itself, which the script may have caught.
     :param own: the training loop of the script's own, where it is watched.
     :param early: what the script sets before it imports TensorFlow.
+    :param beside: the folder whose modules the script imports first, "" before it runs.
     """
 
     task: AnyTask
@@ -53,6 +54,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     session: Any = None
     own: LoopOfScript | None = None
     early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
+    beside: str = ""
     _runtime_is_set: bool = False
 
     @property
@@ -93,9 +95,10 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def to_its_end(self, path: Path) -> ScriptEnd:
         """Run the script and return how it ended."""
         actions = {"tensorflow": self._tensorflow_imported, "keras": self._begin}
+        workload = self.task.job.recipe.workload
+        self.beside = os.path.realpath(path.parent if workload.module is None else os.getcwd())
         self.early.begin()
         with WhenImported(actions, self.early.note):
-            workload = self.task.job.recipe.workload
             end = run_script(path, workload.args, workload.module)
         if self.own is not None:
             self.own.ended = True

@@ -136,10 +136,11 @@ class Rounds:
         if waiting is None:
             return
         self.waiting = None
-        names = " and ".join(waiting.names)
-        beside = 1 + 1 / planned.variants_a_round(rounds)
-        missing = LOOKS[0] * beside * (planned.seconds_a_round(rounds) or 0.0)
-        if not planned.pace.fits(missing):
+        names = ", ".join(waiting.names)
+        variants = planned.variants_a_round(rounds)
+        # a try takes about as long as a run, and so does each of both replays
+        runs = LOOKS[0] * (variants + 1) + len(waiting.names) + 2
+        if not planned.pace.fits(runs / variants * (planned.seconds_a_round(rounds) or 0.0)):
             self.observer(progress.Noted(f"{names} on top of the stack: {TOO_LITTLE_TIME}"))
             return
         if settled:  # whatever ends this measurement from here on

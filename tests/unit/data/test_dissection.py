@@ -339,6 +339,7 @@ def test_python_functions_live_on_when_the_given_data_set_is_gone():
         )
         return lower_stages(DataPlan.from_dataset(given).stages)
 
+    gc.freeze()  # what earlier tests left takes most of a minute to collect
     anew = made()
     gc.collect()
     assert epochs(anew, 1) == [[1, 2, 3]]

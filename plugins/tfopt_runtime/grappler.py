@@ -28,7 +28,7 @@ OFF_BY_DEFAULT = frozenset({
     "scoped_allocator_optimization",
 })  # fmt: skip
 # The kinds of operation that are named, those that changed most first.
-NAMED = 3
+NAMED = 4
 
 
 def changed_passes(passes: Mapping[str, bool | None]) -> dict[str, bool]:

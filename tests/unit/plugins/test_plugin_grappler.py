@@ -73,7 +73,7 @@ def test_a_pass_that_is_off_is_read_back_from_the_graph_and_no_variable_changes(
     driven = train(Grappler(remapping=False), model=deep, optimizer="adam")
     assert driven.effect.applied
     assert "and 0 fused (TensorFlow's own choice: " in driven.effect.detail
-    assert "-2 _FusedMatMul" in driven.effect.detail or "_FusedMatMul" in driven.effect.detail
+    assert "_FusedMatMul" in driven.effect.detail  # as many as the CPU allows
     run = make_run(element_spec=_spec())
     before = [v.numpy() for v in (*driven.model.variables, *driven.model.optimizer.variables)]
     assert driven.stack.plugins[0].plugin.report_effect(run, driven.model).applied

@@ -194,7 +194,8 @@ def with_additions(
     """
     begun = attrs.evolve(draft, waiting=())
     screening = _Screening(begun, attempt, on_try, lambda found: "", exact.estimate)
-    both = {one.plugin for one in draft.waiting} & set(exact.resolved)
+    exactly = {*exact.resolved, *(left.plugin for left in draft.left_out)}
+    both = {one.plugin for one in draft.waiting} & exactly
     extended = _try_additions(screening, exact, draft.waiting, both)
     return Screened(_with_found(screening.draft, exact, extended), exact, extended)
 

@@ -104,19 +104,21 @@ def why_no_overlay(folder: Path, results: Path) -> str | None:
     return None if done.returncode == 0 else lines[-1]
 
 
-def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
+def _changes(upper: str, lower: str, anew: bool = False) -> Iterator[tuple[str, Change]]:
     """Yield each path of the lower folder that the overlay replaces or removes.
 
     Marks of removed files: https://docs.kernel.org/filesystems/overlayfs.html.
+
+    :param anew: whether a folder above was made anew: those in it have no mark of their own.
     """
-    seen = set()
+    seen, anew = set(), anew or _is_made_anew(upper)
     for entry in entries_of(upper):
         seen.add(entry.name)
         below, status = f"{lower}/{entry.name}", entry.stat(follow_symlinks=False)
         if entry.is_dir(follow_symlinks=False):
             if os.path.lexists(below) and not _is_folder(below):
                 yield _removed(below)  # a folder took the place of a file
-            yield from _changes(entry.path, below)
+            yield from _changes(entry.path, below, anew)
         elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
             yield _removed(below)
         elif not (_is_folder(lower) and os.path.lexists(below)):
@@ -126,7 +128,7 @@ def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
             yield below, "new"
         elif _status(entry.path) != _status(below):
             yield below, "changed"
-    if _is_made_anew(upper) and _is_folder(lower):
+    if anew and _is_folder(lower):
         yield from (_removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
 
 

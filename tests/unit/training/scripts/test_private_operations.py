@@ -45,6 +45,8 @@ print(json.dumps([carry_out(".", json.loads({operations!r})), tree(".")]))
 )
 @example(operations=[("rmtree", "data"), ("link", "data", "./log")])
 @example(operations=[("remove", "log"), ("mkdir", "log"), ("mkdir", "new"), ("write", "log", "a")])
+# a folder below one that was moved away and made again has no mark of its own
+@example(operations=[("move", "data", "new"), ("mkdir", "data"), ("mkdir", "data/below")])
 @given(operations=operations)
 def test_a_private_folder_acts_as_the_folder_and_leaves_it_as_it_was(
     tmp_path_factory, way, operations

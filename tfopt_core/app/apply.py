@@ -71,7 +71,6 @@ def _conduct(
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
-    from tfopt_core.measurement.waiting import Waiting
     from tfopt_core.measurement.whole_pair import WholePair
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.workers.supervise import Limits
@@ -123,16 +122,17 @@ def _conduct(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
             extended=None if contact.extended is None else contact.extended[0],
-            waiting=Waiting(contact.waiting, contact.try_waiting) if contact.waiting else None,
+            waiting=contact.waiting,
             whole_pair=whole_pair,
             first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
+    warnings = contact.give_up_waiting()
     try:
         keep_outcome(contact, results)
     except InputError as error:
         # the verdict is printed all the same
-        results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
-    return results
+        warnings = (*warnings, str(error))
+    return attrs.evolve(results, warnings=(*results.warnings, *warnings))
 
 
 def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:

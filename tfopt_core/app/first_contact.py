@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
     from tfopt_core.diagnosis.screening import Tried
+    from tfopt_core.measurement.waiting import Waiting
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.supervise import Limits
+
+
+NO_TIME_LEFT = "not exact, and not tried: the verdict on the stack left no time for that"
 
 
 @attrs.define
@@ -51,11 +55,26 @@ class Contact:
     _trials: ScriptTrials | None = None
 
     @property
-    def waiting(self) -> tuple[str, ...]:
-        """The plugins that are tried once the verdict on the stack is there."""
-        return tuple(one.plugin for one in self.draft.waiting)
+    def waiting(self) -> Waiting | None:
+        """What is tried once the verdict on the stack is there, None if nothing is."""
+        from tfopt_core.measurement.waiting import Waiting
 
-    def try_waiting(self, tell: Callable[[str], None]) -> tuple[Prepared, Request] | None:
+        if self._trials is None or not self.draft.waiting:
+            return None
+        names = tuple(one.plugin for one in self.draft.waiting)
+        return Waiting(names, self._try_waiting, self._trials.seconds_alone(len(names)))
+
+    def give_up_waiting(self) -> tuple[str, ...]:
+        """Leave out what still waits when the measurement has ended. Return a warning about it,
+        none if nothing does."""
+        left = self.draft.waiting
+        self.draft = attrs.evolve(self.draft, waiting=())
+        for one in left:
+            self.draft = self.draft.leaving_out(one.plugin, NO_TIME_LEFT, untried=True)
+        names = ", ".join(one.plugin for one in left)
+        return (f"{names}: {NO_TIME_LEFT}; with --budget 15m that comes first",) if left else ()
+
+    def _try_waiting(self, tell: Callable[[str], None]) -> tuple[Prepared, Request] | None:
         """Try them on top of the stack. The draft then has those that stay.
 
         :param tell: called with what is done, and with why a plugin is left out.

@@ -32,6 +32,7 @@ class ScriptTrials:
     :param script: its name in messages.
     :param workload: the recipe's `[workload]`, with paths that hold from another folder.
     :param folder: for what is written meanwhile.
+    :param longest: the seconds of the longest trial so far.
     """
 
     options: ApplyOptions
@@ -41,6 +42,7 @@ class ScriptTrials:
     folder: Path
     shared: SharedProcess | None
     diagnosed: Diagnosed | None = None
+    longest: float = 0.0
 
     @property
     def recipe(self) -> Path:
@@ -52,6 +54,12 @@ class ScriptTrials:
         """Yield these trials in a new folder, and in a process each."""
         with look_folder() as folder:
             yield attrs.evolve(self, folder=folder, shared=None)
+
+    def seconds_alone(self, count: int) -> float:
+        """Return about how long so many trials take, each in a process of its own."""
+        assert self.diagnosed is not None
+        to_the_fit = self.diagnosed.seconds - self.diagnosed.measuring_seconds
+        return count * (to_the_fit + self.longest)
 
     def request_for(self, text: str) -> Request:
         """Return the request of a recipe with this text.
@@ -75,7 +83,11 @@ class ScriptTrials:
         """
         from tfopt_core.diagnosis.screening import Tried
 
-        prepared, resolved = self._prepared(draft)
+        begun = monotonic()
+        try:
+            prepared, resolved = self._prepared(draft)
+        finally:
+            self.longest = max(self.longest, monotonic() - begun)
         assert self.diagnosed is not None
         estimate = self.diagnosed.estimate
         whole = None if estimate is None else estimate.seconds

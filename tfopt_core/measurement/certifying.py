@@ -38,6 +38,7 @@ def certificates(
     pace: Pace,
     runner: Runner,
     observer: Observer,
+    after_verdict: bool = False,
 ) -> list[Certificate | None]:
     """Return the certificate of each stack, None where none can be made.
 
@@ -45,41 +46,51 @@ def certificates(
     :param stacks: those that are replayed, each with what it does to the mathematics. Where there
         is no time for all, it is the first ones.
     :param seed: of all replays.
+    :param after_verdict: whether the first verdict is there already.
     """
     if prepared.own_loop:  # of a loop of the script's own no batch can be replayed
         return [None for _ in stacks]
+    left = None if after_verdict else pace.seconds_to_first_verdict
+    # a verdict that is overdue on a busy machine is late rather than weaker
+    first = pace.first_verdict if left else None
     reasons = [
-        _why_not_replayed(request, prepared, pace, 2 + count) for count in range(len(stacks))
+        _why_not_replayed(request, prepared, first, budget_of(request), 2 + count)
+        for count in range(len(stacks))
     ]
     found: list[Certificate | None] = [impossible(reason) for reason in reasons if reason]
     replayed = [stack for stack, reason in zip(stacks, reasons, strict=True) if not reason]
     if replayed:
-        observer(progress.Certifying(pace.seconds_to_first_verdict or None))
+        observer(progress.Certifying(left or None))
         found = [*replay_all(Processes(request, runner), replayed, seed=seed), *found]
     return found
 
 
-def _why_not_replayed(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
+def _why_not_replayed(
+    request: Request, prepared: Prepared, first: float | None, budget: float | None, replays: int
+) -> str | None:
     """Return why so many replays, that of the baseline among them, are not made; None if they
     are."""
     if prepared.several_processes:
         return ONE_PROCESS
-    return _too_expensive(request, prepared, pace, replays)
+    return _too_expensive(request, prepared, first, budget, replays)
 
 
-def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
-    """Return why no steps are replayed so many times: it would exceed its share of the time."""
+def _too_expensive(
+    request: Request, prepared: Prepared, first: float | None, budget: float | None, replays: int
+) -> str | None:
+    """Return why no steps are replayed so many times: it would exceed its share of the time.
+
+    :param first: the seconds by which a first verdict is wanted, None for no such wish.
+    """
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
         return None
     replay = replays * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
     pairs = request.recipe.measure.pairs
-    measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
+    measuring = budget or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
     longest = CERTIFICATE_SHARE * measuring
     share = f"{CERTIFICATE_SHARE:.0%} of the time for measuring"
-    # it may take half of that time, since little can be said without it; a verdict that is overdue
-    # on a busy machine is late rather than weaker
-    first = pace.first_verdict if pace.seconds_to_first_verdict else None
+    # it may take half of that time, since little can be said without it
     before = max((first or math.inf) / 2, ALWAYS_CERTIFIED_SECONDS)
     if before < longest:
         longest, share = before, f"the {seconds_in_words(before)} for it until a first verdict"

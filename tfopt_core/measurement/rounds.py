@@ -8,14 +8,15 @@ from time import process_time
 
 import attrs
 
+from tfopt_core.errors import EditedMeanwhile, describe
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import Stop
 from tfopt_core.measurement.edits import CodeAtStart
-from tfopt_core.measurement.pace import FOR_A_FIRST_VERDICT, World
+from tfopt_core.measurement.pace import FOR_A_FIRST_VERDICT, World, round_seconds
 from tfopt_core.measurement.planned_runs import PlannedRuns
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.run_maker import RunMaker
-from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full
 from tfopt_core.measurement.waiting import Waiting, add_waiting
 from tfopt_core.records.variants import FULL, Turn
 from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
@@ -62,7 +63,7 @@ class Rounds:
     stop: Stop = "done"
     _longest: float | None = attrs.field(default=None, init=False)
     _overrun_told: bool = attrs.field(default=False, init=False)
-    _first_told: bool = attrs.field(default=False, init=False)
+    _told_after: int | None = attrs.field(default=None, init=False)
     _schedule: Schedule = attrs.field(init=False)
     maker: RunMaker = attrs.field(init=False)
 
@@ -104,9 +105,8 @@ class Rounds:
                 return
             round_ += 1
             if self.planned.sequential and round_ == self.planned.pairs:
-                settled = self._settled(round_)
-                self._try_waiting(round_, settled=settled)
-                if settled:
+                if self._settled(round_):
+                    self._try_waiting(round_)
                     self._second_contrast(round_)
                     return
                 next_look = next(look for look in LOOKS if look > round_)
@@ -115,7 +115,7 @@ class Rounds:
                     return
                 self.planned.pairs = next_look
                 budget = seconds_in_words(self.planned.request.recipe.measure.budget_seconds)
-                self._tell_first_verdict(
+                self._tell_verdict(
                     round_, f"more pairs follow, up to {next_look} within the budget of {budget}"
                 )
 
@@ -126,32 +126,33 @@ class Rounds:
         already = planned.state.settled_after == rounds
         return already or settled(planned.runs, planned.judgement(), rounds)
 
-    def _try_waiting(self, rounds: int, *, settled: bool) -> None:
-        """Tell the first verdict, and try what waits for it where the budget holds its rounds.
+    def _try_waiting(self, rounds: int) -> None:
+        """Tell the verdict, which is final, and try what waited for it where the budget holds its
+        rounds. Whatever ends that, the verdict stands.
 
-        :param rounds: those that were made.
-        :param settled: whether more pairs than these could not change the verdict.
+        :param rounds: those that the verdict rests on.
         """
         waiting, planned = self.waiting, self.planned
         if waiting is None:
             return
-        self.waiting = None
-        names = ", ".join(waiting.names)
-        variants = planned.variants_a_round(rounds)
-        # a try takes about as long as a run, and so does each of both replays
-        runs = LOOKS[0] * (variants + 1) + len(waiting.names) + 2
-        if not planned.pace.fits(runs / variants * (planned.seconds_a_round(rounds) or 0.0)):
-            self.observer(progress.Noted(f"{names} on top of the stack: {TOO_LITTLE_TIME}"))
+        sides = baseline_and_full(planned.request.plugins)
+        a_run = round_seconds(planned.alike(), sides) / len(sides)
+        # four rounds of three runs, and two replays
+        missing = waiting.seconds + (LOOKS[0] * (len(sides) + 1) + 2) * a_run
+        if not planned.pace.fits(missing):
             return
-        if settled:  # whatever ends this measurement from here on
-            planned.decide(settled_after=rounds)
-        final = "it is final; " if settled else ""
-        more = "" if settled else ", and makes more pairs"
-        what = f"{final}what follows tries {names} on top of the stack{more}"
-        self._tell_first_verdict(rounds, what)
-        if add_waiting(waiting, planned, rounds, self.runner, self.store, self.observer):
-            # whether processes start alike is asked of the plugins, of which there are more now
-            self.maker = self._make_maker()
+        planned.decide(settled_after=rounds)
+        names = ", ".join(waiting.names)
+        self._tell_verdict(rounds, f"it is final; what follows tries {names} on top of the stack")
+        try:
+            self.code.check(len(planned.runs))
+            if add_waiting(waiting, planned, rounds, self.runner, self.store, self.observer):
+                # whether processes start alike is asked of the plugins, of which there are more now
+                self.maker = self._make_maker()
+            self.code.check(len(planned.runs))
+        except (EditedMeanwhile, OSError) as error:
+            if not self._end_added(_why_ended(error)):
+                self.observer(progress.Noted(f"{names} on top of the stack: {_why_ended(error)}"))
 
     def _second_contrast(self, rounds: int) -> None:
         """Make the rounds of the second contrast for which the verdict did not wait. Their runs
@@ -169,30 +170,35 @@ class Rounds:
         if not self.planned.within_reach(rounds, last):
             self._end_added(TOO_LITTLE_TIME)
             return
-        final = "" if self._first_told else "it is final, and "
         names = " and ".join(added.additions)
-        self._tell_first_verdict(rounds, f"{final}runs of {names} on top of the stack follow")
+        self._tell_verdict(rounds, f"runs of {names} on top of the stack follow")
         self.planned.pairs = last
         for round_ in range(rounds, last):
             if self.planned.pace.spent and self.planned.is_missing(round_):
                 self._end_added(TOO_LITTLE_TIME)
                 return
-            self._round(round_)
+            try:
+                self._round(round_)
+            except EditedMeanwhile as error:
+                # the verdict stands: all its runs are from before
+                self._end_added(_why_ended(error))
+                return
             if added.variant in failed_for_good(self.planned.runs):
                 return
 
-    def _tell_first_verdict(self, rounds: int, follows: str) -> None:
-        """Report what the pairs of the first look say, once, since more runs follow.
+    def _tell_verdict(self, rounds: int, follows: str) -> None:
+        """Report what the pairs so far say, once, since more runs follow.
 
         :param follows: what follows, in words.
         """
         planned = self.planned
-        if planned.pace.first_verdict is None or rounds != LOOKS[0]:
+        if planned.pace.first_verdict is None:
             return
-        if not self._first_told:
+        if self._told_after != rounds:
             comparison = compare(planned.runs, planned.judgement(), planned.seconds_a_round())
-            follows = f"first verdict, after {rounds} pairs: {comparison.statement}; {follows}"
-        self._first_told = True
+            first = "first verdict" if self._told_after is None else "verdict"
+            follows = f"{first}, after {rounds} pairs: {comparison.statement}; {follows}"
+        self._told_after = rounds
         self.observer(progress.Noted(follows))
 
     def _round(self, round_: int) -> None:
@@ -320,3 +326,9 @@ class Rounds:
                 f"into {longest}"
             )
         )
+
+
+def _why_ended(error: EditedMeanwhile | OSError) -> str:
+    if isinstance(error, EditedMeanwhile):
+        return f"{', '.join(error.changed)} changed meanwhile"
+    return f"it {describe(error)}"

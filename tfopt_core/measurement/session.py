@@ -99,7 +99,7 @@ def measure(
         )  # fmt: skip
         rounds = Rounds(
             planned=planned, runner=runner, store=store, observer=observer, world=world,
-            code=at_start, waiting=waiting,
+            code=at_start, waiting=waiting and attrs.evolve(waiting, code=code),
         )  # fmt: skip
         return conduct(rounds, created_at, whole_pair)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -28,10 +28,14 @@ class Waiting:
     :param names: the plugins.
     :param find: tries them and returns the dry build of the stack with those that stay, and its
         request; None if none stays. Called with a function that reports what is done.
+    :param seconds: about how long that takes.
+    :param code: the fingerprint of the code when measuring began.
     """
 
     names: tuple[str, ...]
     find: Callable[[Callable[[str], None]], tuple[Prepared, Request] | None]
+    seconds: float = 0.0
+    code: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def added_stack(prepared: Prepared, extended: Prepared, first_round: int = 0) -> AddedStack:
@@ -54,6 +58,7 @@ def add_waiting(
     """Try what waits, and plan the second contrast with what stays. Return whether anything does.
 
     :param rounds: those that were made.
+    :raises OSError: if what is written meanwhile finds no place.
     """
     found = waiting.find(lambda text: observer(progress.Noted(text)))
     if found is None:
@@ -64,8 +69,11 @@ def add_waiting(
     [certificate] = certificates(
         request, planned.prepared, [(Variant(added.variant, request.added), added.math)],
         seed=planned.state.seed or 1, pace=planned.pace, runner=runner, observer=observer,
+        after_verdict=True,
     )  # fmt: skip
     planned.request = request
-    planned.keep_state = state_writer(store, request, planned.prepared, fingerprint(request))
+    # with the code of the additions; the rest is as it was before the first run
+    code = {**fingerprint(request), **waiting.code}
+    planned.keep_state = state_writer(store, request, planned.prepared, code)
     planned.decide(added=attrs.evolve(added, certificate=certificate))
     return True

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Sequence
 
@@ -97,20 +98,30 @@ def _become_child(channel: int, out: int, err: int) -> None:
         # those of what the server has imported, and the files that the workload left open
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        if processes := sys.modules.get("multiprocessing.util"):
-            processes._exit_function()
-        logging.shutdown()
-        _flush_files()
+        for end in (_end_processes, logging.shutdown, _flush_files):
+            try:
+                end()
+            except Exception:  # the others are made all the same, as by Python
+                traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _end_processes() -> None:
+    """End the workload's processes of multiprocessing, if it has begun any."""
+    if processes := sys.modules.get("multiprocessing.util"):
+        processes._exit_function()
 
 
 def _flush_files() -> None:
     """Write what open files hold, which Python does where it ends by itself."""
     gc.unfreeze()
     for file in gc.get_objects():
-        if isinstance(file, io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
-            with contextlib.suppress(OSError, ValueError):  # closed, or its place is full
+        # by its own type: a proxy of something that is gone raises when it is asked for a class
+        if issubclass(type(file), (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
+            with contextlib.suppress(Exception):  # closed, or its place is full
                 file.flush()
 
 

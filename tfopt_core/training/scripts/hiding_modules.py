@@ -6,15 +6,14 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from tfopt_core.training.scripts.write_watch import is_within
-
 
 def hiding_modules(folder: str) -> tuple[str, ...]:
     """Return the modules of a folder that the standard library or the environment has, too.
 
     A process that has imported those before the script begins gives it them in place of its own.
     """
-    elsewhere = [path for path in sys.path if not is_within(os.path.realpath(path), folder)]
+    # an environment may lie in this folder
+    elsewhere = [path for path in sys.path if os.path.realpath(path) != folder]
     names = set()
     for entry in os.scandir(folder):
         name, ending = os.path.splitext(entry.name)

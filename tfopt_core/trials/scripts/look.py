@@ -10,7 +10,6 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.hiding_modules import hiding_modules
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
@@ -131,6 +130,5 @@ class ScriptLook(ScriptRun[AnyLook]):
     def _with_environment(self, answer: Answer) -> Answer:
         """Return the answer with what is known of the script's start, if it is a dry build."""
         if isinstance(answer, Prepared):
-            hiding = hiding_modules(self.beside) if self.beside else ()
-            return attrs.evolve(answer, forks=not (self.early.changed or hiding))
+            return attrs.evolve(answer, forks=not (self.early.changed or self.hiding))
         return answer

@@ -21,6 +21,7 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.module_place import module_file
 from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.early_environment import EarlyEnvironment
+from tfopt_core.training.scripts.hiding_modules import hiding_modules
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
@@ -43,7 +44,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     :param failure: the first error of tfopt itself, which the script may have caught.
     :param own: the training loop of the script's own, where it is watched.
     :param early: what the script sets before it imports TensorFlow.
-    :param beside: the folder whose modules the script imports first, "" before it runs.
+    :param hiding: modules beside the script that hide others; a look finds them.
     """
 
     task: AnyTask
@@ -54,7 +55,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     session: Any = None
     own: LoopOfScript | None = None
     early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
-    beside: str = ""
+    hiding: tuple[str, ...] = ()
     _runtime_is_set: bool = False
 
     @property
@@ -96,7 +97,9 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         """Run the script and return how it ended."""
         actions = {"tensorflow": self._tensorflow_imported, "keras": self._begin}
         workload = self.task.job.recipe.workload
-        self.beside = os.path.realpath(path.parent if workload.module is None else os.getcwd())
+        if isinstance(self.task, LookTask):
+            beside = path.parent if workload.module is None else os.getcwd()
+            self.hiding = hiding_modules(os.path.realpath(beside))
         self.early.begin()
         with WhenImported(actions, self.early.note):
             end = run_script(path, workload.args, workload.module)

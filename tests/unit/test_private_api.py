@@ -28,7 +28,7 @@ OWN = {
     ("training.py", "_without_optionals"), ("script_look.py", "_getframe"),
     ("fork.py", "_servers"),
 }  # fmt: skip
-OF_PYTHON = {"_exit", "_clear", "_run_exitfuncs", "_shutdown", "_value_"}
+OF_PYTHON = {"_exit", "_exit_function", "_clear", "_run_exitfuncs", "_shutdown", "_value_"}
 BY_NAME = {feature.name: feature for feature in FEATURES}
 MEMBERS = {member for feature in FEATURES for member in feature}
 MODULES = {owner.partition(":")[0] for owner, _ in MEMBERS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -246,9 +247,10 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
 
         def kill_both(message: object) -> None:
             for server in runner._servers.values():
-                forks = psutil.Process(server.process.pid).children()
-                for process in (server.process, *forks):
-                    process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # killed at an earlier message
+                    forks = psutil.Process(server.process.pid).children()
+                    for process in (server.process, *forks):
+                        process.kill()
 
         made(runner, kill_both)
     monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-c", REFUSED))

@@ -522,8 +522,6 @@ def frozen_at_first() -> Any:
 
 
 def with_a_step_of_its_own() -> Any:
-    import keras
-
     class Own(keras.Model):
         def train_step(self, data: Any) -> Any:
             return super().train_step(data)
@@ -539,8 +537,6 @@ def with_a_step_set_on_it() -> Any:
 
 
 def with_a_train_function_of_its_own() -> Any:
-    import keras
-
     class Own(keras.Model):
         def make_train_function(self, force: bool = False) -> Any:
             return super().make_train_function(force)

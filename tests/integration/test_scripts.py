@@ -399,6 +399,7 @@ def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_p
     assert " of a step is " in found["bound"]
     assert found["diagnosis"]["step_seconds"] > 0
     left_out = found["left_out"]
+    assert left_out
     assert all({"plugin", "reason", "estimate", "untried"} == set(one) for one in left_out)
     assert not list(tmp_path.glob("*.toml"))
     assert tfopt("apply", script.name, "--require", "faster", **how).code == 1

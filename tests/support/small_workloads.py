@@ -45,6 +45,8 @@ STATEFUL = """
         return Workload(
             train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
             optimizer="adam", loss="mse", baseline="a small network",
-            callbacks=lambda: [keras.callbacks.LambdaCallback(on_train_batch_end=wait)],
+            callbacks=lambda: (
+                [keras.callbacks.LambdaCallback(on_train_batch_end=wait)] if pause else []
+            ),
         )
 """

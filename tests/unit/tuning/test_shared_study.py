@@ -162,6 +162,7 @@ def test_a_storage_that_fails_in_an_epoch_ends_no_training_and_no_other_process_
         assert not asked.report(0.5, 1)
     study._asked = None  # as after a `tell` that could not be written
     assert (study.shared().under_way, study.warnings) == ({}, {})
+    study._stop_heart()
 
 
 def test_a_beat_keeps_a_trial_alive():
@@ -289,13 +290,15 @@ def test_what_failed_on_another_machine_is_tried_here(tmp_path):
 
 def test_a_beat_that_hangs_does_not_keep_a_trial_from_ending(monkeypatch):
     monkeypatch.setattr(heartbeat, "STOP_SECONDS", 0.01)
-    answered, written = threading.Event(), []
+    begun, answered, written = threading.Event(), threading.Event(), []
 
     def write(beat):
+        begun.set()
         answered.wait(60.0)
         written.append(beat)
 
     heart = Heartbeat(write, 1.0)
+    assert begun.wait(60.0)
     heart.stop()
     assert written == []
     answered.set()

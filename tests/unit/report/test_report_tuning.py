@@ -176,6 +176,6 @@ def test_fresh_pairs_of_values_stay_in_the_live_view_with_the_time_that_they_tak
     console = make_console(width=100)
     with SearchView(console) as view:
         view(event)
-        assert view.is_shown
+        assert view._live is not None
         view(SearchPhase("fresh pairs of the winner", measurement=True))
-        assert not view.is_shown
+        assert view._live is None  # a measurement has a view of its own

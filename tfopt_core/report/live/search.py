@@ -73,11 +73,6 @@ class SearchView(Silence):
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether the view is on the screen; a measurement has another one."""
-        return self._live is not None
-
     def _stop(self) -> None:
         if self._live is not None:
             self._live.stop()

@@ -19,7 +19,7 @@ from tfopt_core.plugins import (
     hookimpl,
     number_or,
 )
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
@@ -86,17 +86,18 @@ class Autotune:
         return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
-        """Off where epochs are short and the input costs nothing; the budgets where the input
-        matters and a container leaves fewer CPUs than tf.data sees."""
+        """Off where epochs are short, whose waits count as input; the budgets where they are long,
+        the input matters, and a container leaves fewer CPUs than tf.data sees."""
         plan = diagnosis.plans.get("train")
         if plan is None or plan.source.origin == "pydataset":
             return None
+        if any(stages_of(plan, AutotuneStage)):  # it is set already
+            return None
         machine, steps = diagnosis.machine, diagnosis.steps_per_epoch
-        if input_matters(diagnosis):
-            fewer = machine.cpu_count < machine.cpu_count_total
-            return {"mode": "budget"} if fewer else None
-        short = steps is not None and steps * diagnosis.step_seconds < SHORT_EPOCH_SECONDS
-        return {"mode": "off"} if short else None
+        if steps is not None and steps * diagnosis.step_seconds < SHORT_EPOCH_SECONDS:
+            return {"mode": "off"}
+        fewer = machine.cpu_count < machine.cpu_count_total
+        return {"mode": "budget"} if fewer and input_matters(diagnosis) else None
 
     def resolve(self, probe: Probe) -> Autotune:
         """Take the budgets from what this process may use."""

@@ -22,6 +22,8 @@ class TuneCandidate:
     """A plugin to try, with its settings before any "auto" is resolved.
 
     :param bound: the most that it can gain; infinite where nothing bounds it.
+    :param proposed: whether it answered the diagnosis with settings, and is not only for a part
+        of a step that takes time.
     """
 
     plugin: str
@@ -31,11 +33,16 @@ class TuneCandidate:
     summary: str
     traits: Traits
     owns_strategy: bool = False
+    proposed: bool = False
 
 
 @attrs.frozen
 class SearchSpace:
-    """The plugins to try, those that can gain most first, and the others with the reason."""
+    """The plugins to try, and the others with the reason.
+
+    Those that the user names come first, then those that answered the diagnosis; among these, those
+    that can gain most.
+    """
 
     candidates: tuple[TuneCandidate, ...]
     not_tried: tuple[NotTried, ...]
@@ -96,6 +103,7 @@ def search_space(
             TuneCandidate(
                 plugin=info.name, settings=settings, bound=bound, math=math,
                 summary=info.summary, traits=info.traits, owns_strategy=OWNER_HOOK in info.hooks,
+                proposed=suggestion is not None,
             )
         )  # fmt: skip
     candidates.sort(key=lambda one: (one.plugin not in own, *_rank(one)))
@@ -171,9 +179,14 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
     return max((float("inf") if one is None else one for one in found), default=1.0)
 
 
-def _rank(candidate: TuneCandidate) -> tuple[float, int, str]:
+def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, str]:
+    # a search in which nothing helps ends early, so what looked at this training goes before what
+    # is only for the part that bounds it
     # below a hundredth, bounds are equal: the least change to the training goes first
-    return (-round(candidate.bound, 2), _place(candidate.math), candidate.plugin)
+    return (
+        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.math),
+        candidate.plugin,
+    )  # fmt: skip
 
 
 def _place(math: str) -> int:

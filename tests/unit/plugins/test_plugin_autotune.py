@@ -209,8 +209,11 @@ CALM = diagnosis(
         ({}, {"mode": "off"}),
         ({"steps_per_epoch": None}, None),
         ({"step_seconds": 1.0}, None),
-        ({"input_seconds": 0.005}, {"mode": "budget"}),
-        ({"input_seconds": 0.005, "machine": make_machine()}, None),
+        # the wait at the end of a short epoch counts as input, so costly input says nothing else
+        ({"input_seconds": 0.005}, {"mode": "off"}),
+        ({"input_seconds": 0.5, "step_seconds": 1.0}, {"mode": "budget"}),
+        ({"input_seconds": 0.5, "step_seconds": 1.0, "machine": make_machine()}, None),
+        ({"plans": {"train": with_autotune(PLAN, on=False).plan}}, None),
         ({"plans": {}}, None),
     ],
 )

@@ -49,6 +49,14 @@ def test_what_can_gain_most_is_tried_first():
     assert tried(space) == ["b", "c", "a"]
 
 
+def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_that_bounds_it():
+    space = space_of(
+        info("theirs", targets=("input",)), info("proposed", targets=("compute",)),
+        suggestions=[suggestion("proposed", 1.1)],
+    )  # fmt: skip
+    assert tried(space) == ["proposed", "theirs"]
+
+
 def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
     space = space_of(info("theirs", targets=("input",)), info("other", targets=("communication",)))
     assert tried(space) == ["theirs"]

@@ -9,6 +9,7 @@ import importlib
 import io
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -79,6 +80,9 @@ def _can_fork() -> bool:
         if ended:
             return status == 0
         time.sleep(0.01)
+    # it holds the other end's connection open, which would wait for an answer
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
     return False
 
 

@@ -249,7 +249,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
 ):
     def made(runner: ForkRunner, tell: Callable[[object], None] = lambda message: None) -> None:
         run = Processes(request, runner).run(TURN, "r", tell)
-        assert run.started == FELL_BACK
+        assert run.started == FELL_BACK, run.error
         assert run.written == ("written.txt (new)",)
         assert len(run.fit.history["loss"]) == 2
 

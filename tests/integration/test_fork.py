@@ -191,17 +191,6 @@ SCRIPT = """
 """
 
 
-# A fork does not end before it is killed.
-WAITS_IN_A_FORK = """
-    import sys, time
-    import keras
-
-    class Wait(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            time.sleep(30 if "fork_server" in " ".join(sys.orig_argv) else 0)
-
-    wait = Wait()
-"""
 # A fork server on a machine that refuses a mount after the private folder was begun.
 REFUSED = """
 import os, socket, sys
@@ -254,10 +243,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
         assert len(run.fit.history["loss"]) == 2
 
     with ForkRunner() as runner:
-        text = SCRIPT.format(sets=WAITS_IN_A_FORK).replace(
-            "verbose=0", "verbose=0, callbacks=[wait]"
-        )
-        request = prepared_script(tmp_path / "script", text, runner)
+        request = prepared_script(tmp_path / "script", SCRIPT.format(sets=""), runner)
 
         def kill_both(message: object) -> None:
             for server in runner._servers.values():

@@ -32,8 +32,6 @@ READY_SECONDS = 120.0
 # A fork opens its devices in a fraction of a second, or it hangs for good: TensorFlow had been
 # used before the fork.
 START_SECONDS = 60.0
-# Within so many seconds a server that was killed has ended.
-GONE_SECONDS = 2.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 # The libraries of `statistics`: importing them takes 0.7 s. Runs that are cut short need them, and
 # this process for the figures of each run.
@@ -143,7 +141,7 @@ class ForkRunner:
             message, cause = converse(process, ours, task, limits, tell)
             if isinstance(message, CannotMount):
                 raise NeverStarted
-            if message is None and self.spawn.capture and server.is_gone():
+            if message is None and process.lost and self.spawn.capture:
                 # the server is gone, and with it the exit status: repeat a run of a measurement,
                 # but not a training that prints as it goes
                 raise ParentGone
@@ -206,15 +204,6 @@ class Server:
         except OSError as error:
             raise ParentGone from error
         return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))
-
-    def is_gone(self) -> bool:
-        """Return whether the server has ended.
-
-        Killed together with a fork, it may end a moment after it, with all that it had imported.
-        """
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(GONE_SECONDS)
-        return self.process.returncode is not None
 
     def close(self) -> None:
         """End the server; its children end by themselves when their channels close."""

@@ -59,6 +59,8 @@ class ControlledProcess:
         fork, no less than that of the process that it was forked from.
     :param left_behind: the command lines of processes that it left outside of its session, once its
         exit status is known; they have been ended.
+    :param lost: whether its parent ended before it told the exit status, which is unknown then. The
+        parent itself may be seen to end only a moment later.
     """
 
     control: socket.socket
@@ -66,6 +68,7 @@ class ControlledProcess:
     at_end: Callable[[], object] = lambda: None
     left_behind: tuple[str, ...] = attrs.field(default=(), init=False)
     peak_rss_bytes: int | None = attrs.field(default=None, init=False)
+    lost: bool = attrs.field(default=False, init=False)
     _code: int | None = attrs.field(default=None, init=False)
 
     def poll(self) -> int | None:
@@ -85,7 +88,7 @@ class ControlledProcess:
                 self.left_behind = tuple(map(str, packet["left_behind"]))
                 self.peak_rss_bytes = int(packet["peak_rss_bytes"])
             except ParentGone:
-                self._code = -signal.SIGKILL  # its status is unknown; its group is ended
+                self._code, self.lost = -signal.SIGKILL, True  # its group is ended
             self.at_end()
         return self._code
 

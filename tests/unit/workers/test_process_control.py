@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tfopt_core.workers.process_control import ParentGone, start_process
+from tfopt_core.workers.process_control import ControlledProcess, ParentGone, start_process
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems know no subreapers"
@@ -70,6 +70,16 @@ def test_the_exit_status_is_that_of_the_program(start, code, status):
     assert process.wait(60) == status
     assert process.poll() == status
     assert process.left_behind == ()
+    assert not process.lost
+
+
+def test_a_process_is_lost_if_its_parent_ends_before_it_told_how_it_ended():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    with ours:
+        process = ControlledProcess(ours, pid=0)
+        assert process.wait(60) == -signal.SIGKILL
+        assert process.lost
 
 
 def test_the_program_leads_a_session_and_its_number_is_known(start, tmp_path):

@@ -68,6 +68,7 @@ def search_space(
     """
     suggested = {one.plugin: one for one in diagnosed.suggestions}
     silent = {one.plugin: one.cause for one in diagnosed.silent}
+    device_count = max(1, len(diagnosed.machine.get("gpus") or ()))
     candidates, not_tried = [], []
     for info in installed:
         if info.name in diagnosed.stack:
@@ -79,7 +80,10 @@ def search_space(
         settings = own.get(info.name)
         if settings is None and info.name in only:
             settings = {} if suggestion is None else suggestion.settings
-        why = _why_never(info, objective, is_script=is_script, named=settings is not None)
+        why = _why_never(
+            info, objective, is_script=is_script, named=settings is not None,
+            device_count=device_count,
+        )  # fmt: skip
         if not why and settings is None:
             why = silent.get(info.name, "")
         bound = _bound_of(info, diagnosed, objective)
@@ -113,7 +117,9 @@ def search_space(
 _CHANGES = 'it changes the training algorithm, which only objective = "time-to-target" may search'
 
 
-def _why_never(info: PluginInfo, objective: Objective, *, is_script: bool, named: bool) -> str:
+def _why_never(
+    info: PluginInfo, objective: Objective, *, is_script: bool, named: bool, device_count: int
+) -> str:
     """Return why a plugin is tried on no stack; empty if it may be."""
     traits = info.traits
     if info.error is not None or traits is None:
@@ -128,6 +134,8 @@ def _why_never(info: PluginInfo, objective: Objective, *, is_script: bool, named
         return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
     if info.math == "changes" and objective != "time-to-target" and not named:
         return _CHANGES
+    if info.spreads and device_count < 2 and not named:
+        return "it is for several devices; name it in the recipe, and it is tried on this one"
     return ""
 
 

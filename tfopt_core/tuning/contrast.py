@@ -20,10 +20,11 @@ LEAST_RATIO = 1.03
 WORSE_RATIO = 1 / 1.15
 # Two pairs are enough for a gain of which each shows this much.
 PLAIN_RATIO = 1.15
-# Pairs: the first, then up to the second number, then up to the third.
-PAIRS = (1, 2, 4)
-# Of the printed intervals, and of the decision after the last pair; 80%, since a mistake costs only
-# the drop-one trial that follows.
+# Pairs that any other decision takes at least; from which on an interval decides; and at most, of
+# what seems to gain and is not settled before.
+LEAST_PAIRS, INTERVAL_PAIRS, MOST_PAIRS = 2, 4, 6
+# Of the printed intervals, and of the decisions by them; 80%, since a mistake costs only the
+# drop-one trial that follows.
 LEVEL = 0.2
 
 
@@ -61,19 +62,18 @@ def decide(log_ratios: Sequence[float]) -> Decision:
     pairs, found = len(log_ratios), contrasted(log_ratios)
     if found.ratio <= WORSE_RATIO:
         return Decision(TrialOutcome.WORSE, f"{found.ratio:.2f}x with it")
-    if pairs < PAIRS[1]:
+    if pairs < LEAST_PAIRS:
         return Decision(None)
     small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
     if found.ratio < LEAST_RATIO:
         return Decision(TrialOutcome.NO_GAIN, small)
     if min(log_ratios) >= math.log(PLAIN_RATIO):
         return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
-    if pairs < PAIRS[2]:
+    if _is_settled(log_ratios):
+        return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
+    if pairs < MOST_PAIRS:
         return Decision(None)
-    assert found.low is not None
-    if found.low <= 1:
-        return Decision(TrialOutcome.NO_GAIN, f"{found.ratio:.2f}x with it, within the noise")
-    return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
+    return Decision(TrialOutcome.NO_GAIN, f"{found.ratio:.2f}x with it, within the noise")
 
 
 def decide_drop(log_ratios: Sequence[float]) -> Decision:
@@ -82,16 +82,26 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
     :param log_ratios: ln(figure without the plugin / with it) of each pair, at least one.
     """
     pairs, found = len(log_ratios), contrasted(log_ratios)
-    if pairs < PAIRS[1]:
+    if pairs < LEAST_PAIRS:
         return Decision(None)
     earns = f"{found.ratio:.2f}x with it"
     if min(log_ratios) >= math.log(PLAIN_RATIO):
         return Decision(TrialOutcome.STAYS, earns)
     if found.ratio < 1:
         return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-    if pairs < PAIRS[2]:
+    if _is_settled(log_ratios):
+        return Decision(TrialOutcome.STAYS, earns)
+    if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_RATIO):
         return Decision(None)
-    assert found.low is not None
-    if found.ratio < LEAST_RATIO or found.low <= 1:
-        return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-    return Decision(TrialOutcome.STAYS, earns)
+    return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
+
+
+def _is_settled(log_ratios: Sequence[float]) -> bool:
+    """Return whether the interval of these pairs shows a gain that is worth it."""
+    found = contrasted(log_ratios)
+    return (
+        len(log_ratios) >= INTERVAL_PAIRS
+        and found.ratio >= LEAST_RATIO
+        and found.low is not None
+        and found.low > 1
+    )

@@ -124,8 +124,9 @@ def mirroring(seed: int | None = None) -> Stage:
         generator = tf.random.Generator.from_seed(seed)
 
     def mirror_at_random(picture: Any, label: Any) -> tuple[Any, Any]:
-        mirrored = tf.reverse(picture, axis=[1])
-        return tf.where(generator.uniform(()) < 0.5, mirrored, picture), label
+        is_mirrored = generator.uniform(()) < 0.5
+        # a condition, as in tf.image.random_flip_left_right: what stays as it is is not copied
+        return tf.cond(is_mirrored, lambda: tf.reverse(picture, [1]), lambda: picture), label
 
     return mirror_at_random
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 from support.diagnosed import make_diagnosed, make_part
 from support.simulated_search import traits_of
 
@@ -58,10 +59,10 @@ def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_t
 
 
 def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
-    space = space_of(info("theirs", targets=("input",)), info("other", targets=("communication",)))
+    space = space_of(info("theirs", targets=("input",)), info("other", targets=("convergence",)))
     assert tried(space) == ["theirs"]
     assert space.candidates[0].bound == 1.43
-    assert "communication" in why_not(space)["other"]
+    assert "convergence" in why_not(space)["other"]
 
 
 def test_a_plugin_that_proposes_nothing_here_is_not_tried():
@@ -121,6 +122,20 @@ def test_broken_plugins_observers_and_those_without_settings_say_so():
 def test_a_script_refuses_what_replaces_its_model():
     space = space_of(info("slim-head", model_change="replaces"), is_script=True)
     assert "script" in why_not(space)["slim-head"]
+
+
+@pytest.mark.parametrize(
+    "how", [{"hooks": ("build_strategy",)}, {"targets": ("input", "communication")}]
+)
+def test_what_is_for_several_devices_is_tried_where_these_are_and_where_it_is_named(how):
+    spread = info("spread", **how)
+    assert "for several devices" in why_not(space_of(spread))["spread"]
+    assert tried(space_of(spread, own={"spread": {}})) == ["spread"]
+    two = attrs.evolve(make_diagnosed(), machine={"gpus": [{"name": "G"}] * 2})
+    space = search_space(
+        two, [spread], proposing=frozenset(), own={}, objective="time", is_script=False
+    )
+    assert tried(space) == ["spread"]
 
 
 def test_for_memory_what_targets_memory_is_tried():

@@ -24,7 +24,9 @@ def logs(*ratios: float) -> list[float]:
         ((1.05, 0.99), TrialOutcome.NO_GAIN),
         ((1.1, 1.1), None),
         ((1.1, 1.11, 1.09, 1.1), TrialOutcome.IN),
-        ((1.6, 0.7, 1.6, 0.7), TrialOutcome.NO_GAIN),
+        ((1.6, 0.7, 1.6, 0.7), None),
+        ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.NO_GAIN),
+        ((1.2, 0.98, 1.1, 0.99, 1.1, 1.1), TrialOutcome.IN),
     ],
 )
 def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
@@ -39,6 +41,8 @@ def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
         ((1.3, 1.2), TrialOutcome.STAYS),
         ((1.01, 1.02), None),
         ((1.01, 1.02, 1.0, 1.01), TrialOutcome.DROPPED),
+        ((1.6, 0.7, 1.6, 0.7), None),
+        ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.DROPPED),
         ((1.1, 1.11, 1.09, 1.1), TrialOutcome.STAYS),
     ],
 )

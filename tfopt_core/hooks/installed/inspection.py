@@ -20,6 +20,7 @@ from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.json_types import setting_schema
 from tfopt_core.hooks.installed.settings import expectation, field_types
+from tfopt_core.hooks.specs import OWNER_HOOK
 
 TIME_LIMIT_SECONDS = 30.0
 
@@ -55,6 +56,12 @@ class PluginInfo:
     hooks: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     math: str = ""
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it places a training on devices or spreads it over several."""
+        targets = self.traits.targets if self.traits is not None else ()
+        return OWNER_HOOK in self.hooks or "communication" in targets
 
 
 def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...]:

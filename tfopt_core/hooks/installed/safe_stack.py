@@ -8,7 +8,6 @@ import attrs
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
-from tfopt_core.hooks.specs import OWNER_HOOK
 
 # The parts of a step that can become faster without changing a number of the training.
 AROUND_THE_MODEL = frozenset({"input", "dispatch"})
@@ -70,8 +69,7 @@ def _stands_alone(info: PluginInfo) -> bool:
         and traits.role == "optimization"
         and traits.model_change != "replaces"
         and not traits.requires
-        and OWNER_HOOK not in info.hooks
-        and "communication" not in traits.targets
+        and not info.spreads
         and info.math in ("exact", "order", "rounding", "unknown")
     )
 

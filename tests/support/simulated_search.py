@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -42,6 +43,8 @@ class SimulatedMachine:
     :param together: factors of plugins that stand together, such as two that do the same.
     :param noise: the standard deviation of the logarithm of a run's seconds.
     :param run_seconds: what a run takes of the search's time.
+    :param resolved: gives a stack with the settings that its plugins choose, None if one of them
+        refuses it.
     :param interrupt_at: the number of the trial in which Ctrl-C is pressed; None for never.
     """
 
@@ -50,6 +53,7 @@ class SimulatedMachine:
     together: dict[frozenset[str], float] = attrs.field(factory=dict)
     noise: float = 0.02
     run_seconds: float = 1.0
+    resolved: Callable[[Stack], Stack | None] = lambda stack: stack
     interrupt_at: int | None = None
     now: float = 0.0
     plans: list[TrialPlan] = attrs.field(factory=list)
@@ -70,6 +74,10 @@ class SimulatedMachine:
             action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
             replaces=plan.replaces, outcome=TrialOutcome.FAILED, reason="it broke", seconds=1.0,
         )  # fmt: skip
+        stack = self.resolved(plan.stack)
+        if stack is None:
+            return attrs.evolve(trial, outcome=TrialOutcome.REFUSED)
+        trial = attrs.evolve(trial, stack=stack)
         ends = self.factors[plan.plugin]
         if isinstance(ends, TrialOutcome):
             return attrs.evolve(trial, outcome=ends)

@@ -7,6 +7,7 @@ of trials that grows with the plugins, not with their combinations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -87,6 +88,7 @@ class GreedySearch:
     interrupted: bool = False
     why_ended: str = ""
     _tried: dict[str, list[tuple[Stack, TrialOutcome]]] = attrs.field(factory=dict)
+    _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -154,9 +156,20 @@ class GreedySearch:
             replaces=place.replaces,
         )  # fmt: skip
         trial = self._made(plan)
+        anew = self._settings_open(place.stack)
+        if trial.outcome is TrialOutcome.REFUSED and anew != place.stack:
+            # what the others chose, XLA say, they chose without it
+            trial = self._made(attrs.evolve(plan, stack=anew))
         self._tried.setdefault(candidate.plugin, []).append((self.best, trial.outcome))
         if trial.outcome is TrialOutcome.IN:
             self.best = trial.stack
+            self._proposed[candidate.plugin] = candidate.settings
+
+    def _settings_open(self, stack: Stack) -> Stack:
+        """Return a stack with the settings that were proposed, before any "auto" was resolved."""
+        return tuple(
+            attrs.evolve(one, settings=self._proposed.get(one.name, one.settings)) for one in stack
+        )
 
     def _leave_out(self, space: SearchSpace) -> None:
         for candidate in space.candidates:

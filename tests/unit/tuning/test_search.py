@@ -74,6 +74,26 @@ def test_what_fails_is_listed_with_its_reason_and_the_others_go_on(outcome, tmp_
     assert [(one.outcome, one.reason) for one in failed] == [(outcome, "it broke")]
 
 
+def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew(tmp_path):
+    def resolved(stack):
+        by_name = {one.name: one for one in stack}
+        if "loop" not in by_name:
+            return stack
+        compiles = by_name["loop"].settings.get("xla", "kernel" not in by_name)
+        if compiles and "kernel" in by_name:
+            return None
+        by_name["loop"] = attrs.evolve(by_name["loop"], settings={"xla": compiles})
+        return tuple(by_name.values())
+
+    simulated = machine(loop=1.5, kernel=2.0)
+    simulated.resolved = resolved
+    search = make_search(simulated, tmp_path, [candidate("loop"), candidate("kernel")])
+    search.go()
+    assert {one.name: one.settings for one in search.best} == {"loop": {"xla": False}, "kernel": {}}
+    added = [one.outcome for one in search.trials if one.action == "add"]
+    assert added == [TrialOutcome.IN, TrialOutcome.REFUSED, TrialOutcome.IN]
+
+
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):
     b = candidate("b", bound=3.0, traits=traits_of(requires=("a",)))
     search = make_search(machine(a=2.0, b=1.5), tmp_path, [b, candidate("a")])

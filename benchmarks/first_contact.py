@@ -29,7 +29,8 @@ from typing import Any
 import attrs
 from options import make_parser
 from pacing import OutOfTime, say
-from peers.course import Store, run_process
+from peers.course import Store
+from peers.processes import run_process
 from scripts import SCRIPTS, SMOKE_OPTIONS, SMOKE_SCRIPT, line_of
 
 # When the first verdict is due, as a promise to users: it does not follow the code.

@@ -6,9 +6,10 @@
 Seven trainings: five with recipes that ship, and two ("autoencoder", "gru") on which nothing was
 tuned. Every contestant trains the same data, model, optimizer and number of epochs, in a process
 of its own. First each peer's own options are tried on a part of the data and the fastest taken, in
-float32 and in any precision; then the chosen ones run in rounds, each in an order that is drawn. A
-round goes over all lines before the next one begins, so that a race which ends early has the same
-rounds everywhere. `peers/page.py` says by which rule a row is void and who is ahead.
+float32 and in any precision; then the chosen ones run in rounds. In a round they train in turns of
+a second or two, one while the others are stopped (`peers/turns.py`). A round goes over all lines
+before the next one begins, so that a race which ends early has the same rounds everywhere.
+`peers/page.py` says by which rule a row is void and who is ahead.
 
 Every run is kept in the folder `--store` as it ends: after Ctrl-C the same command goes on where it
 was, and `--minutes 0` writes the page of what is there. Where a recipe of tfopt's has changed, the
@@ -97,7 +98,11 @@ def main() -> None:
         )
         for name in only
     }  # fmt: skip
-    store = Store(options.store / "runs.jsonl", {"smoke": options.smoke}, retry=options.retry)
+    store = Store(
+        options.store / "runs.jsonl",
+        {"smoke": options.smoke, "in turns": True},
+        retry=options.retry,
+    )
     race = Race(courses, store, rounds, options.smoke, options.peers.exists())
     say_what_is_left(race)
     if options.plan:

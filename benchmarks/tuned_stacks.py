@@ -28,8 +28,9 @@ from typing import Any
 import attrs
 from options import make_parser
 from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_left
-from peers.course import Report, Store, run_process
+from peers.course import Report, Store
 from peers.lines import LINES, PEERS, recipe_text
+from peers.processes import run_process
 from peers.standings import Ratio, mean_ratio
 
 from tfopt_core.recipe.checks import duration

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -18,14 +21,20 @@ from typing import Any
 # A try of the grid ends early where an epoch takes this many times the best one so far, and at
 # least so many seconds; in the first epoch another batch than the first may compile again.
 CUT_RATIO, CUT_SECONDS, CUT_FIRST_SECONDS = 2.0, 1.0, 30.0
+# The environment's names of the file in which a process says that its turn is over, and of the
+# seconds that it trains in all of its turns.
+TURN, SECONDS = "PEERS_TURN", "PEERS_SECONDS"
+# A training that takes turns has so many, and ends after so many epochs at the latest.
+TURNS, MOST_EPOCHS = 2, 200
 
 
 @dataclass
 class Report:
     """What one training was.
 
-    `epoch_seconds` are those of each epoch without its validation, `reached_seconds` those from the
-    start of the process to the end of each epoch's training. `cut` says that it ended early.
+    `epoch_seconds` are those of each timed epoch without its validation, `reached_seconds` those
+    from the start of the process to the end of each epoch's training. `cut` says that it ended
+    early.
     """
 
     started: float
@@ -36,12 +45,6 @@ class Report:
     peak_mib: float = 0.0
     cut: bool = False
 
-    def trained(self, seconds: float, loss: float) -> None:
-        """Note the end of an epoch's training, which took so many seconds."""
-        self.epoch_seconds.append(seconds)
-        self.losses.append(loss)
-        self.reached_seconds.append(time.monotonic() - self.started)
-
     def write(self, path: Path) -> None:
         """Write this report, with the peak memory of the process and of its children."""
         kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -49,6 +52,104 @@ class Report:
         peak = max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024
         self.peak_mib = max(self.peak_mib, peak)
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+class Turns:
+    """Stops this process between epochs, so that only one contestant of a round computes.
+
+    A turn begins with an epoch that is not timed: caches are cold then, and what waits by the clock
+    has waited while the process was stopped.
+
+    :param file: where this process writes its number before it stops.
+    :param seconds: of all turns, without these first epochs.
+    """
+
+    def __init__(self, file: Path, seconds: float) -> None:
+        self._file, self._seconds = file, seconds
+        self._epochs = 0  # of this turn; none before the first one
+        self._since: float | None = None  # the first epoch of this turn has ended
+        self._before = 0.0
+        self.stopped_seconds = 0.0
+
+    @property
+    def is_first_epoch(self) -> bool:
+        """Whether the epoch is the first one of a turn."""
+        return self._epochs == 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last turn is over."""
+        return self._before + self._passed() >= self._seconds
+
+    def begin_epoch(self) -> None:
+        """Stop until the race has this process go on, if its turn is over."""
+        if self.is_first_epoch:
+            self._since = time.monotonic()
+        self._epochs += 1
+        if self._epochs > 1 and self._passed() < self._seconds / TURNS:
+            return
+        self._before += self._passed()
+        self._epochs, self._since, began = 1, None, time.monotonic()
+        self._file.write_text(str(os.getpid()), encoding="utf-8")
+        # of all threads, but sent to this one, which must not compute on until the others stop
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+        self.stopped_seconds += time.monotonic() - began
+
+    def _passed(self) -> float:
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+
+class EpochTimer:
+    """Notes the epochs of a training in its report, and has it take turns where it is told to.
+
+    :param started: the monotonic time of the process' start.
+    :param epochs: those whose losses are compared; None for all that are trained. A training that
+        takes turns goes on until they are over.
+    """
+
+    def __init__(self, started: float, epochs: int | None) -> None:
+        self.report = Report(started)
+        self._epochs = epochs
+        self._turns = (
+            Turns(Path(os.environ[TURN]), float(os.environ[SECONDS]))
+            if TURN in os.environ
+            else None
+        )
+        self._began = 0.0
+
+    @property
+    def most_epochs(self) -> int:
+        """How many epochs a training is to be given, which `is_over` ends."""
+        return self._epochs if self._epochs is not None and self._turns is None else MOST_EPOCHS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough epochs are trained and timed."""
+        if self._epochs is None or len(self.report.losses) < self._epochs:
+            return False
+        return self._turns is None or self._turns.is_over
+
+    def begin(self) -> None:
+        """Begin an epoch's training, when it is this process' turn."""
+        if self._turns is not None:
+            self._turns.begin_epoch()
+        self._began = time.monotonic()
+
+    def passed(self) -> float:
+        """Return the seconds since the epoch's training began."""
+        return time.monotonic() - self._began
+
+    def end(self, seconds: float, loss: float, validation_loss: float) -> None:
+        """Note an epoch whose training took so many seconds."""
+        report, turns = self.report, self._turns
+        # the very first epoch stands in the report, where nobody counts it
+        if not (report.epoch_seconds and turns is not None and turns.is_first_epoch):
+            report.epoch_seconds.append(seconds)
+        if self._epochs is None or len(report.losses) < self._epochs:
+            report.losses.append(loss)
+            report.validation_losses.append(validation_loss)
+            stopped = 0.0 if turns is None else turns.stopped_seconds
+            report.reached_seconds.append(self._began + seconds - stopped - report.started)
 
 
 @dataclass(frozen=True)

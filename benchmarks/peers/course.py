@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import resource
-import signal
-import subprocess
+import random
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,13 +13,17 @@ from typing import Any
 
 import attrs
 
+from peers.contestant import MOST_EPOCHS
 from peers.files import Files
-from peers.lines import GRID_EPOCHS, LINES, PEERS, Contestant, grid_examples, recipe_text
+from peers.lines import GRID_EPOCHS, LINES, Contestant, grid_examples, recipe_text
+from peers.processes import LIMIT_SECONDS, run_process
+from peers.turns import Start, train_in_turns
 
 Report = dict[str, Any]
-
-# A process that takes longer has failed, and so has the option of the grid that it was trying.
-LIMIT_SECONDS = 400.0
+# The file in which a contestant writes its report.
+OUT = "out.json"
+# What a contestant trains in all turns of a round, at least.
+TURNS_SECONDS, SMOKE_TURNS_SECONDS = 4.5, 0.3
 
 
 @attrs.frozen
@@ -54,17 +55,20 @@ class Course:
         if "failed" in done:
             sys.exit(f"{self.name} could not be prepared:\n{done['failed']}")
 
-    def run(self, contestant: Contestant, seed: int) -> Report:
-        """Return the report of one training; {"failed": why} if it ended without one."""
-        if contestant.is_ours:
-            return self._tfopt(str(contestant.options["recipe"]), seed)
-        task = self._task(contestant.options, seed)
-        python, module, environment = self._command(contestant.system)
-        done = self._run(python, module, task, **environment)
-        out = self._out
-        if "failed" not in done and out.exists():
-            done |= json.loads(out.read_text(encoding="utf-8"))
-        return done
+    def run(self, contestants: Sequence[Contestant], seed: int, order: str) -> list[Report]:
+        """Return the reports of these contestants, which train in turns; {"failed": why} of one
+        that ended without a report.
+
+        :param order: what the order of their turns is drawn from.
+        """
+        places = [self.folder / "turns" / str(number) for number in range(len(contestants))]
+        shutil.rmtree(self.folder / "turns", ignore_errors=True)
+        starts = [
+            self._start(one, seed, place) for one, place in zip(contestants, places, strict=True)
+        ]
+        seconds = TURNS_SECONDS if self.examples is None else SMOKE_TURNS_SECONDS
+        reports = train_in_turns(starts, random.Random(order), seconds, LIMIT_SECONDS)
+        return [_with_what_was_written(*both) for both in zip(reports, places, strict=True)]
 
     def tried(self, grid: Sequence[Contestant], keep: Callable[[Contestant, Report], None]) -> None:
         """Try each option of a system's grid, in one process while none fails; keep each report.
@@ -101,7 +105,7 @@ class Course:
 
     @property
     def _out(self) -> Path:
-        return self.folder / "out.json"
+        return self.folder / OUT
 
     def _command(self, system: str) -> tuple[str, str, dict[str, str]]:
         if system == "PyTorch":
@@ -110,82 +114,54 @@ class Course:
             return str(self.peers), "with_keras", {"KERAS_BACKEND": "jax"}
         return sys.executable, "with_keras", {"KERAS_BACKEND": "tensorflow"}
 
-    def _task(self, options: dict[str, Any], seed: int, **more: Any) -> Path:
-        path = self.folder / "task.json"
+    def _task(
+        self, options: dict[str, Any], seed: int, place: Path | None = None, **more: Any
+    ) -> Path:
+        place = place or self.folder
+        path = place / "task.json"
         path.write_text(json.dumps({
             "line": self.name, "folder": str(self.folder), "epochs": self.epochs, "seed": seed,
             "batch_size": LINES[self.name].batch_size, "started": time.monotonic(),
-            "options": options, "out": str(self._out), **more,
+            "options": options, "out": str(place / OUT), **more,
         }), encoding="utf-8")  # fmt: skip
         return path
 
-    def _tfopt(self, recipe: str, seed: int) -> Report:
-        path = self.folder / "recipe.toml"
-        path.write_text(
-            recipe_text(self.name, recipe, self.epochs, self.examples), encoding="utf-8"
-        )
-        (self.folder / "pyproject.toml").touch()
-        done = self._ended(
+    def _start(self, contestant: Contestant, seed: int, place: Path) -> Start:
+        place.mkdir(parents=True)
+
+        def command() -> tuple[list[str], dict[str, str]]:
+            if contestant.is_ours:
+                return self._tfopt(str(contestant.options["recipe"]), seed, place)
+            python, module, environment = self._command(contestant.system)
+            task = self._task(contestant.options, seed, place)
+            return [python, "-m", f"peers.{module}", str(task)], environment
+
+        return Start(place, command)
+
+    def _tfopt(self, recipe: str, seed: int, place: Path) -> tuple[list[str], dict[str, str]]:
+        path = place / "recipe.toml"
+        text = recipe_text(self.name, recipe, MOST_EPOCHS, self.examples)
+        path.write_text(text, encoding="utf-8")
+        (place / "pyproject.toml").touch()
+        return (
             [sys.executable, "-m", "tfopt_core", "train", str(path), "--seed", str(seed)],
-            {"PEERS_STARTED": str(time.monotonic()), "PEERS_REPORT": str(self._out)},
-        )
-        if "failed" not in done and self._out.exists():
-            done |= json.loads(self._out.read_text(encoding="utf-8"))
-        return done
+            {
+                "PEERS_STARTED": str(time.monotonic()), "PEERS_REPORT": str(place / OUT),
+                "PEERS_EPOCHS": str(self.epochs),
+            },
+        )  # fmt: skip
 
     def _run(self, python: str, module: str, task: Path, **environment: str) -> Report:
-        return self._ended([python, "-m", f"peers.{module}", str(task)], environment)
-
-    def _ended(self, command: list[str], environment: dict[str, str]) -> Report:
         self._out.unlink(missing_ok=True)
-        return run_process(command, self.folder, environment)
+        return run_process([python, "-m", f"peers.{module}", str(task)], self.folder, environment)
 
 
-def run_process(
-    command: Sequence[str], folder: Path, environment: dict[str, str],
-    limit_seconds: float = LIMIT_SECONDS,
-) -> Report:  # fmt: skip
-    """Run a process to its end. Return its seconds, and {"failed": why} if it failed.
-
-    It and all that it started end with it, and where it takes too long or this race is interrupted.
-    """
-    began, computed = time.monotonic(), _cpu_seconds()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
-        start_new_session=True, errors="replace",
-        env={
-            **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(PEERS.parent),
-            **environment,
-        },
-    )  # fmt: skip
-    why = ""
-    try:
-        output, _ = process.communicate(timeout=limit_seconds)
-    except subprocess.TimeoutExpired:
-        why, output = f"it took longer than {limit_seconds:.0f} s", ""
-    finally:
-        _end_group(process)
-    done: Report = {
-        "process_seconds": time.monotonic() - began, "cpu_seconds": _cpu_seconds() - computed,
-    }  # fmt: skip
-    if process.returncode < 0 and not why:
-        why = f"ended by {signal.Signals(-process.returncode).name}"
-    elif process.returncode and not why:
-        why = output.strip()[-2000:] or f"exit status {process.returncode}"
-    return {"failed": why, **done} if why else done
-
-
-def _cpu_seconds() -> float:
-    """Return what all processes have computed that this one has started and that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _end_group(process: subprocess.Popen[str]) -> None:
-    """End a process and what it started, if any of that still runs."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _with_what_was_written(report: Report, place: Path) -> Report:
+    out = place / OUT
+    if "failed" in report or not out.exists():
+        return report
+    written: Report = json.loads(out.read_text(encoding="utf-8"))
+    return report | written
 
 
 class Store:

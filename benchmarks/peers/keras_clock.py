@@ -9,22 +9,22 @@ from typing import Any
 
 import keras
 
-from peers.contestant import Patience, Report
+from peers.contestant import EpochTimer, Patience, Report
 
-REPORT, STARTED = "PEERS_REPORT", "PEERS_STARTED"
+REPORT, STARTED, EPOCHS = "PEERS_REPORT", "PEERS_STARTED", "PEERS_EPOCHS"
 
 
 class EpochClock(keras.callbacks.Callback):
     """Times the training of each epoch, without its validation."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, timer: EpochTimer) -> None:
         super().__init__()
-        self.report = report
-        self._began = self._seconds = 0.0
+        self.timer = timer
+        self._seconds = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Begin an epoch's training."""
-        self._began, self._seconds = time.monotonic(), 0.0
+        self.timer.begin()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """End an epoch's training where its validation begins, when all of it is computed."""
@@ -32,12 +32,13 @@ class EpochClock(keras.callbacks.Callback):
             import jax
 
             jax.block_until_ready([v.value for v in self.model.trainable_variables])
-        self._seconds = time.monotonic() - self._began
+        self._seconds = self.timer.passed()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Note an epoch."""
-        self.report.trained(self._seconds, float(logs["loss"]))
-        self.report.validation_losses.append(float(logs["val_loss"]))
+        """Note an epoch, and stop after the last one."""
+        self.timer.end(self._seconds, float(logs["loss"]), float(logs["val_loss"]))
+        if self.timer.is_over:
+            self.model.stop_training = True
 
 
 class ReportWriter(keras.callbacks.Callback):
@@ -77,5 +78,6 @@ def clock_of_environment() -> list[keras.callbacks.Callback]:
     """Return the clock whose report the environment names; none without one."""
     if REPORT not in os.environ:
         return []
-    report = Report(float(os.environ[STARTED]))
-    return [EpochClock(report), ReportWriter(report, Path(os.environ[REPORT]))]
+    epochs = os.environ.get(EPOCHS)
+    timer = EpochTimer(float(os.environ[STARTED]), None if epochs is None else int(epochs))
+    return [EpochClock(timer), ReportWriter(timer.report, Path(os.environ[REPORT]))]

@@ -41,7 +41,7 @@ RESIDENT = '[[plugins]]\nuse = "resident"'
 # The plugins of the recipe "lstm".
 RECURRENT = (
     RESIDENT + '\nxla = false\n[[plugins]]\nuse = "fused-recurrent"\n'
-    '[[plugins]]\nuse = "split-batch"'
+    '[[plugins]]\nuse = "split-batch"\nxla = false\nintra_op = 1'
 )
 
 
@@ -68,8 +68,9 @@ LINES = {
                  ('extends = "jpeg-folder"', 'extends = "jpeg-folder-bfloat16"'), (13, 105)),
     "transformer": Line("two Transformer blocks of width 64 over 64 tokens", 2, 32,
                         ('extends = "text-transformer"',), (19, 130)),
-    "autoencoder": Line("convolutions and transposed convolutions; nothing was tuned on it", 3, 32,
-                        (RESIDENT, RESIDENT + '\n[[plugins]]\nuse = "mixed-precision"'), (10, 95)),
+    # the stack of another line: nothing was tuned on it
+    "autoencoder": Line("convolutions and transposed convolutions; its stack is that of cnn", 3, 32,
+                        (without(SMALL_CNN, "mixed-precision"), SMALL_CNN), (10, 95)),
     "gru": Line("a GRU of 128 units over characters; a plugin was extended for it", 2, 64,
                 (RECURRENT,), (15, 100)),
 }  # fmt: skip

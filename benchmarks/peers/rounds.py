@@ -12,8 +12,9 @@ import attrs
 from pacing import OutOfTime, fits, say
 
 from peers import standings
-from peers.course import Course, Report, Store, run_process
+from peers.course import Course, Report, Store
 from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, recipes_digest, stock
+from peers.processes import run_process
 
 # About what measuring the limits takes.
 LIMIT_SECONDS = 40.0
@@ -142,15 +143,15 @@ class Race:
         return [_grid_key(name, c) for grid in self._grids().values() for c in grid]
 
     def _pending(self, name: str, number: int) -> Sequence[Contestant | None]:
-        """Return who has not run in a round; before the grid, None for each that may be chosen."""
+        """Return who runs in a round that is not whole; before the grid, None for each that may be
+        chosen."""
         contestants = self.contestants(name)
         if contestants is None:
             others = 1 + round(1.5 * len(self._grids()))
             return [None] * (others + len(_of_round(ours(name), number)))
-        return [
-            c for c in _of_round(contestants, number)
-            if self.store.get(_key(name, number, c)) is None
-        ]  # fmt: skip
+        racing = _of_round(contestants, number)
+        missing = [c for c in racing if self.store.get(_key(name, number, c)) is None]
+        return racing if missing else []
 
     def _try_grids(self, course: Course) -> None:
         for system, grid in self._grids().items():
@@ -180,22 +181,25 @@ class Race:
         self.store.keep("limits", json.loads(out.read_text(encoding="utf-8")))
 
     def _run_round(self, name: str, number: int) -> None:
-        """Run what a round of a line lacks, in an order that is drawn."""
-        course = self.courses[name]
-        contestants = _of_round(self.contestants(name) or [], number)
-        order = random.Random(f"{name} {number}").sample(contestants, len(contestants))
-        for contestant in order:
-            key = _key(name, number, contestant)
-            if self.store.get(key) is not None:
-                continue
+        """Have all contestants of a round of a line train in turns, if the store lacks one."""
+        course, racing, done = self.courses[name], [], []
+        for contestant in self._pending(name, number):
+            assert contestant is not None  # its grid has run
             first = self.store.get(_key(name, 0, contestant)) or {}
-            # what failed in the first round is not tried again
-            failed = "failed" in first
-            report = first if failed else course.run(contestant, course.seeds[number])
-            self.store.keep(key, {**report, "process_seconds": 0.0} if failed else report)
+            if "failed" in first:  # in the first round, and is not tried again
+                done.append((contestant, {**first, "process_seconds": 0.0}))
+            else:
+                racing.append(contestant)
+        if racing:
+            say(f"{name}, round {number + 1}: {len(racing)} contestants in turns")
+            order = f"{name} {number}"
+            racing = random.Random(order).sample(racing, len(racing))
+            done += zip(racing, course.run(racing, course.seeds[number], order), strict=True)
+        for contestant, report in done:
+            self.store.keep(_key(name, number, contestant), report)
             seconds = report.get("epoch_seconds", ())
             words = f"{median(seconds[1:]):.4f} s an epoch" if len(seconds) > 1 else "failed"
-            say(f"{name}, round {number + 1}: {contestant.system}, {contestant.in_words}: {words}")
+            say(f"  {contestant.system}, {contestant.in_words}: {words}")
 
     def _wait_for(self, seconds: float) -> None:
         if seconds and not fits(self.until, seconds):

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from peers.contestant import Patience, Report, Task, run
+from peers.contestant import EpochTimer, Patience, Report, Task, run
 from peers.files import Files
 from peers.keras_clock import EarlyEnd, EpochClock
 
@@ -35,10 +35,10 @@ def train(task: Task, patience: Patience | None) -> Report:
         steps_per_execution=int(task.options["steps_per_execution"]),
     )
     training, validation = files.read_arrays(task.examples, task.batch_size)
-    report = Report(task.started)
-    callbacks: list[Any] = [EpochClock(report)]
+    timer = EpochTimer(task.started, task.epochs)
+    callbacks: list[Any] = [EpochClock(timer)]
     if patience is not None:
-        callbacks.append(EarlyEnd(report, patience))
+        callbacks.append(EarlyEnd(timer.report, patience))
     if training["x"].dtype.kind == "U":
         options: dict[str, Any] = _pictures(task, training, validation)
     elif task.options["pipeline"] == "cached":
@@ -48,8 +48,8 @@ def train(task: Task, patience: Patience | None) -> Report:
             "x": training["x"], "y": training["y"], "batch_size": task.batch_size,
             "validation_data": (validation["x"], validation["y"]),
         }  # fmt: skip
-    model.fit(**options, epochs=task.epochs, callbacks=callbacks, verbose=0)
-    return report
+    model.fit(**options, epochs=timer.most_epochs, callbacks=callbacks, verbose=0)
+    return timer.report
 
 
 def _loss(name: str) -> Any:

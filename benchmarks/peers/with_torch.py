@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from peers.contestant import Patience, Report, Task, run
+from peers.contestant import EpochTimer, Patience, Report, Task, run
 from peers.files import Files
 from peers.pictures import picture
 from peers.torch_models import build
@@ -70,13 +70,14 @@ def train(task: Task, patience: Patience | None) -> Report:
     measure = _losses(compiled["loss"])
     training, validation = files.read_arrays(task.examples, task.batch_size)
     batches, held_out = _data(task, training, mixed=True), _data(task, validation, mixed=False)
-    report = Report(task.started)
+    timer = EpochTimer(task.started, task.epochs)
     _check_same(
         model, next(iter(held_out))[0], files.read_output(),
         ROUNDING if isinstance(held_out, Arrays) else SCALED,
     )  # fmt: skip
-    for epoch in range(task.epochs):
-        began = since = time.monotonic()
+    for epoch in range(timer.most_epochs):
+        timer.begin()
+        since = time.monotonic()
         total, right, count = torch.zeros(()), torch.zeros(()), 0
         for x, y in batches:
             optimizer.zero_grad(set_to_none=True)
@@ -93,13 +94,14 @@ def train(task: Task, patience: Patience | None) -> Report:
                 if not epoch and count == len(y):
                     since = time.monotonic()  # the first step compiles
                 if patience.is_spent(time.monotonic() - since, epoch):
-                    report.cut = True
-                    return report
-        mean = float(total) / count
-        report.trained(time.monotonic() - began, mean)
+                    timer.report.cut = True
+                    return timer.report
+        mean, seconds = float(total) / count, timer.passed()
         with torch.no_grad(), half:
-            report.validation_losses.append(_mean_loss(step, measure, held_out))
-    return report
+            timer.end(seconds, mean, _mean_loss(step, measure, held_out))
+        if timer.is_over:
+            break
+    return timer.report
 
 
 def _check_same(model: Any, batch: Any, expected: Any, most: float) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
+import random
 import sys
 import textwrap
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -336,6 +339,69 @@ def test_an_option_that_ends_its_process_has_failed_and_the_others_are_tried(
         None, "ended by SIGSEGV", None, None,
     ]  # fmt: skip
     assert [len(each) for each in processes] == [4, 2]
+
+
+# A contestant that sleeps for a while in each epoch, and writes down when it did.
+SLEEPER = """
+import json, sys, time
+from pathlib import Path
+from peers import contestant
+seconds, fails = float(sys.argv[1]), sys.argv[2] == "fails"
+timer = contestant.EpochTimer(time.monotonic(), 2)
+slept = []
+for epoch in range(timer.most_epochs):
+    timer.begin()
+    began = time.monotonic()
+    time.sleep(seconds)
+    slept.append((began, time.monotonic()))
+    if fails:
+        sys.exit("no epoch ends here")
+    timer.end(timer.passed(), 1.0 / (epoch + 1), 1.0)
+    if timer.is_over:
+        break
+timer.report.write(Path("out.json"))
+Path("slept.json").write_text(json.dumps(slept))
+"""
+
+
+@named("race")
+def test_contestants_train_in_turns_and_one_that_fails_ends_no_other(benchmark, tmp_path):
+    from peers.turns import Start, train_in_turns
+
+    sleepers = {"quick": ("0.02", ""), "slow": ("0.06", ""), "failing": ("0.01", "fails")}
+    starts = []
+    for name, arguments in sleepers.items():
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-c", SLEEPER, *arguments]
+        starts.append(Start(tmp_path / name, lambda command=command: (command, {})))
+    *done, failed = train_in_turns(starts, random.Random(1), seconds=0.45, limit_seconds=60)
+    assert "no epoch ends here" in failed["failed"]
+    assert [report.get("failed") for report in done] == [None, None]
+    written = [json.loads((tmp_path / name / "out.json").read_text()) for name in ("quick", "slow")]
+    slept = [json.loads((tmp_path / name / "slept.json").read_text()) for name in ("quick", "slow")]
+    # never at once, and each more than once in turn
+    epochs = sorted((*times, who) for who, each in enumerate(slept) for times in each)
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(epochs))
+    turns = [who for who, _ in itertools.groupby(epochs, key=lambda epoch: epoch[2])]
+    assert len(turns) >= 4
+    for report, each in zip(written, slept, strict=True):
+        assert report["losses"] == [1.0, 0.5], "of the epochs that are compared, whatever is timed"
+        # the first epoch of each turn but the first is not timed
+        assert len(report["epoch_seconds"]) == len(each) - 1
+        assert sum(report["epoch_seconds"][1:]) > 0.3
+        paused = report["reached_seconds"][1] - sum(report["epoch_seconds"][:2])
+        assert paused < 0.06, "the time of others does not count"
+
+
+@named("race")
+def test_a_contestant_that_takes_too_long_has_failed_and_is_ended(benchmark, tmp_path):
+    from peers.turns import Start, train_in_turns
+
+    command = [sys.executable, "-c", SLEEPER, "30", ""]
+    begun = time.monotonic()
+    [report] = train_in_turns([Start(tmp_path, lambda: (command, {}))], random.Random(1), 1.0, 1.0)
+    assert report["failed"] == "it took longer than 1 s"
+    assert time.monotonic() - begun < 20
 
 
 @named("race")

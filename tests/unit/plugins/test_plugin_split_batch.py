@@ -14,7 +14,7 @@ from support.plugin_drive import FakeProbe, machine_with
 from tfopt_runtime.split_batch import SplitBatch, fastest
 from tfopt_runtime.split_call import SplitCalls
 
-from tfopt_core import PluginRefused, TrainingOptions
+from tfopt_core import PluginRefused, RuntimeOptions, TrainingOptions
 from tfopt_core.testing import drive, make_machine, make_run
 
 FEATURES = 6
@@ -144,9 +144,33 @@ def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
     assert changed.wrap_train_step is not None
 
 
-def test_several_cpus_suggest_it_unless_the_model_has_convolutions() -> None:
-    assert SplitBatch().suggest(diagnosis(layers=("Dense", "LSTM"))) == {}
-    assert SplitBatch().suggest(diagnosis(layers=("Conv2D",))) is None
+def test_parts_with_a_core_each_set_the_threads_and_are_not_timed_against_the_whole() -> None:
+    given = SplitBatch(intra_op=1)
+    assert (
+        drive(given, "configure_runtime", RuntimeOptions(), machine=make_machine()).intra_op_threads
+        == 1
+    )
+    for plugin, machine in (
+        (given, machine_with((8, 0))),
+        (SplitBatch(intra_op=1, parts=1), make_machine()),
+        (SplitBatch(), make_machine()),
+    ):
+        assert (
+            drive(plugin, "configure_runtime", RuntimeOptions(), machine=machine).intra_op_threads
+            is None
+        )
+    probe = FakeProbe(seconds={0: 1.0, 1: 0.5})
+    resolved = given.resolve(probe)
+    assert (resolved.parts, resolved.xla, resolved.intra_op) == (2, True, 1)
+    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [(2, False), (2, True)]
+
+
+def test_several_cpus_suggest_it_unless_examples_meet() -> None:
+    apart = {"xla": False, "intra_op": 1}
+    assert SplitBatch().suggest(diagnosis(layers=("Dense", "LSTM"))) == apart
+    assert SplitBatch().suggest(diagnosis(layers=("Conv2D",))) == apart
+    assert SplitBatch().suggest(diagnosis(layers=("Conv2D", "BatchNormalization"))) is None
+    assert SplitBatch().suggest(attrs.evolve(diagnosis(), jit_compile=True)) == {}
     assert (
         SplitBatch().suggest(attrs.evolve(diagnosis(), machine=make_machine(cpu_count=1))) is None
     )

@@ -23,7 +23,7 @@ Report = dict[str, Any]
 # The file in which a contestant writes its report.
 OUT = "out.json"
 # What a contestant trains in all turns of a round, at least.
-TURNS_SECONDS, SMOKE_TURNS_SECONDS = 4.5, 0.3
+TURNS_SECONDS, SMOKE_TURNS_SECONDS = 4.0, 0.3
 
 
 @attrs.frozen

@@ -9,6 +9,8 @@ from typing import Any
 import attrs
 
 from peers import standings
+from peers.contestant import TURNS
+from peers.course import TURNS_SECONDS
 from peers.limits import Limits, Work
 from peers.lines import LINES
 from peers.standings import CLASSES, HAND_SET, STOCK, Row
@@ -27,20 +29,26 @@ brought](#what-each-plugin-brought).
 
 ## The rule
 
-It was written down before the race, but for "undecided", which came after its first rounds: an
-interval so wide that it says nothing had been called level.
+It was written down before the race. Two things came after earlier races: "undecided", since an
+interval so wide that it says nothing had been called level, and turns, since the machine's speed
+changes within seconds and trainings that followed one another differed by that.
 
 - **The same training.** In each round all peers begin from the same weights and train on the same
-  examples, in batches of the same size, with Adam at the same rate, for the same number of epochs.
-  tfopt draws its initial weights from the round's seed, as its users' trainings do.
+  examples, in batches of the same size, with Adam at the same rate. Their losses are compared
+  after the same number of epochs. tfopt draws its initial weights from the round's seed, as its
+  users' trainings do.
 - **What is compared** is the time of an epoch: in each round the median from the second epoch on,
-  without validation. Start-up and compilation count in "to target": the seconds from the start of
-  the process to a loss that stock Keras reaches after half of the epochs.
+  without validation, and without the first epoch of each turn. Start-up and compilation count in
+  "to target": the seconds from the start of the process to a loss that stock Keras reaches after
+  half of the epochs.
 - **Peers at their best.** Each peer's own options are tried first: {tried}.
   The fastest race: one in float32, and where another is faster, one in any precision.
-- **Rounds.** In a round each contestant trains once, in a process of its own, in an order that is
-  drawn. Figures are geometric means over the rounds, with the 95% interval in brackets. A ratio is
-  that of two trainings of the same round.
+- **Rounds and turns.** In a round each contestant trains in a process of its own, for {seconds:g}
+  s at least and as many epochs as are compared. They take turns of about {turn:.0f} s, in an
+  order that is drawn anew each time: one trains, and all others are stopped. What a process waits
+  for by the clock passes meanwhile, and caches grow cold, so the first epoch of a turn is not
+  timed. Figures are geometric means over the rounds, with the 95% interval in brackets. A ratio
+  is that of two trainings of the same round.
 - tfopt is **ahead** of a peer if the interval of the ratio lies above {ahead}, **level** if it
   does not reach below {behind}, or holds 1 and does not reach below {level:.2f}, **undecided** if
   it holds 1 and reaches lower (more rounds would tell), else **behind**.
@@ -106,6 +114,7 @@ def page(race: Race) -> str:
             tried=TRIED,
             ahead=standings.AHEAD, behind=standings.BEHIND, level=standings.LEVEL,
             tolerance=standings.TOLERANCE, errors=standings.STANDARD_ERRORS,
+            seconds=TURNS_SECONDS, turn=TURNS_SECONDS / TURNS,
         ),
         _machine(race),
         "## The trainings\n",

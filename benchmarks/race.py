@@ -79,6 +79,8 @@ def main() -> None:
     """Race, print the tables, and write the page."""
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--left-out-rounds", type=int, default=3, metavar="N",
+                        help="leave plugins out in the first N rounds")  # fmt: skip
     parser.add_argument("--only", help="lines, separated by commas")
     add_pacing(parser)
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
@@ -103,7 +105,9 @@ def main() -> None:
         {"smoke": options.smoke, "in turns": True},
         retry=options.retry,
     )
-    race = Race(courses, store, rounds, options.smoke, options.peers.exists())
+    race = Race(
+        courses, store, rounds, options.smoke, options.peers.exists(), options.left_out_rounds
+    )
     say_what_is_left(race)
     if options.plan:
         return

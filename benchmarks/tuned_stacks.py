@@ -3,11 +3,11 @@
     .venv/bin/python benchmarks/tuned_stacks.py [--rounds 4] [--minutes 120] [--only mlp,gru]
 
 On each training of `race.py`, written as a recipe without plugins, `tfopt tune` searches with its
-default budget, from nothing. Then its recipe and the hand-made ones train in rounds, in an order
-that is drawn, and the seconds of its epochs are compared with those of the fastest of these. The
-epochs are a multiple of the race's, so that a training takes a minute or so. On "spectral", whose
-step is one decomposition after another, no plugin should help: there the search should end within a
-third of its budget.
+default budget, from nothing. Then its recipe and the hand-made ones train in rounds, in turns as
+those of the race do, and the seconds of its epochs are compared with those of the fastest of these.
+A search is for a multiple of the race's epochs, so that a training takes a minute or so. On
+"spectral", whose step is one decomposition after another, no plugin should help: there the search
+should end within a third of its budget.
 
 Every search and every training is kept in the folder `--store` as it ends: after Ctrl-C the same
 command goes on where it was, and `--minutes 0` prints the table of what is there.
@@ -28,10 +28,18 @@ from typing import Any
 import attrs
 from options import make_parser
 from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_left
-from peers.course import Report, Store
+from peers.course import (
+    OUT,
+    SMOKE_TURNS_SECONDS,
+    TURNS_SECONDS,
+    Report,
+    Store,
+    with_what_was_written,
+)
 from peers.lines import LINES, PEERS, recipe_text
-from peers.processes import run_process
+from peers.processes import LIMIT_SECONDS, run_process
 from peers.standings import Ratio, mean_ratio
+from peers.turns import Start, train_in_turns
 
 from tfopt_core.recipe.checks import duration
 from tfopt_core.statistics.intervals import log_ratios
@@ -122,15 +130,19 @@ class Searches:
         return done
 
     def _round(self, name: str, number: int) -> Report:
-        """Return the reports of the found recipe and of the hand-made ones, each trained once in an
-        order that is drawn."""
+        """Return the reports of the found recipe and the hand-made ones, which train in turns."""
         folder = self.folder / name
         # where nothing was found, nothing is what a user would train with
         found = "found.toml" if (folder / "found.toml").exists() else "plain.toml"
         hand_made = [f"{HAND_MADE}-{one}" for one in range(len(LINES[name].recipes))]
         recipes = {"found": found, **{one: f"{one}.toml" for one in hand_made}}
-        order = random.Random(f"{name} {number}").sample(sorted(recipes), len(recipes))
-        return {key: _trained(folder, recipes[key], number + 1) for key in order}
+        draw = random.Random(f"{name} {number}")
+        keys = draw.sample(sorted(recipes), len(recipes))
+        starts = [_start(folder / key, folder / recipes[key], number + 1) for key in keys]
+        seconds = SMOKE_TURNS_SECONDS if self.smoke else TURNS_SECONDS
+        reports = train_in_turns(starts, draw, seconds, LIMIT_SECONDS)
+        return {key: with_what_was_written(report, folder / key)
+                for key, report in zip(keys, reports, strict=True)}  # fmt: skip
 
     def _recipe(self, name: str, plugins: str) -> str:
         if name == NOTHING_HELPS:
@@ -186,15 +198,19 @@ def in_words(found: Ratio) -> tuple[str, str]:
     return words, "missed" if high < CLOSE else "undecided"
 
 
-def _trained(folder: Path, recipe: str, seed: int) -> Report:
-    """Return the report of one training with a recipe."""
-    out = folder / "report.json"
+def _start(place: Path, recipe: Path, seed: int) -> Start:
+    """Return how a training with a recipe is started."""
+    place.mkdir(exist_ok=True)
+    out = place / OUT
     out.unlink(missing_ok=True)
-    done: Report = run_process(
-        [sys.executable, "-m", "tfopt_core", "train", recipe, "--seed", str(seed)],
-        folder, {"PEERS_STARTED": "0", "PEERS_REPORT": str(out)},
-    )  # fmt: skip
-    return done if "failed" in done else done | json.loads(out.read_text(encoding="utf-8"))
+
+    def command() -> tuple[list[str], dict[str, str]]:
+        return (
+            [sys.executable, "-m", "tfopt_core", "train", str(recipe), "--seed", str(seed)],
+            {"PEERS_STARTED": "0", "PEERS_REPORT": str(out), "PEERS_EPOCHS": "2"},
+        )
+
+    return Start(place, command)
 
 
 def main() -> None:

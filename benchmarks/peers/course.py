@@ -68,7 +68,7 @@ class Course:
         ]
         seconds = TURNS_SECONDS if self.examples is None else SMOKE_TURNS_SECONDS
         reports = train_in_turns(starts, random.Random(order), seconds, LIMIT_SECONDS)
-        return [_with_what_was_written(*both) for both in zip(reports, places, strict=True)]
+        return [with_what_was_written(*both) for both in zip(reports, places, strict=True)]
 
     def tried(self, grid: Sequence[Contestant], keep: Callable[[Contestant, Report], None]) -> None:
         """Try each option of a system's grid, in one process while none fails; keep each report.
@@ -156,7 +156,8 @@ class Course:
         return run_process([python, "-m", f"peers.{module}", str(task)], self.folder, environment)
 
 
-def _with_what_was_written(report: Report, place: Path) -> Report:
+def with_what_was_written(report: Report, place: Path) -> Report:
+    """Return the report of a process with what it has written in its folder, unless it failed."""
     out = place / OUT
     if "failed" in report or not out.exists():
         return report

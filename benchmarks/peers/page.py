@@ -80,8 +80,9 @@ that the fastest contestant reaches, whichever it is.
 PLUGINS = """\
 ## What each plugin brought
 
-The time of an epoch without the plugin, divided by that with the whole recipe, in the same rounds,
-of which there are three where the recipe without the plugin does not race by itself.
+The time of an epoch without the plugin, divided by that with the whole recipe, in the same rounds:
+in the first ones where the recipe without the plugin does not race by itself. One round has no
+interval, and shows nothing but a size.
 A recipe without its only plugin is stock Keras. Gains do not multiply to the whole where one plugin
 needs another.
 

@@ -18,14 +18,13 @@ from peers.processes import run_process
 
 # About what measuring the limits takes.
 LIMIT_SECONDS = 40.0
-# What a plugin brings is measured in so many rounds.
-LEFT_OUT_ROUNDS = 3
 
 
 @attrs.define
 class Race:
     """The lines of a race with their runs.
 
+    :param left_out_rounds: the first rounds, in which recipes without one of their plugins run too.
     :param until: the monotonic time after which no run is begun that would end later.
     """
 
@@ -34,6 +33,7 @@ class Race:
     rounds: int
     smoke: bool
     has_peers: bool
+    left_out_rounds: int = 3
     until: float = float("inf")
 
     def run(self) -> None:
@@ -104,7 +104,7 @@ class Race:
         whole = [
             number for number in range(self.rounds)
             if all(self.store.get(_key(name, number, c)) is not None
-                   for c in _of_round(contestants, number))
+                   for c in self._of_round(contestants, number))
         ]  # fmt: skip
         if not whole:
             return []
@@ -112,7 +112,7 @@ class Race:
             standings.Row(
                 c.system, c.in_words, c.exact,
                 tuple(self.store.get(_key(name, number, c)) or {}
-                      for number in whole if c in _of_round([c], number)),
+                      for number in whole if c in self._of_round([c], number)),
                 c.left_out, c.races,
             )
             for c in contestants
@@ -148,8 +148,8 @@ class Race:
         contestants = self.contestants(name)
         if contestants is None:
             others = 1 + round(1.5 * len(self._grids()))
-            return [None] * (others + len(_of_round(ours(name), number)))
-        racing = _of_round(contestants, number)
+            return [None] * (others + len(self._of_round(ours(name), number)))
+        racing = self._of_round(contestants, number)
         missing = [c for c in racing if self.store.get(_key(name, number, c)) is None]
         return racing if missing else []
 
@@ -201,14 +201,13 @@ class Race:
             words = f"{median(seconds[1:]):.4f} s an epoch" if len(seconds) > 1 else "failed"
             say(f"  {contestant.system}, {contestant.in_words}: {words}")
 
+    def _of_round(self, contestants: Sequence[Contestant], number: int) -> list[Contestant]:
+        """Return who runs in a round."""
+        return [c for c in contestants if c.races or number < self.left_out_rounds]
+
     def _wait_for(self, seconds: float) -> None:
         if seconds and not fits(self.until, seconds):
             raise OutOfTime
-
-
-def _of_round(contestants: Sequence[Contestant], number: int) -> list[Contestant]:
-    """Return who runs in a round."""
-    return [c for c in contestants if c.races or number < LEFT_OUT_ROUNDS]
 
 
 def _fastest(grid: Sequence[Contestant], tried: dict[str, float]) -> list[Contestant]:

@@ -41,7 +41,7 @@ RESIDENT = '[[plugins]]\nuse = "resident"'
 # The plugins of the recipe "lstm".
 RECURRENT = (
     RESIDENT + '\nxla = false\n[[plugins]]\nuse = "fused-recurrent"\n'
-    '[[plugins]]\nuse = "split-batch"\nxla = false\nintra_op = 1'
+    '[[plugins]]\nuse = "split-batch"\nxla = false\nown_cores = true'
 )
 
 # Those of the recipe "small-cnn", for a line on which nothing was tuned. It cannot be extended
@@ -49,7 +49,7 @@ RECURRENT = (
 CONVOLUTIONS = (
     '[[plugins]]\nuse = "mixed-precision"\n' + RESIDENT + "\nxla = false\n"
     '[[plugins]]\nuse = "fused-optimizer"\n'
-    '[[plugins]]\nuse = "split-batch"\nxla = false\nintra_op = 1'
+    '[[plugins]]\nuse = "split-batch"\nxla = false\nown_cores = true'
 )
 
 

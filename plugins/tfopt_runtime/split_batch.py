@@ -27,6 +27,8 @@ from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
 _XLA: Any = (True, False, "auto")
+# The fewest examples of a part with which cores of its own were measured to gain.
+LEAST_ROWS = 16
 
 
 def split_step(train_step: Callable[..., Any], model: Any, calls: SplitCalls) -> Callable[..., Any]:
@@ -57,24 +59,25 @@ class SplitBatch:
 
     What it does: splits the model's inputs into parts, each computed forward and backward by a
     function of its own in the same graph, which TensorFlow runs at once. Loss, update and metrics
-    are those of the whole batch. With intra_op = 1 each operation of the process computes on one
-    thread, so that each part has a core to itself. With xla each part is compiled; a loop that the
-    stack asks XLA to compile as a whole is then not compiled, since such a program runs on one
-    core.
+    are those of the whole batch. With own_cores each operation of the process computes on as many
+    threads as there are CPUs for a part, so that parts do not wait for each other's. With xla each
+    part is compiled; a loop that the stack asks XLA to compile as a whole is then not compiled,
+    since such a program runs on one core.
 
     Why it helps: on a CPU small operations, a kernel for a whole sequence and what XLA compiles
     use one core each. Larger operations, convolutions among them, are shared among the cores, but
-    wait for each other at the end of each one; parts wait once a step. Measured on two CPUs with
-    intra_op = 1, as the time of an epoch without it over that with it: 1.25 in a
-    small CNN in bfloat16, 1.1 in one over pictures from files, 1.2 with a GRU, 1.1 with an LSTM.
+    the cores wait for each other at the end of each one; parts wait once a step. Measured on two
+    CPUs with own_cores, as the time of an epoch without it over that with it: 1.25 in a small CNN
+    in bfloat16, 1.1 in one over pictures from files, 1.2 with a GRU, 1.1 with an LSTM.
 
-    When it does not: on one core; on a GPU. Without intra_op = 1, where each operation fills the
-    cores already, as convolutions do. Small batches make small parts, whose operations cost more
-    for each example. auto times it, but for intra_op, which a process keeps from its start: parts
-    are then as many as usable CPUs. Validation and updates compute on single threads too. Examples
-    that meet within the model are refused by name: batch normalization, and what else changes its
-    state from the whole batch; losses that a layer adds; states that are carried on. What meets
-    only in training mode, beside dropout and without a state, is not seen.
+    When it does not: on one core; on a GPU. Without own_cores, where each operation fills the cores
+    already, as convolutions do. Small batches make small parts, whose operations cost more for each
+    example. auto times it, but not with own_cores, since a process keeps its threads from its start
+    on: parts are then as many as usable CPUs, of 16 examples or more. Validation and updates
+    compute on these threads too. Examples that meet within the model are refused by name: batch
+    normalization, and what else changes its state from the whole batch; losses that a layer adds;
+    states that are carried on. What meets only in training mode, beside dropout and without a
+    state, is not seen.
 
     Mixes with: fused-recurrent, whose kernel uses one core; resident and chunked; mixed-precision.
     Dropout draws other random numbers: each part has a seed of its own. Not under a strategy of
@@ -95,12 +98,10 @@ class SplitBatch:
         validator=validators.in_(_XLA),
         metadata={"help": "Whether XLA compiles each part; auto times both."},
     )
-    intra_op: int | None = field(
-        default=None,
-        validator=validators.optional(validators.ge(1)),
+    own_cores: bool = field(
+        default=False,
         metadata={
-            "help": "Threads within each operation of the process, 1 for a core for each part; "
-            "left out, TensorFlow's own choice."
+            "help": "Whether operations compute on as many threads as there are CPUs for a part."
         },
     )
 
@@ -115,23 +116,23 @@ class SplitBatch:
             return None
         if "BatchNormalization" in diagnosis.layers:
             return None
-        return {} if diagnosis.jit_compile else {"xla": False, "intra_op": 1}
+        return {} if diagnosis.jit_compile else {"xla": False, "own_cores": True}
 
     def resolve(self, probe: Probe) -> SplitBatch:
         """Time whole batches, parts, and parts that XLA compiles, in turns.
 
-        Whole batches are not timed on operations of fewer threads, which they were never given.
+        Whole batches are not timed with own_cores: this process has the threads of a part.
         """
         if "auto" not in (self.parts, self.xla):
             return self
-        parts = probe.machine.cpu_count if self.parts == "auto" else self.parts
+        parts = _most_parts(probe, self.own_cores) if self.parts == "auto" else self.parts
         whole = attrs.evolve(self, parts=1, xla=False)
         if parts < 2:
             return whole
         asked = allowed_xla(self.xla, probe)
         compiled = (False, True) if asked == "auto" else (asked,)
         split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
-        times_whole = self.parts == "auto" and self.intra_op is None
+        times_whole = self.parts == "auto" and not self.own_cores
         candidates = [whole, *split] if times_whole else split
         if len(candidates) == 1:
             return candidates[0]
@@ -144,11 +145,12 @@ class SplitBatch:
 
     @hookimpl(wrapper=True)
     def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
-        """Set the threads within an operation, where there are parts."""
+        """Set the threads within an operation, where parts have cores of their own."""
         options = yield
-        if self.intra_op is None or self.parts == 1 or machine.gpus:
+        if not self.own_cores or self.parts == 1 or machine.gpus:
             return options
-        return attrs.evolve(options, intra_op_threads=self.intra_op)
+        parts = machine.cpu_count if self.parts == "auto" else self.parts
+        return attrs.evolve(options, intra_op_threads=max(1, machine.cpu_count // parts))
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
@@ -189,8 +191,16 @@ class SplitBatch:
             return Effect.not_applied("no train step that was traced calls the model itself")
         how = ", each compiled by XLA" if calls.jit_compile else ""
         in_place = ", in place of the whole step" if state["whole"] else ""
-        threads = "" if self.intra_op is None else f"; {_threads_in_words()}"
+        threads = f"; {_threads_in_words()}" if self.own_cores else ""
         return Effect.applied_as(f"{calls.parts} parts of each batch{how}{in_place}{threads}")
+
+
+def _most_parts(probe: Probe, own_cores: bool) -> int:
+    """Return a part for each usable CPU; those with cores of their own are never timed, and are not
+    smaller than what was measured."""
+    cpus = probe.machine.cpu_count
+    size = probe.plan().batch_size if own_cores else None
+    return cpus if size is None else max(1, min(cpus, size // LEAST_ROWS))
 
 
 def _threads_in_words() -> str:

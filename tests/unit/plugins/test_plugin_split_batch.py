@@ -14,7 +14,7 @@ from support.plugin_drive import FakeProbe, machine_with
 from tfopt_runtime.split_batch import SplitBatch, fastest
 from tfopt_runtime.split_call import SplitCalls
 
-from tfopt_core import PluginRefused, RuntimeOptions, TrainingOptions
+from tfopt_core import DataPlan, PluginRefused, RuntimeOptions, TrainingOptions
 from tfopt_core.testing import drive, make_machine, make_run
 
 FEATURES = 6
@@ -144,29 +144,37 @@ def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
     assert changed.wrap_train_step is not None
 
 
-def test_parts_with_a_core_each_set_the_threads_and_are_not_timed_against_the_whole() -> None:
-    given = SplitBatch(intra_op=1)
-    assert (
-        drive(given, "configure_runtime", RuntimeOptions(), machine=make_machine()).intra_op_threads
-        == 1
+def test_parts_with_cores_of_their_own_set_the_threads() -> None:
+    def threads(plugin: SplitBatch, machine: Any) -> int | None:
+        options: Any = drive(plugin, "configure_runtime", RuntimeOptions(), machine=machine)
+        found: int | None = options.intra_op_threads
+        return found
+
+    cpus = make_machine().cpu_count
+    assert threads(SplitBatch(own_cores=True), make_machine()) == 1
+    assert threads(SplitBatch(own_cores=True, parts=2), make_machine(cpu_count=7)) == 3
+    assert threads(SplitBatch(own_cores=True, parts=2 * cpus), make_machine()) == 1
+    assert threads(SplitBatch(own_cores=True), machine_with((8, 0))) is None
+    assert threads(SplitBatch(own_cores=True, parts=1), make_machine()) is None
+    assert threads(SplitBatch(), make_machine()) is None
+
+
+@pytest.mark.parametrize(("batch_size", "parts"), [(64, 2), (31, 1), (None, 2)])
+def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(
+    batch_size: int | None, parts: int
+) -> None:
+    plan = DataPlan.from_arrays(np.zeros((64, 2), "float32"))
+    plan = plan if batch_size is None else plan.batch(batch_size)
+    probe = FakeProbe(seconds={0: 1.0, 1: 0.5}, plans={"train": plan})
+    resolved = SplitBatch(own_cores=True).resolve(probe)
+    assert (resolved.parts, resolved.xla) == (parts, parts > 1)
+    assert [[(one.parts, one.xla) for one in asked] for asked in probe.loops_asked] == (
+        [[(2, False), (2, True)]] if parts > 1 else []
     )
-    for plugin, machine in (
-        (given, machine_with((8, 0))),
-        (SplitBatch(intra_op=1, parts=1), make_machine()),
-        (SplitBatch(), make_machine()),
-    ):
-        assert (
-            drive(plugin, "configure_runtime", RuntimeOptions(), machine=machine).intra_op_threads
-            is None
-        )
-    probe = FakeProbe(seconds={0: 1.0, 1: 0.5})
-    resolved = given.resolve(probe)
-    assert (resolved.parts, resolved.xla, resolved.intra_op) == (2, True, 1)
-    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [(2, False), (2, True)]
 
 
 def test_several_cpus_suggest_it_unless_examples_meet() -> None:
-    apart = {"xla": False, "intra_op": 1}
+    apart = {"xla": False, "own_cores": True}
     assert SplitBatch().suggest(diagnosis(layers=("Dense", "LSTM"))) == apart
     assert SplitBatch().suggest(diagnosis(layers=("Conv2D",))) == apart
     assert SplitBatch().suggest(diagnosis(layers=("Conv2D", "BatchNormalization"))) is None

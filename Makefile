@@ -52,7 +52,7 @@ build: venv ## Build the wheel and the sdist into dist
 
 PEERS := .venv-peers/bin/python
 
-bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (about an hour)
+bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (about 80 minutes)
 	@test -x $(PEERS) || $(PY) -m venv .venv-peers
 	@$(PEERS) -m pip install --quiet --requirement benchmarks/peers/requirements.txt
 	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md $(ARGS)

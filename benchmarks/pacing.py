@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -45,6 +46,9 @@ def run_within(benchmark: Paced, minutes: float | None) -> str:
     """
     if minutes is not None:
         benchmark.until = time.monotonic() + 60 * minutes
+    # in the background a shell has SIGINT ignored; SIGTERM would leave what it started running
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     ended = ""
     try:
         benchmark.run()

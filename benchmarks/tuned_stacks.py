@@ -20,6 +20,7 @@ import math
 import random
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -32,14 +33,13 @@ from peers.course import (
     OUT,
     SMOKE_TURNS_SECONDS,
     TURNS_SECONDS,
-    Report,
     Store,
     with_what_was_written,
 )
 from peers.lines import LINES, PEERS, recipe_text
 from peers.processes import LIMIT_SECONDS, run_process
 from peers.standings import Ratio, mean_ratio
-from peers.turns import Start, train_in_turns
+from peers.turns import Report, Start, train_in_turns
 
 from tfopt_core.recipe.checks import duration
 from tfopt_core.statistics.intervals import log_ratios
@@ -207,7 +207,7 @@ def _start(place: Path, recipe: Path, seed: int) -> Start:
     def command() -> tuple[list[str], dict[str, str]]:
         return (
             [sys.executable, "-m", "tfopt_core", "train", str(recipe), "--seed", str(seed)],
-            {"PEERS_STARTED": "0", "PEERS_REPORT": str(out), "PEERS_EPOCHS": "2"},
+            {"PEERS_STARTED": str(time.monotonic()), "PEERS_REPORT": str(out), "PEERS_EPOCHS": "2"},
         )
 
     return Start(place, command)

@@ -21,7 +21,7 @@ from typing import Any
 # A try of the grid ends early where an epoch takes this many times the best one so far, and at
 # least so many seconds; in the first epoch another batch than the first may compile again.
 CUT_RATIO, CUT_SECONDS, CUT_FIRST_SECONDS = 2.0, 1.0, 30.0
-# The environment's names of the file in which a process says that its turn is over, and of the
+# Environment variables: the file into which a process writes its ID when its turn is over, and the
 # seconds that it trains in all of its turns.
 TURN, SECONDS = "PEERS_TURN", "PEERS_SECONDS"
 # A training that takes turns has so many, and ends after so many epochs at the latest.
@@ -57,10 +57,10 @@ class Report:
 class Turns:
     """Stops this process between epochs, so that only one contestant of a round computes.
 
-    A turn begins with an epoch that is not timed: caches are cold then, and what waits by the clock
-    has waited while the process was stopped.
+    The first epoch of a turn is not timed: caches are cold, and a thread that sleeps for a while
+    has slept while the process was stopped.
 
-    :param file: where this process writes its number before it stops.
+    :param file: into which this process writes its ID before it stops.
     :param seconds: of all turns, without these first epochs.
     """
 
@@ -103,11 +103,11 @@ class EpochTimer:
     """Notes the epochs of a training in its report, and has it take turns where it is told to.
 
     :param started: the monotonic time of the process' start.
-    :param epochs: those whose losses are compared; None for all that are trained. A training that
-        takes turns goes on until they are over.
+    :param epochs: the first epochs, whose losses are compared. A training that takes turns goes on
+        until its turns are over.
     """
 
-    def __init__(self, started: float, epochs: int | None) -> None:
+    def __init__(self, started: float, epochs: int) -> None:
         self.report = Report(started)
         self._epochs = epochs
         self._turns = (
@@ -119,15 +119,14 @@ class EpochTimer:
 
     @property
     def most_epochs(self) -> int:
-        """How many epochs a training is to be given, which `is_over` ends."""
-        return self._epochs if self._epochs is not None and self._turns is None else MOST_EPOCHS
+        """The number of epochs after which a training ends if `is_over` does not end it before."""
+        return self._epochs if self._turns is None else MOST_EPOCHS
 
     @property
     def is_over(self) -> bool:
         """Whether enough epochs are trained and timed."""
-        if self._epochs is None or len(self.report.losses) < self._epochs:
-            return False
-        return self._turns is None or self._turns.is_over
+        whole = len(self.report.losses) >= self._epochs
+        return whole and (self._turns is None or self._turns.is_over)
 
     def begin(self) -> None:
         """Begin an epoch's training, when it is this process' turn."""
@@ -142,10 +141,10 @@ class EpochTimer:
     def end(self, seconds: float, loss: float, validation_loss: float) -> None:
         """Note an epoch whose training took so many seconds."""
         report, turns = self.report, self._turns
-        # the very first epoch stands in the report, where nobody counts it
+        # the first epoch of all is reported, and left out by who reads the report
         if not (report.epoch_seconds and turns is not None and turns.is_first_epoch):
             report.epoch_seconds.append(seconds)
-        if self._epochs is None or len(report.losses) < self._epochs:
+        if len(report.losses) < self._epochs:
             report.losses.append(loss)
             report.validation_losses.append(validation_loss)
             stopped = 0.0 if turns is None else turns.stopped_seconds

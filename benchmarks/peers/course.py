@@ -17,9 +17,8 @@ from peers.contestant import MOST_EPOCHS
 from peers.files import Files
 from peers.lines import GRID_EPOCHS, LINES, Contestant, grid_examples, recipe_text
 from peers.processes import LIMIT_SECONDS, run_process
-from peers.turns import Start, train_in_turns
+from peers.turns import Report, Start, train_in_turns
 
-Report = dict[str, Any]
 # The file in which a contestant writes its report.
 OUT = "out.json"
 # What a contestant trains in all turns of a round, at least.

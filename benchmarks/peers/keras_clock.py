@@ -78,6 +78,5 @@ def clock_of_environment() -> list[keras.callbacks.Callback]:
     """Return the clock whose report the environment names; none without one."""
     if REPORT not in os.environ:
         return []
-    epochs = os.environ.get(EPOCHS)
-    timer = EpochTimer(float(os.environ[STARTED]), None if epochs is None else int(epochs))
+    timer = EpochTimer(float(os.environ[STARTED]), int(os.environ[EPOCHS]))
     return [EpochClock(timer), ReportWriter(timer.report, Path(os.environ[REPORT]))]

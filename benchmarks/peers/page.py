@@ -45,9 +45,9 @@ changes within seconds and trainings that followed one another differed by that.
   The fastest race: one in float32, and where another is faster, one in any precision.
 - **Rounds and turns.** In a round each contestant trains in a process of its own, for {seconds:g}
   s at least and as many epochs as are compared. They take turns of about {turn:.0f} s, in an
-  order that is drawn anew each time: one trains, and all others are stopped. What a process waits
-  for by the clock passes meanwhile, and caches grow cold, so the first epoch of a turn is not
-  timed. Figures are geometric means over the rounds, with the 95% interval in brackets. A ratio
+  order that is drawn anew each time: one trains, and all others are stopped. The first epoch
+  of a turn is not timed: caches are cold, and timers have run while the process was stopped.
+  Figures are geometric means over the rounds, with the 95% interval in brackets. A ratio
   is that of two trainings of the same round.
 - tfopt is **ahead** of a peer if the interval of the ratio lies above {ahead}, **level** if it
   does not reach below {behind}, or holds 1 and does not reach below {level:.2f}, **undecided** if

@@ -12,9 +12,10 @@ import attrs
 from pacing import OutOfTime, fits, say
 
 from peers import standings
-from peers.course import Course, Report, Store
+from peers.course import Course, Store
 from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, recipes_digest, stock
 from peers.processes import run_process
+from peers.turns import Report
 
 # About what measuring the limits takes.
 LIMIT_SECONDS = 40.0

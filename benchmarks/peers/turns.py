@@ -41,8 +41,8 @@ class Start:
 
 
 @attrs.define(eq=False)
-class Taking:
-    """A contestant's process, which takes turns.
+class ContestantProcess:
+    """The process of a contestant, which takes turns with others.
 
     :param limit_seconds: of all its turns.
     :param seconds: of its turns so far.
@@ -57,7 +57,7 @@ class Taking:
     _stopped: int | None = None
 
     @classmethod
-    def start(cls, start: Start, seconds: float, limit_seconds: float) -> Taking:
+    def start(cls, start: Start, seconds: float, limit_seconds: float) -> ContestantProcess:
         """Start the process and wait until it stops before its first epoch, or ends."""
         turn = start.folder / "turn"
         turn.unlink(missing_ok=True)
@@ -87,8 +87,8 @@ class Taking:
         """Wait until the process stops or ends."""
         self._stopped = None
         while self.process.poll() is None:
-            if (number := self._number()) and _is_stopped(number):
-                self._stopped = number
+            if (pid := self._written_pid()) and _is_stopped(pid):
+                self._stopped = pid
                 break
             if self.seconds + time.monotonic() - began > self.limit_seconds:
                 self.why = f"it took longer than {self.limit_seconds:.0f} s"
@@ -97,17 +97,17 @@ class Taking:
             time.sleep(LOOK_SECONDS)
         self.seconds += time.monotonic() - began
 
-    def _number(self) -> int | None:
-        """Return the number of the process that has said that its turn is over."""
+    def _written_pid(self) -> int | None:
+        """Return the ID of the process whose turn is over, None before it has written that."""
         try:
             return int(self.turn.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # not written yet, or not wholly
+        except (OSError, ValueError):  # not there yet, or half written
             return None
 
     def end(self) -> Report:
         """End what still runs. Return its seconds, and {"failed": why} if it failed."""
         if self._stopped is not None:
-            # in a session of its own it is not of the process' group
+            # tfopt trains in a child process, in a session of its own
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._stopped, signal.SIGKILL)
         end_group(self.process)
@@ -122,16 +122,16 @@ def train_in_turns(
 ) -> list[Report]:
     """Start contestants one after the other, and let them train in turns until all have ended.
 
-    All that they started ends with them, and where this race is interrupted.
+    An interruption ends their processes too.
 
     :param draw: draws the order of each turn.
     :param seconds: that each trains in its turns, at least.
     :param limit_seconds: what its start and its turns may take.
     """
-    begun: list[Taking] = []
+    begun: list[ContestantProcess] = []
     try:
         for start in starts:
-            begun.append(Taking.start(start, seconds, limit_seconds))
+            begun.append(ContestantProcess.start(start, seconds, limit_seconds))
         while training := [one for one in begun if not one.is_over]:
             for one in draw.sample(training, len(training)):
                 one.go_on()
@@ -140,10 +140,10 @@ def train_in_turns(
     return reports
 
 
-def _is_stopped(number: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     """Return whether a process is stopped."""
     try:
-        text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
         return False
     return text.rpartition(")")[2].split()[0] == "T"

@@ -16,10 +16,12 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     Probe,
+    ProbedTraining,
     RunContext,
     RuntimeOptions,
     TrainingOptions,
     ValueHook,
+    describe,
     hookimpl,
     number_or,
 )
@@ -47,6 +49,19 @@ def split_step(train_step: Callable[..., Any], model: Any, calls: SplitCalls) ->
     return step
 
 
+def why_not_in_parts(training: ProbedTraining, parts: int) -> str:
+    """Return why a train step cannot be computed in parts, "" if it can; it is traced, not run."""
+    import tensorflow as tf
+
+    calls = SplitCalls(parts, jit_compile=False)
+    step = split_step(training.train_step, training.model, calls)
+    try:
+        tf.function(step, autograph=False).get_concrete_function(training.batch)
+    except Exception as error:
+        return f"the train step {describe(error)}"
+    return calls.why_whole
+
+
 def fastest(seconds: Sequence[float]) -> int:
     """Return the index of the fastest; the first one unless another gains more than noise."""
     best = min(range(len(seconds)), key=seconds.__getitem__)
@@ -67,14 +82,15 @@ class SplitBatch:
     Why it helps: on a CPU small operations, a kernel for a whole sequence and what XLA compiles
     use one core each. Larger operations, convolutions among them, are shared among the cores, but
     the cores wait for each other at the end of each one; parts wait once a step. Measured on two
-    CPUs with own_cores, as the time of an epoch without it over that with it: 1.25 in a small CNN
-    in bfloat16, 1.1 in one over pictures from files, 1.2 with a GRU, 1.1 with an LSTM.
+    CPUs with own_cores, as the time of an epoch without this plugin over that with it: 1.26 in a
+    small CNN in bfloat16, 1.11 in one over pictures from files; without own_cores over with them:
+    1.25 with a GRU, 1.09 with an LSTM.
 
     When it does not: on one core; on a GPU. Without own_cores, where each operation fills the cores
     already, as convolutions do. Small batches make small parts, whose operations cost more for each
-    example. auto times it, but not with own_cores, since a process keeps its threads from its start
-    on: parts are then as many as usable CPUs, of 16 examples or more. Validation and updates
-    compute on these threads too. Examples that meet within the model are refused by name: batch
+    example. auto times it, but not with own_cores, since a process cannot change its threads: parts
+    are then as many as usable CPUs, of 16 examples or more. Validation and updates compute on these
+    threads too. Examples that meet within the model are refused by name: batch
     normalization, and what else changes its state from the whole batch; losses that a layer adds;
     states that are carried on. What meets only in training mode, beside dropout and without a
     state, is not seen.
@@ -121,14 +137,21 @@ class SplitBatch:
     def resolve(self, probe: Probe) -> SplitBatch:
         """Time whole batches, parts, and parts that XLA compiles, in turns.
 
-        Whole batches are not timed with own_cores: this process has the threads of a part.
+        With own_cores whole batches are not timed, since this process has the threads of a part,
+        and a model that cannot be computed in parts keeps all threads.
         """
-        if "auto" not in (self.parts, self.xla):
+        is_open = "auto" in (self.parts, self.xla)
+        if not (is_open or self.own_cores):
             return self
         parts = _most_parts(probe, self.own_cores) if self.parts == "auto" else self.parts
         whole = attrs.evolve(self, parts=1, xla=False)
         if parts < 2:
             return whole
+        if self.own_cores and (reason := why_not_in_parts(probe.training(whole), parts)):
+            probe.note(f"1 part: {reason}")
+            return whole
+        if not is_open:
+            return self
         asked = allowed_xla(self.xla, probe)
         compiled = (False, True) if asked == "auto" else (asked,)
         split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
@@ -185,10 +208,8 @@ class SplitBatch:
         if state["reason"]:
             return Effect.not_applied(state["reason"])
         calls: SplitCalls = state["calls"]
-        if calls.reason:
-            return Effect.not_applied(calls.reason)
-        if not calls.traced:
-            return Effect.not_applied("no train step that was traced calls the model itself")
+        if calls.why_whole:
+            return Effect.not_applied(calls.why_whole)
         how = ", each compiled by XLA" if calls.jit_compile else ""
         in_place = ", in place of the whole step" if state["whole"] else ""
         threads = f"; {_threads_in_words()}" if self.own_cores else ""

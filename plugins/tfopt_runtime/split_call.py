@@ -32,6 +32,13 @@ class SplitCalls:
     reason: str = ""
     _checked: bool = False
 
+    @property
+    def why_whole(self) -> str:
+        """Why the traced step computes whole batches, "" if it does not."""
+        if self.reason or self.traced:
+            return self.reason
+        return "no train step that was traced calls the model itself"
+
     @contextmanager
     def within(self, model: Any) -> Iterator[None]:
         """Split the calls of the model in this block, which traces a training step."""

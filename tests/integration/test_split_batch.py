@@ -14,7 +14,9 @@ from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload, loop_report
+from tfopt_core.trials.dry_build import prepare
 from tfopt_core.trials.loop_timing import time_builds
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -157,3 +159,18 @@ def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None
     assert 0 < whole.step_seconds < float("inf") > split.step_seconds > 0
     assert "no such training" in failed.why_not
     assert traced[1]["calls"].traced
+
+
+@pytest.mark.parametrize(("beside", "threads"), [((), ["1"]), (("BatchNormalization",), [])])
+def test_a_plan_shows_the_threads_that_runs_will_have(beside: Any, threads: Any, tmp_path: Any):
+    def network() -> Any:
+        return attending(*(getattr(layers, name)() for name in beside))
+
+    plugin = SplitBatch(parts=2, xla=False, own_cores=True)
+    job = build_here(workload(network), plugin, folder=tmp_path).job
+    task = PrepareTask(function="", look="", job=job)
+    [planned] = prepare(task, lambda job: workload(network)).plugins
+    changes = [change for change in planned.changes if change.hook == "configure_runtime"]
+    shown = [words.split()[-1] for change in changes for words in change.differences]
+    assert shown == threads
+    assert planned.settings["parts"] == (1 if beside else 2)

@@ -14,8 +14,7 @@ from tfopt_core.export.start import environment, start
 from tfopt_core.hooks import RuntimeOptions
 from tfopt_core.hooks.code.literals import call, keywords, literal
 from tfopt_core.hooks.code.plain_code import NoPlainForm
-from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.records.program import Program
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.factory import named_workloads
@@ -52,9 +51,7 @@ def without_the_unwritable(job: Job, write: Callable[[Job, dict[str, str]], Prog
     left_out: dict[str, str] = {}
     while True:
         kept = tuple(plugin for plugin in job.plugins if plugin.name not in left_out)
-        stack = Stack(kept, Defaults())
-        runtime = stack.configure_runtime(job.machine, job.recipe)
-        changes = stack.all_changes
+        runtime, changes = configured_runtime(kept, job.machine, job.recipe)
         changed = attrs.evolve(job, plugins=kept, runtime=runtime, runtime_changes=changes)
         try:
             return write(changed, left_out)

@@ -13,6 +13,7 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, math_of
+from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -45,7 +46,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
     resolved = resolve_all(job, workload)
-    job = attrs.evolve(job, plugins=resolved.plugins)
+    job = _with_resolved(job, resolved)
     built = build(job, workload)
     baseline = baseline_plans(job, workload)
     metrics = _metrics(built)
@@ -167,6 +168,15 @@ def resolve_all(
         noted = tuple(f'plugin "{stacked.name}": {text}' for text in probe.notes)
         search_notes[stacked.name] = (*noted, *not_timed)
     return Resolved(tuple(resolved), search_notes)
+
+
+def _with_resolved(job: Job, resolved: Resolved) -> Job:
+    """Return the job with the resolved plugins, and what they set of the runtime of a run.
+
+    This process itself was started with what they set before.
+    """
+    _, changes = configured_runtime(resolved.plugins, job.machine, job.recipe)
+    return attrs.evolve(job, plugins=resolved.plugins, runtime_changes=changes)
 
 
 def plan_of(

@@ -18,10 +18,9 @@ from tfopt_core.errors import (
     WorkloadError,
 )
 from tfopt_core.hooks import Change, RuntimeOptions
-from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.own_loop import reaching
+from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.records.dry_build import Prepared
@@ -278,11 +277,7 @@ class Processes:
     def _runtime(
         self, plugins: tuple[StackedPlugin, ...]
     ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
-        if self.request.recipe.workload.has_own_loop:
-            plugins = reaching(plugins)
-        stack = Stack(plugins, Defaults())
-        runtime = stack.configure_runtime(self.request.machine, self.request.recipe)
-        return runtime, stack.all_changes
+        return configured_runtime(plugins, self.request.machine, self.request.recipe)
 
     def _environment(self, runtime: RuntimeOptions, *, debug: bool) -> dict[str, str]:
         return process_environment(self.request.environment, runtime, debug=debug)

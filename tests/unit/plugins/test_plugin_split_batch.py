@@ -15,6 +15,7 @@ from tfopt_runtime.split_batch import SplitBatch, fastest
 from tfopt_runtime.split_call import SplitCalls
 
 from tfopt_core import DataPlan, PluginRefused, RuntimeOptions, TrainingOptions
+from tfopt_core.plugins import ProbedTraining
 from tfopt_core.testing import drive, make_machine, make_run
 
 FEATURES = 6
@@ -159,18 +160,43 @@ def test_parts_with_cores_of_their_own_set_the_threads() -> None:
     assert threads(SplitBatch(), make_machine()) is None
 
 
+def probed(*given: Any, batch_size: int | None = 64) -> FakeProbe:
+    """What a probe of a model says, for batches of this size."""
+    whole = model(*given)
+    whole.compile("adam", "mse")
+    plan = DataPlan.from_arrays(X, X[:, :2])
+    training = ProbedTraining(whole, whole.train_step, (X, X[:, :2]))
+    plan = plan if batch_size is None else plan.batch(batch_size)
+    return FakeProbe(seconds={0: 1.0, 1: 0.5}, plans={"train": plan}, probed=training)
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(("batch_size", "parts"), [(64, 2), (31, 1), (None, 2)])
 def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(
     batch_size: int | None, parts: int
 ) -> None:
-    plan = DataPlan.from_arrays(np.zeros((64, 2), "float32"))
-    plan = plan if batch_size is None else plan.batch(batch_size)
-    probe = FakeProbe(seconds={0: 1.0, 1: 0.5}, plans={"train": plan})
+    probe = probed(batch_size=batch_size)
     resolved = SplitBatch(own_cores=True).resolve(probe)
     assert (resolved.parts, resolved.xla) == (parts, parts > 1)
     assert [[(one.parts, one.xla) for one in asked] for asked in probe.loops_asked] == (
         [[(2, False), (2, True)]] if parts > 1 else []
     )
+
+
+@pytest.mark.tensorflow
+def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why() -> None:
+    given = SplitBatch(own_cores=True, parts=2, xla=False)
+    assert given.resolve(probed()) is given
+    probe = probed(keras.layers.BatchNormalization())
+    resolved = given.resolve(probe)
+    assert resolved.parts == 1
+    assert "moving_mean" in probe.notes[0]
+    options = drive(resolved, "configure_runtime", RuntimeOptions(), machine=make_machine())
+    assert options.intra_op_threads is None
+    failing = probed()
+    failing.probed = attrs.evolve(failing.probed, train_step=lambda data: data["no such key"])
+    assert given.resolve(failing).parts == 1
+    assert failing.notes[0].startswith("1 part: the train step ")
 
 
 def test_several_cpus_suggest_it_unless_examples_meet() -> None:

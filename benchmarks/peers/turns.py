@@ -58,17 +58,14 @@ class ContestantProcess:
 
     @classmethod
     def start(cls, start: Start, seconds: float, limit_seconds: float) -> ContestantProcess:
-        """Start the process and wait until it stops before its first epoch, or ends."""
+        """Start the process, which stops before its first epoch: `wait` for that."""
         turn = start.folder / "turn"
         turn.unlink(missing_ok=True)
-        began = time.monotonic()
         command, environment = start.command()
         output = (start.folder / "output.txt").open("w+", encoding="utf-8", errors="replace")
         environment = {**environment, TURN: str(turn), SECONDS: str(seconds)}
         process = start_process(command, start.folder, environment, output)
-        found = cls(process, output, turn, limit_seconds)
-        found._wait(began)
-        return found
+        return cls(process, output, turn, limit_seconds)
 
     @property
     def is_over(self) -> bool:
@@ -79,12 +76,12 @@ class ContestantProcess:
         """Let it have a turn, and wait for the end of that."""
         assert self._stopped is not None
         self.turn.unlink(missing_ok=True)
-        began = time.monotonic()
         os.kill(self._stopped, signal.SIGCONT)
-        self._wait(began)
+        self.wait()
 
-    def _wait(self, began: float) -> None:
+    def wait(self) -> None:
         """Wait until the process stops or ends."""
+        began = time.monotonic()
         self._stopped = None
         while self.process.poll() is None:
             if (pid := self._written_pid()) and _is_stopped(pid):
@@ -131,7 +128,9 @@ def train_in_turns(
     begun: list[ContestantProcess] = []
     try:
         for start in starts:
-            begun.append(ContestantProcess.start(start, seconds, limit_seconds))
+            one = ContestantProcess.start(start, seconds, limit_seconds)
+            begun.append(one)  # before it is waited for, so that an interruption ends it too
+            one.wait()
         while training := [one for one in begun if not one.is_over]:
             for one in draw.sample(training, len(training)):
                 one.go_on()

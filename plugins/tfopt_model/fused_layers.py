@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.plugins import PluginRefused
+
 # How many layers a message names.
 NAMED = 3
 # The attribute of a function that took a method's place here.
@@ -82,12 +84,19 @@ def _is_fused(layer: Any, method: str) -> bool:
     return bool(getattr(vars(layer).get(method), _MARK, False))
 
 
-def compiling_plugin(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the name of a plugin of the stack that has XLA compile the steps, "" if none has.
+def refuse_compiled(settings: Mapping[str, Mapping[str, Any]], why: str) -> None:
+    """Refuse a stack in which a plugin has XLA compile the steps.
 
     :param settings: the resolved settings of the plugins, by name.
+    :param why: what XLA does or lacks.
+    :raises PluginRefused: naming that plugin.
     """
-    return next((name for name, given in settings.items() if given.get("xla") is True), "")
+    for name, given in settings.items():
+        if given.get("xla") is True:
+            raise PluginRefused(
+                f'"{name}" has XLA compile the steps, and XLA {why}; set xla = false in "{name}", '
+                "or leave one of the two out"
+            )
 
 
 def listed(items: list[str], between: str) -> str:

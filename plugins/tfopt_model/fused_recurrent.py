@@ -11,7 +11,6 @@ from tfopt_core.plugins import (
     Effect,
     Machine,
     PlainCode,
-    PluginRefused,
     RunContext,
     TrainingOptions,
     ValueHook,
@@ -20,7 +19,7 @@ from tfopt_core.plugins import (
     why_without,
 )
 from tfopt_model import fused_layers
-from tfopt_model.fused_layers import FusedLayers, compiling_plugin, listed
+from tfopt_model.fused_layers import FusedLayers, listed, refuse_compiled
 from tfopt_model.gru_loop import gru
 from tfopt_model.lstm_kernel import lstm
 from tfopt_model.sequences import Compute, Weights, run_sequence
@@ -142,14 +141,16 @@ class FusedRecurrent:
 
     What it does: replaces the loop over steps of each LSTM and GRU layer (stacked, bidirectional,
     backwards, with states or masks, in training and validation): for an LSTM by the operation
-    BlockLSTM and its gradient, which run a whole sequence; for a GRU, of which TensorFlow has no
-    such kernel, by a loop of what depends on the step before, with a gradient of its own. Layers,
+    BlockLSTM, which runs a whole sequence, and a gradient that XLA compiles, or BlockLSTM's own
+    where the number of steps is not known beforehand. For a GRU, of which TensorFlow has no such
+    kernel, by a loop of what depends on the step before, with a gradient of its own. Layers,
     weights and the saved model stay as they are.
 
     Why it helps: Keras' loop starts some twenty small kernels for each step of the sequence, and
-    twice as many for the gradient, which adds up the weights' gradients step by step. BlockLSTM
-    starts once. The GRU's loop starts a third of them for the gradient, and the products of inputs
-    and weights are one for all steps. Neither needs a compilation.
+    twice as many for the gradient, which adds up the weights' gradients step by step. BlockLSTM and
+    its gradient start once; where XLA compiles the gradient, those of the weights are one product
+    for all steps. The GRU's loop starts a third of them for the gradient, and the products of
+    inputs and weights are one for all steps.
 
     When it does not: for wide layers, whose matrix products take the time. A GRU gains less
     than an LSTM: of 128 units, a step took a quarter less CPU time than with Keras' loop. On a GPU
@@ -199,12 +200,7 @@ class FusedRecurrent:
     def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
         """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
         options = yield
-        compiling = compiling_plugin(run.settings)
-        if compiling:
-            raise PluginRefused(
-                f'"{compiling}" has XLA compile the steps, and XLA has no kernel for a whole '
-                f'sequence; set xla = false in "{compiling}", or leave one of the two out'
-            )
+        refuse_compiled(run.settings, "has no kernel for a whole sequence")
         reason = why_not_here(run.machine, options)
         if reason:
             run.state_of(self)["reason"] = reason

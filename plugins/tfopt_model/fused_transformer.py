@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     why_without,
 )
 from tfopt_model import fused_layers, layer_kernels
-from tfopt_model.fused_layers import FusedLayers, compiling_plugin
+from tfopt_model.fused_layers import FusedLayers, refuse_compiled
 
 
 def fusible_layers(model: Any) -> list[Any]:
@@ -152,8 +152,9 @@ class FusedTransformer:
     memory. With fewer, a step that is not compiled by XLA takes less time, and nothing has to be
     compiled. Whether it is faster than XLA's, which runs on one core, depends on the machine.
 
-    When it does not: with XLA, which fuses these operations itself and takes less CPU time, and on
-    a GPU: in both it is not applied. Also where other layers take the time. Layers that drop out
+    When it does not: with XLA, which fuses these operations itself and takes less CPU time: a stack
+    that compiles the steps refuses it. On a GPU, and where the workload itself compiles its steps,
+    it is not applied. Also where other layers take the time. Layers that drop out
     attention weights, are asked for attention scores, normalize along other axes than the last,
     compute in bfloat16 or float16, or are subclasses are left alone, by name. Sums are taken in
     another order, so that losses are equal to rounding. A second derivative, as a gradient penalty
@@ -199,13 +200,12 @@ class FusedTransformer:
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
-        """Leave the layers alone where XLA compiles the steps."""
+        """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
         options = yield
-        compiling = compiling_plugin(run.settings)
-        if compiling or options.jit_compile is True:
-            by = f'"{compiling}"' if compiling else "the workload"
+        refuse_compiled(run.settings, "fuses these operations itself")
+        if options.jit_compile is True:
             run.state_of(self)["reason"] = (
-                f"{by} has XLA compile the steps, which fuses these operations itself"
+                "the workload has XLA compile the steps, which fuses these operations itself"
             )
             if not why_without("nested-layers"):
                 release(model)

@@ -11,7 +11,7 @@ def once(gradient: Any, plugin: str, *inputs: Any) -> Any:
 
     It uses what the forward pass computed, so that a second derivative would be wrong silently.
 
-    :param gradient: given the upstream gradient, returns those of the inputs.
+    :param gradient: given the gradient of each output, returns those of the inputs.
     :param plugin: whose gradient it is, for the message.
     """
     import tensorflow as tf
@@ -23,11 +23,11 @@ def once(gradient: Any, plugin: str, *inputs: Any) -> Any:
         )
 
     @functools.wraps(gradient)
-    def derived(upstream: Any) -> Any:
+    def derived(*upstream: Any) -> Any:
         @tf.custom_gradient  # type: ignore[untyped-decorator]
-        def first(upstream: Any, *inputs: Any) -> Any:
-            return gradient(upstream), refuse
+        def first(*given: Any) -> Any:
+            return gradient(*given[: len(upstream)]), refuse
 
-        return first(upstream, *inputs)
+        return first(*upstream, *inputs)
 
     return derived

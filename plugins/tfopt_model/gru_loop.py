@@ -13,10 +13,11 @@ from tfopt_model.gradients import once
 from tfopt_model.sequences import Weights
 
 
-def gru(inputs: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
-    """Return the states after each step, (steps, batch, units).
+def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
+    """Return the states after each of the first steps, (count, batch, units).
 
     :param inputs: (steps, batch, features), float32.
+    :param count: how many steps are computed.
     :param states: the state before the first step, (batch, units).
     :param weights: the gates in Keras' order: update, reset, candidate; the bias, (2, 3 * units),
         that of the inputs first. The reset gate is applied behind the product of the states.
@@ -24,6 +25,7 @@ def gru(inputs: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
     import tensorflow as tf
 
     units = weights.recurrent.shape[0]
+    inputs = inputs[:count]
     steps, batch = tf.unstack(tf.shape(inputs)[:2])
     rows = tf.reshape(inputs, [steps * batch, inputs.shape[-1]])
     projected = tf.matmul(rows, weights.kernel)

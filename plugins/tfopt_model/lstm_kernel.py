@@ -1,33 +1,60 @@
-"""Compute an LSTM over a whole sequence by one kernel of TensorFlow."""
+"""Compute an LSTM over a whole sequence by one kernel of TensorFlow, and its gradient by XLA.
+
+Two thirds of a layer's time are the gradient that TensorFlow registers for the kernel. Here only
+what depends on the step behind stands in a loop; the gradients of the weights are one product for
+all steps. Started operation by operation such a loop takes longer than the kernel's gradient, so
+XLA compiles it, anew for each shape: where the number of steps is not known when a training is
+traced, and may be another in each batch, the kernel keeps its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfopt_model.gradients import once
 from tfopt_model.sequences import Weights
 
 
-def lstm(inputs: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any]:
+def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any]:
     """Return the hidden and the cell states after each step, both (steps, batch, units).
 
     :param inputs: (steps, batch, features), float32.
+    :param count: how many steps are computed; the states after further ones are zero.
     :param states: the hidden and the cell state before the first step, (batch, units).
     :param weights: the gates in Keras' order: input, forget, candidate, output.
     """
     import tensorflow as tf
 
-    units = weights.recurrent.shape[0]
-    nothing = tf.zeros([units], inputs.dtype)
-    bias = tf.zeros([4 * units], inputs.dtype) if weights.bias is None else weights.bias
+    bias = weights.bias
+    if bias is None:
+        bias = tf.zeros([weights.recurrent.shape[1]], inputs.dtype)
+    given = (inputs, *states, weights.kernel, weights.recurrent, bias)
+    # a variable within a custom gradient would have to be returned a gradient apart
+    given = tuple(tf.convert_to_tensor(one) for one in given)
+    if inputs.shape[0] is None:
+        kept = _kernel(count, *given)
+        return kept.h, kept.cs
+    hidden, cells = _with_gradient(count, *given)
+    return hidden, cells
+
+
+def _kernel(
+    count: Any, inputs: Any, hidden: Any, cell: Any, kernel: Any, recurrent: Any, bias: Any
+) -> Any:
+    """Return what BlockLSTM computes: the states and the gates after each step."""
+    import tensorflow as tf
+
+    nothing = tf.zeros([recurrent.shape[0]], inputs.dtype)
     # Not BlockLSTMV2: TF 2.21 registers the gradient of BlockLSTM for it, which takes the gates in
     # another order, so that all gradients are wrong. Its own BlockLSTMGradV2 gives the right ones.
-    computed = tf.raw_ops.BlockLSTM(
-        seq_len_max=tf.shape(inputs, tf.int64)[0],
+    return tf.raw_ops.BlockLSTM(
+        seq_len_max=tf.cast(count, tf.int64),
         x=inputs,
-        h_prev=states[0],
-        cs_prev=states[1],
-        w=tf.concat([_reordered(weights.kernel), _reordered(weights.recurrent)], 0),
+        h_prev=hidden,
+        cs_prev=cell,
+        w=tf.concat([_reordered(kernel), _reordered(recurrent)], 0),
         b=_reordered(bias),
         wci=nothing,
         wcf=nothing,
@@ -36,7 +63,6 @@ def lstm(inputs: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any
         cell_clip=-1.0,  # not above zero: no clipping
         use_peephole=False,
     )
-    return computed.h, computed.cs
 
 
 def _reordered(weight: Any) -> Any:
@@ -45,3 +71,96 @@ def _reordered(weight: Any) -> Any:
 
     first, forget, candidate, output = tf.split(weight, 4, axis=-1)
     return tf.concat([first, candidate, forget, output], axis=-1)
+
+
+def _with_gradient(count: Any, *given: Any) -> Any:
+    """Return the states after each step, with a gradient that XLA compiles.
+
+    :param given: what `_kernel` is given beside the number of steps.
+    """
+    import tensorflow as tf
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def computed(*given: Any) -> Any:
+        inputs, hidden, cell, kernel, recurrent, _ = given
+        kept = _kernel(count, *given)
+
+        def gradient(of_hidden: Any, of_cells: Any) -> Any:
+            # A tape around this one would have the program return what a second derivative needs,
+            # which XLA cannot, and which `once` refuses.
+            stopped = tf.nest.map_structure(
+                tf.stop_gradient,
+                (of_hidden, of_cells, (kept.i, kept.f, kept.ci, kept.o), kept.co, kept.cs, cell),
+            )
+            transposed = tf.stop_gradient(tf.transpose(recurrent))
+            sums, of_first_hidden, of_first_cell = _compiled_steps_back()(
+                count, *stopped, transposed
+            )
+            rows = tf.reshape(sums, [-1, sums.shape[-1]])
+            before = tf.concat([hidden[None], kept.h[:-1]], axis=0)
+            of_kernel, of_recurrent = (
+                tf.matmul(tf.reshape(one, [-1, one.shape[-1]]), rows, transpose_a=True)
+                for one in (inputs, before)
+            )
+            of_inputs = tf.reshape(tf.matmul(rows, kernel, transpose_b=True), tf.shape(inputs))
+            of_bias = tf.reduce_sum(rows, axis=0)
+            return of_inputs, of_first_hidden, of_first_cell, of_kernel, of_recurrent, of_bias
+
+        return (kept.h, kept.cs), once(gradient, "fused-recurrent", *given)
+
+    return computed(*given)
+
+
+@functools.cache
+def _compiled_steps_back() -> Callable[..., Any]:
+    """Return the loop back; one for all calls, since a step may run eagerly."""
+    import tensorflow as tf
+
+    compiled: Callable[..., Any] = tf.function(_steps_back, jit_compile=True, autograph=False)
+    return compiled
+
+
+def _steps_back(
+    count: Any, of_hidden: Any, of_cells: Any, gates: Sequence[Any], shown: Any, cells: Any,
+    cell: Any, transposed: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return the gradients of the sums of all gates in Keras' order, (steps, batch, 4 * units), and
+    of the hidden and the cell state before the first step.
+
+    :param count: how many steps were computed; the gradients of further ones are zero.
+    :param of_hidden: the gradient of the hidden states after each step; `of_cells` of the cells'.
+    :param gates: input, forget, candidate and output, after their activations.
+    :param shown: tanh of the cells after each step, which the output gate lets through.
+    :param cell: before the first step.
+    :param transposed: the recurrent weights, (4 * units, units).
+    """
+    import tensorflow as tf
+
+    first, forget, candidate, output = gates
+    before = tf.concat([cell[None], cells[:-1]], axis=0)
+    # what the gradient of a cell is multiplied with for that of each sum, for all steps at once
+    for_first = candidate * first * (1 - first)
+    for_forget = before * forget * (1 - forget)
+    for_candidate = first * (1 - candidate * candidate)
+    # ... and that of a hidden state for that of the output's sum and of the cell
+    for_output = shown * output * (1 - output)
+    for_cell = output * (1 - shown * shown)
+
+    def body(taken: Any, hidden: Any, cell: Any, sums: Any) -> Any:
+        place = count - 1 - taken
+        hidden += of_hidden[place]
+        cell += of_cells[place] + hidden * for_cell[place]
+        factors = (for_first[place], for_forget[place], for_candidate[place])
+        of_sums = tf.concat(
+            [*(cell * factor for factor in factors), hidden * for_output[place]], axis=1
+        )
+        behind = tf.matmul(of_sums, transposed)
+        return taken + 1, behind, cell * forget[place], sums.write(place, of_sums)
+
+    nothing, steps = tf.zeros_like(cell), of_hidden.shape[0]
+    sums = tf.TensorArray(cell.dtype, steps, element_shape=[cell.shape[0], transposed.shape[0]])
+    _, hidden, cell, sums = tf.while_loop(
+        lambda taken, *_: taken < count, body, (0, nothing, nothing, sums),
+        maximum_iterations=steps,
+    )  # fmt: skip
+    return sums.stack(), hidden, cell

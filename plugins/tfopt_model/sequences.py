@@ -22,9 +22,10 @@ class Weights:
     bias: Any = None
 
 
-# Given inputs of (steps, batch, features), states and weights, returns the states after each step,
-# the hidden one first, each (steps, batch, units).
-Compute = Callable[[Any, Sequence[Any], Weights], Sequence[Any]]
+# Given inputs of (steps, batch, features), how many of the steps to compute, states and weights,
+# returns the states after each step, the hidden one first, each (steps, batch, units); of steps
+# that are not computed nothing is read.
+Compute = Callable[[Any, Any, Sequence[Any], Weights], Sequence[Any]]
 
 
 def run_sequence(
@@ -53,7 +54,7 @@ def run_sequence(
     import tensorflow as tf
 
     if mask is None:
-        computed = compute(tf.transpose(inputs, [1, 0, 2]), states, weights)
+        computed = compute(tf.transpose(inputs, [1, 0, 2]), tf.shape(inputs)[1], states, weights)
         last_states = [state[-1] for state in computed]
         last = last_states[0]
         outputs = tf.transpose(computed[0], [1, 0, 2]) if return_sequences else last[:, None]
@@ -62,7 +63,7 @@ def run_sequence(
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     moved = tf.transpose(_unmasked_first(inputs, mask), [1, 0, 2])
     # at least one step, for gathers that find nothing in no steps
-    computed = compute(moved[: tf.maximum(tf.reduce_max(counts), 1)], states, weights)
+    computed = compute(moved, tf.maximum(tf.reduce_max(counts), 1), states, weights)
     rows = tf.range(tf.shape(inputs)[0])
 
     def after(state: Any, numbers: Any, before: Any) -> Any:

@@ -6,7 +6,7 @@ of trials that grows with the plugins, not with their combinations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -39,13 +39,17 @@ OnPair = Callable[[Sequence[float]], None]
 
 @attrs.frozen(kw_only=True)
 class TrialPlan:
-    """A trial to make: the two stacks, and the rule that decides from the pairs so far."""
+    """A trial to make: the two stacks, and the rule that decides from the pairs so far.
+
+    :param joined_by: plugins that are added beside `plugin`.
+    """
 
     action: Action
     plugin: str
     stack: Stack
     without: Stack
     replaces: tuple[str, ...] = ()
+    joined_by: tuple[str, ...] = ()
 
     def decide(self, log_ratios: Sequence[float]) -> Decision:
         """Return the decision on these pairs."""
@@ -115,7 +119,7 @@ class GreedySearch:
                 if self.why_ended:
                     self._leave_out(space)
                     return
-                self._add(candidate)
+                self._add(candidate, space)
             if self.best == before:
                 return
             # what bounds a step is another part now
@@ -146,7 +150,7 @@ class GreedySearch:
             earlier[-1][1] in HOPEFUL and all(stack != self.best for stack, _ in earlier)
         )
 
-    def _add(self, candidate: TuneCandidate) -> None:
+    def _add(self, candidate: TuneCandidate, space: SearchSpace) -> None:
         place = placed(candidate, self.best, self.known, self.owners)
         if place.why_not:
             self._not_tried(candidate.plugin, place.why_not)
@@ -156,14 +160,47 @@ class GreedySearch:
             replaces=place.replaces,
         )  # fmt: skip
         trial = self._made(plan)
-        anew = self._settings_open(place.stack)
-        if trial.outcome is TrialOutcome.REFUSED and anew != place.stack:
-            # what the others chose, XLA say, they chose without it
-            trial = self._made(attrs.evolve(plan, stack=anew))
+        if trial.outcome is TrialOutcome.REFUSED:
+            for anew in self._plans_anew(plan, space):
+                trial = self._made(anew)
+                if trial.outcome is TrialOutcome.IN:
+                    break
         self._tried.setdefault(candidate.plugin, []).append((self.best, trial.outcome))
         if trial.outcome is TrialOutcome.IN:
+            before = [one.name for one in self.best]
             self.best = trial.stack
-            self._proposed[candidate.plugin] = candidate.settings
+            added = {one.name for one in self.best if one.name not in before}
+            self._proposed |= {
+                one.plugin: one.settings for one in space.candidates if one.plugin in added
+            }
+
+    def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
+        """Yield further trials of a plugin that the stack as it is refuses.
+
+        What the others chose, XLA say, they chose without it, so their settings are open again.
+        First it is joined by all that conflict with the same: none of them may outweigh XLA alone.
+        """
+        alone = attrs.evolve(plan, stack=self._settings_open(plan.stack))
+        if alone.stack == plan.stack:
+            return
+        joined, shut_out = alone, set(self.known[plan.plugin].conflicts)
+        for one in space.candidates:
+            if not one.proposed or not shut_out & set(one.traits.conflicts):
+                continue
+            if one.plugin in [other.name for other in joined.stack] or self._is_broken(one):
+                continue
+            place = placed(one, joined.stack, self.known, self.owners)
+            if not (place.why_not or place.replaces):
+                joined_by = (*joined.joined_by, one.plugin)
+                joined = attrs.evolve(joined, stack=place.stack, joined_by=joined_by)
+        if joined.joined_by:
+            yield joined
+        yield alone
+
+    def _is_broken(self, candidate: TuneCandidate) -> bool:
+        """Return whether no trial of a candidate could be measured."""
+        outcomes = [outcome for _, outcome in self._tried.get(candidate.plugin, [])]
+        return bool(outcomes) and not any(one.measured for one in outcomes)
 
     def _settings_open(self, stack: Stack) -> Stack:
         """Return a stack with the settings that were proposed, before any "auto" was resolved."""
@@ -211,6 +248,9 @@ class GreedySearch:
                 )
             )  # fmt: skip
             trial = self.attempt(plan, self._on_pair)
+            if plan.joined_by:
+                beside = f"with {', '.join(plan.joined_by)} beside it"
+                trial = attrs.evolve(trial, reason=f"{trial.reason}, {beside}")
         self.journal.add(key, trial)
         self.trials.append(trial)
         self.not_tried.pop(trial.plugin, None)

@@ -123,6 +123,38 @@ def test_outputs_states_and_gradients_are_those_of_keras(
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
+def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind: Any) -> None:
+    mask = some_mask()
+    mask[:, -2:] = False
+    assert_equal_to_keras(kind(return_sequences=True), mask)
+    assert_equal_to_keras(kind(), np.zeros_like(mask))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [STEPS, None])
+def test_with_an_unknown_number_of_examples_or_steps_it_is_equal_too(steps: Any, kind: Any) -> None:
+    import tensorflow as tf
+
+    layer = kind(return_sequences=True)
+
+    def gradients() -> Any:
+        @tf.function(input_signature=[tf.TensorSpec([None, steps, FEATURES], "float32")])  # type: ignore[untyped-decorator]
+        def computed(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sin(layer(x)))
+            return tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
+
+        return [computed(inputs()[:rows]) for rows in (BATCH, BATCH - 2)]
+
+    expected = tf.nest.flatten(gradients())
+    fuse(layer, FusedLayers())
+    for ours, theirs in zip(tf.nest.flatten(gradients()), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", KINDS)
 def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None:
     states = [np.full((BATCH, UNITS), value, "float32") for value in (0.5, -0.3)]
     states = states[: len(kind().cell.get_initial_state(1))]
@@ -153,10 +185,11 @@ def test_a_step_of_a_gru_copies_nothing_in_reverse() -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_second_derivative_is_refused() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_derivative_is_refused(kind: Any) -> None:
     import tensorflow as tf
 
-    layer, fused = gru(), FusedLayers()
+    layer, fused = kind(), FusedLayers()
     fuse(layer, fused)
     x = tf.constant(inputs())
     with tf.GradientTape() as outer:

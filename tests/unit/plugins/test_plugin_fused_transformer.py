@@ -20,6 +20,7 @@ from tfopt_model.fused_transformer import (
 )
 
 from tfopt_core import TrainingOptions
+from tfopt_core.errors import PluginRefused
 from tfopt_core.testing import drive, make_run
 
 BATCH, PLACES, WIDTH = 3, 5, 8
@@ -178,14 +179,15 @@ def test_layers_are_found_and_given_back() -> None:
     assert not any({"call", "_compute_attention"} & set(vars(layer)) for layer in layers)
 
 
-def test_with_xla_or_on_a_gpu_the_layers_are_left_alone_with_the_reason() -> None:
+def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
+    run = make_run(settings={"resident": {"xla": True}})
+    with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
+        drive(FusedTransformer(), "configure_training", TrainingOptions(optimizer="adam"), run=run)
+
+
+def test_in_a_workload_that_compiles_or_on_a_gpu_the_layers_are_left_alone() -> None:
     plugin, plain = FusedTransformer(), TrainingOptions(optimizer="adam")
     for run, options, word in (
-        (
-            make_run(settings={"resident": {"xla": True}}),
-            TrainingOptions(optimizer="adam"),
-            '"resident" has XLA',
-        ),
         (make_run(), attrs.evolve(plain, jit_compile=True), "the workload has XLA"),
         (make_run(machine=machine_with((8, 0))), plain, "on a GPU"),
     ):

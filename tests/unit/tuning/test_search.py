@@ -74,24 +74,43 @@ def test_what_fails_is_listed_with_its_reason_and_the_others_go_on(outcome, tmp_
     assert [(one.outcome, one.reason) for one in failed] == [(outcome, "it broke")]
 
 
-def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew(tmp_path):
-    def resolved(stack):
-        by_name = {one.name: one for one in stack}
-        if "loop" not in by_name:
-            return stack
-        compiles = by_name["loop"].settings.get("xla", "kernel" not in by_name)
-        if compiles and "kernel" in by_name:
-            return None
-        by_name["loop"] = attrs.evolve(by_name["loop"], settings={"xla": compiles})
-        return tuple(by_name.values())
+def without_xla(stack):
+    """The stack as its plugins choose: the loop compiles unless a kernel stands beside it."""
+    by_name = {one.name: one for one in stack}
+    if "loop" not in by_name:
+        return stack
+    compiles = by_name["loop"].settings.get("xla", "kernel" not in by_name)
+    if compiles and "kernel" in by_name:
+        return None
+    by_name["loop"] = attrs.evolve(by_name["loop"], settings={"xla": compiles})
+    return tuple(by_name.values())
 
+
+def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew(tmp_path):
     simulated = machine(loop=1.5, kernel=2.0)
-    simulated.resolved = resolved
+    simulated.resolved = without_xla
     search = make_search(simulated, tmp_path, [candidate("loop"), candidate("kernel")])
     search.go()
     assert {one.name: one.settings for one in search.best} == {"loop": {"xla": False}, "kernel": {}}
     added = [one.outcome for one in search.trials if one.action == "add"]
     assert added == [TrialOutcome.IN, TrialOutcome.REFUSED, TrialOutcome.IN]
+
+
+def test_what_the_same_choice_shuts_out_is_tried_together(tmp_path):
+    # neither outweighs what the loop has compiled, both do
+    simulated = machine(loop=2.0, kernel=0.7, parts=0.7)
+    simulated.together = {frozenset({"kernel", "parts"}): 4.0}
+    simulated.resolved = without_xla
+    kernel, parts = (
+        attrs.evolve(candidate(name, traits=traits_of(conflicts=("xla",))), proposed=True)
+        for name in ("kernel", "parts")
+    )
+    search = make_search(simulated, tmp_path, [candidate("loop"), kernel, parts])
+    search.go()
+    assert names_of(search.best) == ("loop", "kernel", "parts")
+    assert search.best[0].settings == {"xla": False}
+    reason = next(one.reason for one in search.trials if one.stack == search.best)
+    assert reason.endswith("with it, with parts beside it")
 
 
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):

@@ -103,10 +103,10 @@ class ContestantProcess:
 
     def end(self) -> Report:
         """End what still runs. Return its seconds, and {"failed": why} if it failed."""
-        if self._stopped is not None:
-            # tfopt trains in a child process, in a session of its own
+        # tfopt trains in a child process, in a session of its own
+        if stopped := self._stopped or self._written_pid():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._stopped, signal.SIGKILL)
+                os.kill(stopped, signal.SIGKILL)
         end_group(self.process)
         self.output.seek(0)
         why = self.why or why_failed(self.process.returncode, self.output.read())

@@ -13,6 +13,7 @@ def once(gradient: Any, plugin: str, *inputs: Any) -> Any:
 
     :param gradient: given the gradient of each output, returns those of the inputs.
     :param plugin: whose gradient it is, for the message.
+    :param inputs: those that it is the gradient of.
     """
     import tensorflow as tf
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_model.gradients import once
-from tfopt_model.sequences import Weights
+from tfopt_model.sequences import Weights, each_step
 
 
 def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
-    """Return the states after each of the first steps, (count, batch, units).
+    """Return the states after each step that is computed, (count, batch, units).
 
     :param inputs: (steps, batch, features), float32.
-    :param count: how many steps are computed.
+    :param count: how many steps are computed, None for all.
     :param states: the state before the first step, (batch, units).
     :param weights: the gates in Keras' order: update, reset, candidate; the bias, (2, 3 * units),
         that of the inputs first. The reset gate is applied behind the product of the states.
@@ -25,7 +25,7 @@ def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tup
     import tensorflow as tf
 
     units = weights.recurrent.shape[0]
-    inputs = inputs[:count]
+    inputs = inputs if count is None else inputs[:count]
     steps, batch = tf.unstack(tf.shape(inputs)[:2])
     rows = tf.reshape(inputs, [steps * batch, inputs.shape[-1]])
     projected = tf.matmul(rows, weights.kernel)
@@ -63,7 +63,7 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
             after = candidate + update * (before - candidate)
             return after, (after, update, reset, candidate, of_candidate)
 
-        _, kept = _each_step(step, [projected], state, 5)
+        _, kept = each_step(step, [projected], state, 5)
         hidden, update, reset, candidate, of_candidate = kept
         before = tf.concat([state[None], hidden[:-1]], axis=0)
 
@@ -82,7 +82,7 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
 
             given = [factors, update, upstream]
             first = tf.zeros_like(state)
-            of_state, (behind, sums) = _each_step(step_back, given, first, 2, backwards=True)
+            of_state, (behind, sums) = each_step(step_back, given, first, 2, backwards=True)
             of_recurrent = tf.matmul(
                 tf.reshape(before, [-1, units]),
                 tf.reshape(sums, [-1, 3 * units]),
@@ -95,35 +95,3 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
         return hidden, once(gradient, "fused-recurrent", projected, state, recurrent, bias)
 
     return computed(projected, state, recurrent, bias)
-
-
-def _each_step(
-    step: Any, given: Sequence[Any], state: Any, kept: int, *, backwards: bool = False
-) -> tuple[Any, list[Any]]:
-    """Return the state after the last step taken, and what the steps return to be kept, in the
-    order of time, (steps, batch, _) each.
-
-    :param step: is given what is given for a step, and the state; returns the state, and what to
-        keep.
-    :param kept: how much a step keeps.
-    :param backwards: whether to begin with the last step.
-    """
-    import tensorflow as tf
-
-    steps = tf.shape(given[0])[0]
-    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in given]
-    arrays = [tf.TensorArray(state.dtype, steps) for _ in range(kept)]
-
-    def body(taken: Any, state: Any, arrays: list[Any]) -> Any:
-        # counted down: a copy in reverse, by [::-1], took more than half of a training step
-        place = steps - 1 - taken if backwards else taken
-        state, results = step(*(array.read(place) for array in reading), state)
-        written = [
-            array.write(place, result) for array, result in zip(arrays, results, strict=True)
-        ]
-        return taken + 1, state, written
-
-    _, state, arrays = tf.while_loop(
-        lambda taken, *_: taken < steps, body, (0, state, arrays), maximum_iterations=steps
-    )
-    return state, [array.stack() for array in arrays]

@@ -3,8 +3,8 @@
 Two thirds of a layer's time are the gradient that TensorFlow registers for the kernel. Here only
 what depends on the step behind stands in a loop; the gradients of the weights are one product for
 all steps. Started operation by operation such a loop takes longer than the kernel's gradient, so
-XLA compiles it, anew for each shape: where the number of steps is not known when a training is
-traced, and may be another in each batch, the kernel keeps its own.
+XLA compiles it, anew for each shape: where the number of steps is not known when a step is traced,
+and may be another in each batch, the kernel keeps its own.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfopt_model.gradients import once
-from tfopt_model.sequences import Weights
+from tfopt_model.sequences import Weights, each_step
 
 
 def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any]:
     """Return the hidden and the cell states after each step, both (steps, batch, units).
 
     :param inputs: (steps, batch, features), float32.
-    :param count: how many steps are computed; the states after further ones are zero.
+    :param count: how many steps are computed, None for all; the states after further ones are zero.
     :param states: the hidden and the cell state before the first step, (batch, units).
     :param weights: the gates in Keras' order: input, forget, candidate, output.
     """
@@ -33,7 +33,8 @@ def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tu
     given = (inputs, *states, weights.kernel, weights.recurrent, bias)
     # a variable within a custom gradient would have to be returned a gradient apart
     given = tuple(tf.convert_to_tensor(one) for one in given)
-    if inputs.shape[0] is None:
+    # eagerly, the number of steps is known and may be another in each batch
+    if inputs.shape[0] is None or tf.executing_eagerly():
         kept = _kernel(count, *given)
         return kept.h, kept.cs
     hidden, cells = _with_gradient(count, *given)
@@ -50,7 +51,7 @@ def _kernel(
     # Not BlockLSTMV2: TF 2.21 registers the gradient of BlockLSTM for it, which takes the gates in
     # another order, so that all gradients are wrong. Its own BlockLSTMGradV2 gives the right ones.
     return tf.raw_ops.BlockLSTM(
-        seq_len_max=tf.cast(count, tf.int64),
+        seq_len_max=tf.cast(tf.shape(inputs)[0] if count is None else count, tf.int64),
         x=inputs,
         h_prev=hidden,
         cs_prev=cell,
@@ -88,6 +89,8 @@ def _with_gradient(count: Any, *given: Any) -> Any:
         def gradient(of_hidden: Any, of_cells: Any) -> Any:
             # A tape around this one would have the program return what a second derivative needs,
             # which XLA cannot, and which `once` refuses.
+            of_hidden = tf.ensure_shape(of_hidden, kept.h.shape)
+            of_cells = tf.ensure_shape(of_cells, kept.h.shape)
             stopped = tf.nest.map_structure(
                 tf.stop_gradient,
                 (of_hidden, of_cells, (kept.i, kept.f, kept.ci, kept.o), kept.co, kept.cs, cell),
@@ -127,7 +130,8 @@ def _steps_back(
     """Return the gradients of the sums of all gates in Keras' order, (steps, batch, 4 * units), and
     of the hidden and the cell state before the first step.
 
-    :param count: how many steps were computed; the gradients of further ones are zero.
+    :param count: how many steps were computed, None for all; the gradients of further ones are
+        zero.
     :param of_hidden: the gradient of the hidden states after each step; `of_cells` of the cells'.
     :param gates: input, forget, candidate and output, after their activations.
     :param shown: tanh of the cells after each step, which the output gate lets through.
@@ -146,21 +150,18 @@ def _steps_back(
     for_output = shown * output * (1 - output)
     for_cell = output * (1 - shown * shown)
 
-    def body(taken: Any, hidden: Any, cell: Any, sums: Any) -> Any:
-        place = count - 1 - taken
-        hidden += of_hidden[place]
-        cell += of_cells[place] + hidden * for_cell[place]
-        factors = (for_first[place], for_forget[place], for_candidate[place])
-        of_sums = tf.concat(
-            [*(cell * factor for factor in factors), hidden * for_output[place]], axis=1
-        )
-        behind = tf.matmul(of_sums, transposed)
-        return taken + 1, behind, cell * forget[place], sums.write(place, of_sums)
+    def step_back(*given: Any) -> tuple[Any, list[Any]]:
+        forget, of_hidden, of_cell, *factors, for_output, for_cell, (hidden, cell) = given
+        hidden += of_hidden
+        cell += of_cell + hidden * for_cell
+        sums = tf.concat([*(cell * factor for factor in factors), hidden * for_output], axis=1)
+        return (tf.matmul(sums, transposed), cell * forget), [sums]
 
-    nothing, steps = tf.zeros_like(cell), of_hidden.shape[0]
-    sums = tf.TensorArray(cell.dtype, steps, element_shape=[cell.shape[0], transposed.shape[0]])
-    _, hidden, cell, sums = tf.while_loop(
-        lambda taken, *_: taken < count, body, (0, nothing, nothing, sums),
-        maximum_iterations=steps,
-    )  # fmt: skip
-    return sums.stack(), hidden, cell
+    given = [
+        forget, of_hidden, of_cells, for_first, for_forget, for_candidate, for_output, for_cell,
+    ]  # fmt: skip
+    nothing = tf.zeros_like(cells[0])
+    (hidden, cell), (sums,) = each_step(
+        step_back, given, (nothing, nothing), 1, count=count, backwards=True
+    )
+    return sums, hidden, cell

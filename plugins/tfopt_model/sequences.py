@@ -22,9 +22,9 @@ class Weights:
     bias: Any = None
 
 
-# Given inputs of (steps, batch, features), how many of the steps to compute, states and weights,
-# returns the states after each step, the hidden one first, each (steps, batch, units); of steps
-# that are not computed nothing is read.
+# Given inputs of (steps, batch, features), how many of the steps to compute (None for all), states
+# and weights, returns the states after each step, the hidden one first, each (steps, batch, units);
+# of steps that are not computed nothing is read.
 Compute = Callable[[Any, Any, Sequence[Any], Weights], Sequence[Any]]
 
 
@@ -54,7 +54,7 @@ def run_sequence(
     import tensorflow as tf
 
     if mask is None:
-        computed = compute(tf.transpose(inputs, [1, 0, 2]), tf.shape(inputs)[1], states, weights)
+        computed = compute(tf.transpose(inputs, [1, 0, 2]), None, states, weights)
         last_states = [state[-1] for state in computed]
         last = last_states[0]
         outputs = tf.transpose(computed[0], [1, 0, 2]) if return_sequences else last[:, None]
@@ -82,6 +82,51 @@ def run_sequence(
         after(state, counts, before) for state, before in zip(computed, states, strict=True)
     ]
     return outputs[:, -1], outputs, last_states
+
+
+def each_step(
+    step: Callable[..., tuple[Any, Sequence[Any]]],
+    given: Sequence[Any],
+    state: Any,
+    kept: int,
+    *,
+    count: Any = None,
+    backwards: bool = False,
+) -> tuple[Any, list[Any]]:
+    """Return the state after the last step taken, and what the steps return to be kept, in the
+    order of time, (steps, batch, _) each; of steps that are not taken it is undefined.
+
+    :param step: is given what is given for a step, and the state; returns the state, and what to
+        keep.
+    :param given: what the steps are given, (steps, batch, _) each.
+    :param state: a tensor or a tuple of some, (batch, units) each.
+    :param kept: how much a step keeps.
+    :param count: how many of the steps are taken, None for all.
+    :param backwards: whether to begin with the last one that is taken.
+    """
+    import tensorflow as tf
+
+    steps = tf.shape(given[0])[0]
+    count = steps if count is None else count
+    # read so, and not as given[0][place]: XLA would compile for each value of a place in a slice
+    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in given]
+    arrays = [tf.TensorArray(given[0].dtype, steps) for _ in range(kept)]
+
+    def body(taken: Any, state: Any, arrays: list[Any]) -> Any:
+        # counted down: a copy in reverse, by [::-1], took more than half of a training step
+        place = count - 1 - taken if backwards else taken
+        after, results = step(*(array.read(place) for array in reading), state)
+        for one, before in zip(tf.nest.flatten(after), tf.nest.flatten(state), strict=True):
+            one.set_shape(before.shape)  # a state of one example, say, beside unknown batches
+        written = [
+            array.write(place, result) for array, result in zip(arrays, results, strict=True)
+        ]
+        return taken + 1, after, written
+
+    _, state, arrays = tf.while_loop(
+        lambda taken, *_: taken < count, body, (0, state, arrays), maximum_iterations=steps
+    )
+    return state, [array.stack() for array in arrays]
 
 
 def _unmasked_first(inputs: Any, mask: Any) -> Any:

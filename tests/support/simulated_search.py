@@ -72,7 +72,8 @@ class SimulatedMachine:
             raise KeyboardInterrupt
         trial = StackTrial(
             action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
-            replaces=plan.replaces, outcome=TrialOutcome.FAILED, reason="it broke", seconds=1.0,
+            replaces=plan.replaces, joined_by=plan.joined_by, outcome=TrialOutcome.FAILED,
+            reason="it broke", seconds=1.0,
         )  # fmt: skip
         stack = self.resolved(plan.stack)
         if stack is None:

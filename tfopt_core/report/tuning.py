@@ -75,8 +75,9 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
     for name in ("trial", "beside", "figure", "outcome"):
         table.add_column(name, overflow="fold", no_wrap=name == "figure")
     for trial in trials:
-        others = [one.name for one in trial.stack if one.name != trial.plugin]
-        name = trial.plugin if trial.action == "add" else f"{trial.plugin} taken out"
+        others = [one.name for one in trial.stack if one.name not in trial.plugins]
+        tried = " + ".join(trial.plugins)
+        name = tried if trial.action == "add" else f"{tried} taken out"
         outcome = str(trial.outcome)
         if not trial.outcome.measured:
             outcome += f": {trial.reason}"

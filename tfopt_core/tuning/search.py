@@ -41,7 +41,7 @@ OnPair = Callable[[Sequence[float]], None]
 class TrialPlan:
     """A trial to make: the two stacks, and the rule that decides from the pairs so far.
 
-    :param joined_by: plugins that are added beside `plugin`.
+    :param joined_by: plugins that are tried together with it.
     """
 
     action: Action
@@ -50,6 +50,11 @@ class TrialPlan:
     without: Stack
     replaces: tuple[str, ...] = ()
     joined_by: tuple[str, ...] = ()
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The plugins that are tried."""
+        return (self.plugin, *self.joined_by)
 
     def decide(self, log_ratios: Sequence[float]) -> Decision:
         """Return the decision on these pairs."""
@@ -93,6 +98,7 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[tuple[Stack, TrialOutcome]]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    _joined: list[Stack] = attrs.field(factory=list)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -178,22 +184,25 @@ class GreedySearch:
         """Yield further trials of a plugin that the stack as it is refuses.
 
         What the others chose, XLA say, they chose without it, so their settings are open again.
-        First it is joined by all that conflict with the same: none of them may outweigh XLA alone.
+        First it is joined by all that conflict with the same: each alone may gain less than XLA.
         """
         alone = attrs.evolve(plan, stack=self._settings_open(plan.stack))
         if alone.stack == plan.stack:
             return
         joined, shut_out = alone, set(self.known[plan.plugin].conflicts)
         for one in space.candidates:
-            if not one.proposed or not shut_out & set(one.traits.conflicts):
+            if not (one.proposed and shut_out & set(one.traits.conflicts)):
                 continue
-            if one.plugin in [other.name for other in joined.stack] or self._is_broken(one):
+            if one.bound < LEAST_RATIO or self._is_broken(one):
+                continue
+            if one.plugin in [other.name for other in joined.stack]:
                 continue
             place = placed(one, joined.stack, self.known, self.owners)
             if not (place.why_not or place.replaces):
                 joined_by = (*joined.joined_by, one.plugin)
                 joined = attrs.evolve(joined, stack=place.stack, joined_by=joined_by)
-        if joined.joined_by:
+        if joined.joined_by and joined.stack not in self._joined:
+            self._joined.append(joined.stack)
             yield joined
         yield alone
 
@@ -248,12 +257,10 @@ class GreedySearch:
                 )
             )  # fmt: skip
             trial = self.attempt(plan, self._on_pair)
-            if plan.joined_by:
-                beside = f"with {', '.join(plan.joined_by)} beside it"
-                trial = attrs.evolve(trial, reason=f"{trial.reason}, {beside}")
         self.journal.add(key, trial)
         self.trials.append(trial)
-        self.not_tried.pop(trial.plugin, None)
+        for name in trial.plugins:
+            self.not_tried.pop(name, None)
         self.observer(TrialEnded(trial, self._left()))
         return trial
 

@@ -98,7 +98,8 @@ class TrialRunner:
         begun = self.now()
         trial = StackTrial(
             action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
-            replaces=plan.replaces, outcome=TrialOutcome.FAILED, reason="",
+            replaces=plan.replaces, joined_by=plan.joined_by, outcome=TrialOutcome.FAILED,
+            reason="",
         )  # fmt: skip
         log_ratios: list[float] = []
         try:
@@ -124,9 +125,9 @@ class TrialRunner:
         request = attrs.evolve(self.request, plugins=stacked(plan.stack), folder=folder)
         self.deadline.begin()
         prepared, request = prepare(request, self.runner)
-        why_not = prepared.not_applied.get(plan.plugin)
-        if why_not is not None:
-            raise NoFigure(TrialOutcome.NOT_APPLIED, why_not)
+        for name in plan.plugins:
+            if name in prepared.not_applied:
+                raise NoFigure(TrialOutcome.NOT_APPLIED, prepared.not_applied[name])
         stack = tuple(
             TunedPlugin(name=one.name, settings=plain(one.settings)) for one in request.plugins
         )
@@ -218,14 +219,15 @@ def process_seconds(budget: float) -> float:
 def _fitting(plan: TrialPlan, without: RunResult, with_: RunResult) -> Decision | None:
     """Return the decision on a pair of which a run does not count; None if both do.
 
-    :raises NoFigure: if the plugin took no effect, or a run failed.
+    :raises NoFigure: if a plugin that is tried took no effect, or a run failed.
     """
     if not with_.ok:
         outcome = TrialOutcome.OUT_OF_MEMORY if with_.out_of_memory else TrialOutcome.FAILED
         raise NoFigure(outcome, cause_of(with_))
-    effect = with_.effects.get(plan.plugin)
-    if effect is not None and not effect.applied:
-        raise NoFigure(TrialOutcome.NOT_APPLIED, effect.detail)
+    for name in plan.plugins:
+        effect = with_.effects.get(name)
+        if effect is not None and not effect.applied:
+            raise NoFigure(TrialOutcome.NOT_APPLIED, effect.detail)
     if without.ok:
         return None
     if without.out_of_memory:

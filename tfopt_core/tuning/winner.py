@@ -135,13 +135,15 @@ def why_in(plugin: str, result: TuneResult) -> str:
     """Return what a plugin of the winner showed in the trials of the search."""
     words = []
     for trial in result.trials:
-        if trial.plugin != plugin:
+        if plugin not in trial.plugins:
             continue
         if trial.outcome is TrialOutcome.IN:
             on = [one.name for one in trial.without]
             place = f"on top of {', '.join(on)}" if on else "alone"
             if trial.replaces:
                 place += f", in place of {', '.join(trial.replaces)}"
+            if others := [one for one in trial.plugins if one != plugin]:
+                place += f", together with {', '.join(others)}"
             words.append(f"in, {place}: {_reason(trial)}")
         elif trial.outcome is TrialOutcome.STAYS:
             words.append(f"taken out again it was missed: {_reason(trial)}")
@@ -209,8 +211,10 @@ def _machine(machine: Mapping[str, Any]) -> str:
 def _label(trial: StackTrial) -> str:
     if trial.outcome is TrialOutcome.DROPPED:
         return "tried and taken out again"
-    on = ", ".join(one.name for one in trial.stack if one.name != trial.plugin)
+    on = ", ".join(one.name for one in trial.stack if one.name not in trial.plugins)
     place = f" on top of {on}" if on else ""
+    if trial.joined_by:
+        place += f" together with {', '.join(trial.joined_by)}"
     if trial.replaces:
         place += f" in place of {', '.join(trial.replaces)}"
     return f"tried{place}, {trial.outcome}"

@@ -42,7 +42,10 @@ def some_mask() -> Any:
     return mask
 
 
-def outputs_and_gradients(layer: Any, mask: Any = None, states: Any = None) -> list[Any]:
+def outputs_and_gradients(
+    layer: Any, mask: Any = None, states: Any = None, x: Any = None, shape: Any = None
+) -> list[Any]:
+    """What a traced call of the layer computes; in `shape` what is unknown to the trace is None."""
     import keras
     import tensorflow as tf
 
@@ -50,16 +53,28 @@ def outputs_and_gradients(layer: Any, mask: Any = None, states: Any = None) -> l
     layer.cell.reset_dropout_mask()
     if layer.cell.dropout:
         layer.cell.seed_generator.state.assign([1, 2])
-    x = tf.constant(inputs())
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        given = {} if mask is None else {"mask": tf.constant(mask)}
-        outputs = layer(x, training=True, initial_state=states, **given)
-        parts = tf.nest.flatten(outputs)
-        # each number counts otherwise, so that a gradient of the wrong place shows
-        loss = tf.add_n([tf.reduce_sum(tf.sin((i + 1.0) * part)) for i, part in enumerate(parts)])
-    weights = [variable.value for variable in layer.trainable_variables]
-    return [*parts, *tape.gradient(loss, [x, *weights], unconnected_gradients="zero")]
+    x = inputs() if x is None else x
+    shape = x.shape if shape is None else shape
+
+    def computed(x: Any, mask: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            given = {} if mask is None else {"mask": mask}
+            outputs = layer(x, training=True, initial_state=states, **given)
+            parts = tf.nest.flatten(outputs)
+            # each number counts otherwise, so that a gradient of the wrong place shows
+            loss = tf.add_n(
+                [tf.reduce_sum(tf.sin((i + 1.0) * part)) for i, part in enumerate(parts)]
+            )
+        weights = [variable.value for variable in layer.trainable_variables]
+        return [*parts, *tape.gradient(loss, [x, *weights], unconnected_gradients="zero")]
+
+    specs = (
+        tf.TensorSpec(shape, "float32"),
+        None if mask is None else tf.TensorSpec(shape[:2], "bool"),
+    )
+    traced = tf.function(computed, autograph=False).get_concrete_function(*specs)
+    return list(traced(*(tf.constant(one) for one in (x, mask) if one is not None)))
 
 
 def lstm(**settings: Any) -> Any:
@@ -84,15 +99,15 @@ def gru(**settings: Any) -> Any:
 KINDS = [lstm, gru]
 
 
-def assert_equal_to_keras(layer: Any, mask: Any = None, states: Any = None) -> None:
-    expected = outputs_and_gradients(layer, mask, states)
+def assert_equal_to_keras(layer: Any, *given: Any, **others: Any) -> None:
+    expected = outputs_and_gradients(layer, *given, **others)
     fused = FusedLayers()
     assert why_not_fused(layer) == ""
     fuse(layer, fused)
-    computed = outputs_and_gradients(layer, mask, states)
+    computed = outputs_and_gradients(layer, *given, **others)
     release(layer)
     assert list(fused.traced) == [layer.name]
-    assert outputs_and_gradients(layer, mask, states)[0].shape == expected[0].shape
+    assert computed[0].shape == expected[0].shape
     for ours, theirs in zip(computed, expected, strict=True):
         scale = max(1e-3, float(np.abs(theirs).max()))
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=ROUNDING * scale)
@@ -132,25 +147,54 @@ def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("steps", [STEPS, None])
-def test_with_an_unknown_number_of_examples_or_steps_it_is_equal_too(steps: Any, kind: Any) -> None:
+def test_with_an_unknown_number_of_examples_or_steps_it_is_equal_too(
+    steps: Any, masked: bool, kind: Any
+) -> None:
+    layer, mask = kind(return_sequences=True), some_mask() if masked else None
+    assert_equal_to_keras(layer, mask, shape=(None, steps, FEATURES))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_carried_state_of_one_example_is_equal_beside_unknown_batches(kind: Any) -> None:
+    layer = kind(return_sequences=True)
+    one = [np.ones((1, UNITS), "float32") for _ in layer.cell.get_initial_state(1)]
+    assert_equal_to_keras(layer, None, one, inputs()[:1], (None, STEPS, FEATURES))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("steps", "compiled"), [(STEPS, True), (None, False)])
+def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps: Any, compiled: bool) -> None:
     import tensorflow as tf
 
-    layer = kind(return_sequences=True)
-
-    def gradients() -> Any:
-        @tf.function(input_signature=[tf.TensorSpec([None, steps, FEATURES], "float32")])  # type: ignore[untyped-decorator]
-        def computed(x: Any) -> Any:
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(tf.sin(layer(x)))
-            return tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
-
-        return [computed(inputs()[:rows]) for rows in (BATCH, BATCH - 2)]
-
-    expected = tf.nest.flatten(gradients())
+    layer = lstm()
     fuse(layer, FusedLayers())
-    for ours, theirs in zip(tf.nest.flatten(gradients()), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+    def gradients(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            outputs = layer(x)
+        return tape.gradient(outputs, [variable.value for variable in layer.trainable_variables])
+
+    spec = tf.TensorSpec([None, steps, FEATURES], "float32")
+    graph = tf.function(gradients, autograph=False).get_concrete_function(spec).graph
+    kinds = {operation.type for operation in graph.get_operations()}
+    assert ("BlockLSTMGrad" in kinds) is not compiled
+    functions = graph.as_graph_def().library.function
+    assert any(one.attr["_XlaMustCompile"].b for one in functions) is compiled
+
+
+@pytest.mark.tensorflow
+def test_one_program_computes_the_gradient_of_any_number_of_unmasked_steps() -> None:
+    import tensorflow as tf
+    from tfopt_model.lstm_kernel import _compiled_steps_back
+
+    steps = tf.ones((STEPS, BATCH, UNITS))
+    given = (steps, steps, (steps,) * 4, steps, steps, steps[0], tf.ones((4 * UNITS, UNITS)))
+    program = _compiled_steps_back().experimental_get_compiler_ir
+    texts = [program(tf.constant(count), *given)(stage="hlo") for count in (2, 5)]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.tensorflow

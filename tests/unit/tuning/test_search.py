@@ -109,8 +109,23 @@ def test_what_the_same_choice_shuts_out_is_tried_together(tmp_path):
     search.go()
     assert names_of(search.best) == ("loop", "kernel", "parts")
     assert search.best[0].settings == {"xla": False}
-    reason = next(one.reason for one in search.trials if one.stack == search.best)
-    assert reason.endswith("with it, with parts beside it")
+    [joined] = [one for one in search.trials if one.joined_by]
+    assert joined.plugins == ("kernel", "parts")
+    assert joined.without == search.trials[0].stack
+
+
+def test_what_is_tried_together_without_gain_is_tried_once_and_then_alone(tmp_path):
+    kernels = [
+        attrs.evolve(candidate(name, traits=traits_of(conflicts=("xla",))), proposed=True)
+        for name in ("kernel", "parts")
+    ]
+    simulated = machine(loop=2.0, kernel=1.5, parts=1.0)
+    simulated.together = {frozenset({"kernel", "parts"}): 0.3}
+    simulated.resolved = without_xla
+    search = make_search(simulated, tmp_path, [candidate("loop"), *kernels])
+    search.go()
+    assert names_of(search.best) == ("loop", "kernel")
+    assert [one.plugins for one in search.trials if one.joined_by] == [("kernel", "parts")]
 
 
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):

@@ -26,7 +26,7 @@ SETTINGS_COLORS = {
 def trial_in_words(trial: StackTrial) -> str:
     """Return a trial as one line: what was tried on what, the figures, the outcome."""
     verb = "without" if trial.action == "drop" else "with"
-    others = [one.name for one in trial.stack if one.name != trial.plugin]
+    others = [one.name for one in trial.stack if one.name not in trial.plugins]
     on = f" beside {', '.join(others)}" if others else ""
     place = f" in place of {', '.join(trial.replaces)}" if trial.replaces else ""
     figures = f" {figures_in_words(trial)}," if trial.ratio is not None else ""
@@ -34,7 +34,7 @@ def trial_in_words(trial: StackTrial) -> str:
     outcome = f"{trial.outcome}"
     if not trial.outcome.measured:
         outcome += f": {trial.reason}"
-    return f"{verb} {trial.plugin}{on}{place}:{figures} {outcome}{kept}"
+    return f"{verb} {' + '.join(trial.plugins)}{on}{place}:{figures} {outcome}{kept}"
 
 
 def figures_in_words(trial: StackTrial) -> str:

@@ -116,8 +116,6 @@ def each_step(
         # counted down: a copy in reverse, by [::-1], took more than half of a training step
         place = count - 1 - taken if backwards else taken
         after, results = step(*(array.read(place) for array in reading), state)
-        for one, before in zip(tf.nest.flatten(after), tf.nest.flatten(state), strict=True):
-            one.set_shape(before.shape)  # a state of one example, say, beside unknown batches
         written = [
             array.write(place, result) for array, result in zip(arrays, results, strict=True)
         ]

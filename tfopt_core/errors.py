@@ -71,7 +71,9 @@ def ran_out_of_memory(error: BaseException) -> bool:
     TensorFlow's ResourceExhaustedError also says that a disk is full or that files are too many.
     """
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # a plugin may have made a ring of causes
+        seen.add(id(cause))
         if isinstance(cause, MemoryError):
             return True
         if isinstance(cause, TfoptError) and cause.out_of_memory:

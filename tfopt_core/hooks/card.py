@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import attrs
 
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.guards import guarded
 
 # "unknown": the plugin does not declare it; a replay decides.
 Math = Literal["exact", "order", "rounding", "unknown", "changes"]
@@ -93,10 +93,7 @@ def math_of(name: str, plugin: Any) -> Math:
     :raises PluginError: if it raises.
     """
     method = getattr(plugin, "math", None)
-    try:
-        value = "unknown" if method is None else method()
-    except (Exception, SystemExit) as error:
-        raise named_after(name, "math", error) from error
+    value = "unknown" if method is None else guarded(name, "math", method)
     if value not in MATHS:
         raise PluginDefinitionError(name, f'math() returned "{value}", not one of {MATHS}')
     return cast(Math, value)

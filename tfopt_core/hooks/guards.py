@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import attrs
@@ -103,3 +103,14 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
     named = PluginError(plugin, hook, describe(error), out_of_memory=ran_out_of_memory(error))
     named.__cause__ = error
     return named
+
+
+def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:
+    """Return what a plugin's method returns; what it raises names the plugin."""
+    try:
+        return call()
+    except BaseException as error:
+        named = named_after(plugin, hook, error)
+        if named is error:
+            raise  # with itself as its cause it would have no last cause
+        raise named from error

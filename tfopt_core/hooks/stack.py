@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import check_class, check_hooks, implementations
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.guards import Guard, Trace, named_after
+from tfopt_core.hooks.guards import Guard, Trace, guarded
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import PROJECT
 from tfopt_core.hooks.specs import OWNER_HOOK, HookSpecs
@@ -177,7 +177,7 @@ class Stack:
         for stacked in reversed(self.plugins):
             unwrap = getattr(stacked.plugin, "unwrap", None)
             if unwrap is not None:
-                model = _guarded(stacked.name, "unwrap", functools.partial(unwrap, model))
+                model = guarded(stacked.name, "unwrap", functools.partial(unwrap, model))
                 expected = self._defaults.expected("wrap_model")
                 if model is None or (expected is not None and not isinstance(model, expected)):
                     what = "nothing" if model is None else f"a {type(model).__name__}"
@@ -229,7 +229,7 @@ class Stack:
             if found.plugin is stacked.plugin
         ]
         chosen = [arguments[name] for name in implementation.argnames]
-        return _guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+        return guarded(stacked.name, hook, lambda: implementation.function(*chosen))
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:
@@ -239,13 +239,3 @@ def effect_of(changes: Sequence[Change]) -> Effect:
     if words:
         return Effect.applied_as("; ".join(dict.fromkeys(words)))
     return Effect.not_applied("its hooks changed nothing")
-
-
-def _guarded(name: str, hook: str, call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except BaseException as error:
-        named = named_after(name, hook, error)
-        if named is error:
-            raise
-        raise named from error

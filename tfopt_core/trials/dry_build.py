@@ -7,6 +7,7 @@ would fail in every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -14,7 +15,7 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.configured_runtime import configured_runtime
-from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
@@ -151,10 +152,7 @@ def resolve_all(
         if not hasattr(stacked.plugin, "resolve"):
             continue
         probe = probe_of(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
-        try:
-            plugin = stacked.plugin.resolve(probe)
-        except (Exception, SystemExit) as error:
-            raise named_after(stacked.name, "resolve", error) from error
+        plugin = guarded(stacked.name, "resolve", partial(stacked.plugin.resolve, probe))
         if type(plugin) is not type(stacked.plugin):
             raise PluginError(
                 stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"

@@ -10,6 +10,7 @@ import pytest
 from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
 from tfopt_core.hooks.contract import check_class
+from tfopt_core.hooks.guards import guarded
 from tfopt_core.testing import GivenValues, drive, make_machine, make_run, stack_of
 
 plugin = attrs.frozen(kw_only=True, eq=False)
@@ -142,6 +143,18 @@ def test_a_refusal_is_bad_input_and_names_the_plugin():
     with pytest.raises(PluginRefused, match='plugin "Refuses": this machine has no abacus') as c:
         drive(Refuses(), "configure_runtime", RuntimeOptions())
     assert c.value.exit_code == 2
+
+
+def test_a_refusal_that_names_its_plugin_already_is_not_its_own_cause():
+    refusal = PluginRefused("this machine has no abacus", "Other")
+
+    def refuses():
+        raise refusal
+
+    with pytest.raises(PluginRefused, match='"Other"') as caught:
+        guarded("Resolves", "resolve", refuses)
+    assert caught.value is refusal
+    assert refusal.__cause__ is None
 
 
 def test_a_value_hook_must_be_a_wrapper():

@@ -55,6 +55,12 @@ def test_memory_ran_out_only_where_the_error_says_so(error, memory):
     assert failure_of(error).out_of_memory is memory
 
 
+def test_a_ring_of_causes_has_an_end():
+    error = WorkloadError("it broke")
+    error.__cause__ = error
+    assert not ran_out_of_memory(error)
+
+
 def outcome(message=None, cause=None) -> ProcessOutcome:
     return ProcessOutcome(
         message=message, cause=cause, seconds=1.0, output_path=None, output_tail=""

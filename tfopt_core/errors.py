@@ -72,7 +72,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
     """
     cause: BaseException | None = error
     seen: set[int] = set()
-    while cause is not None and id(cause) not in seen:  # a plugin may have made a ring of causes
+    while cause is not None and id(cause) not in seen:  # causes may form a cycle
         seen.add(id(cause))
         if isinstance(cause, MemoryError):
             return True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_model.gradients import once
-from tfopt_model.sequences import Weights, each_step
+from tfopt_model.sequences import Weights, scan
 
 
 def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
@@ -63,7 +63,7 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
             after = candidate + update * (before - candidate)
             return after, (after, update, reset, candidate, of_candidate)
 
-        _, kept = each_step(step, [projected], state, 5)
+        _, kept = scan(step, [projected], state, 5)
         hidden, update, reset, candidate, of_candidate = kept
         before = tf.concat([state[None], hidden[:-1]], axis=0)
 
@@ -82,7 +82,7 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
 
             given = [factors, update, upstream]
             first = tf.zeros_like(state)
-            of_state, (behind, sums) = each_step(step_back, given, first, 2, backwards=True)
+            of_state, (behind, sums) = scan(step_back, given, first, 2, backwards=True)
             of_recurrent = tf.matmul(
                 tf.reshape(before, [-1, units]),
                 tf.reshape(sums, [-1, 3 * units]),

@@ -1,10 +1,10 @@
 """Compute an LSTM over a whole sequence by one kernel of TensorFlow, and its gradient by XLA.
 
-Two thirds of a layer's time are the gradient that TensorFlow registers for the kernel. Here only
-what depends on the step behind stands in a loop; the gradients of the weights are one product for
-all steps. Started operation by operation such a loop takes longer than the kernel's gradient, so
-XLA compiles it, anew for each shape: where the number of steps is not known when a step is traced,
-and may be another in each batch, the kernel keeps its own.
+The gradient that TensorFlow registers for the kernel takes two thirds of a layer's time. Here the
+loop over steps holds only what depends on the step behind, and the gradients of the weights are one
+product for all steps. XLA compiles the loop, since it takes longer than the registered gradient if
+TensorFlow starts each of its operations. XLA compiles for each shape, so the registered gradient
+stays where the number of steps is unknown when the training step is traced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfopt_model.gradients import once
-from tfopt_model.sequences import Weights, each_step
+from tfopt_model.sequences import Weights, scan
 
 
 def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any]:
@@ -87,8 +87,8 @@ def _with_gradient(count: Any, *given: Any) -> Any:
         kept = _kernel(count, *given)
 
         def gradient(of_hidden: Any, of_cells: Any) -> Any:
-            # A tape around this one would have the program return what a second derivative needs,
-            # which XLA cannot, and which `once` refuses.
+            # An outer tape would have the program return what a second derivative needs. XLA cannot
+            # return that, and `once` refuses second derivatives.
             of_hidden = tf.ensure_shape(of_hidden, kept.h.shape)
             of_cells = tf.ensure_shape(of_cells, kept.h.shape)
             stopped = tf.nest.map_structure(
@@ -96,10 +96,10 @@ def _with_gradient(count: Any, *given: Any) -> Any:
                 (of_hidden, of_cells, (kept.i, kept.f, kept.ci, kept.o), kept.co, kept.cs, cell),
             )
             transposed = tf.stop_gradient(tf.transpose(recurrent))
-            sums, of_first_hidden, of_first_cell = _compiled_steps_back()(
+            of_gates, of_first_hidden, of_first_cell = _compiled_backpropagation()(
                 count, *stopped, transposed
             )
-            rows = tf.reshape(sums, [-1, sums.shape[-1]])
+            rows = tf.reshape(of_gates, [-1, of_gates.shape[-1]])
             before = tf.concat([hidden[None], kept.h[:-1]], axis=0)
             of_kernel, of_recurrent = (
                 tf.matmul(tf.reshape(one, [-1, one.shape[-1]]), rows, transpose_a=True)
@@ -115,53 +115,52 @@ def _with_gradient(count: Any, *given: Any) -> Any:
 
 
 @functools.cache
-def _compiled_steps_back() -> Callable[..., Any]:
-    """Return the loop back; one for all calls, since a step may run eagerly."""
+def _compiled_backpropagation() -> Callable[..., Any]:
+    """Return `_backpropagate`, compiled by XLA; layers of the same shape share a program."""
     import tensorflow as tf
 
-    compiled: Callable[..., Any] = tf.function(_steps_back, jit_compile=True, autograph=False)
+    compiled: Callable[..., Any] = tf.function(_backpropagate, jit_compile=True, autograph=False)
     return compiled
 
 
-def _steps_back(
-    count: Any, of_hidden: Any, of_cells: Any, gates: Sequence[Any], shown: Any, cells: Any,
+def _backpropagate(
+    count: Any, of_hidden: Any, of_cells: Any, gates: Sequence[Any], tanh_cells: Any, cells: Any,
     cell: Any, transposed: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return the gradients of the sums of all gates in Keras' order, (steps, batch, 4 * units), and
-    of the hidden and the cell state before the first step.
+    """Return the gradients of the gates before their activations, (steps, batch, 4 * units) in
+    Keras' order, and of the hidden and the cell state before the first step.
 
-    :param count: how many steps were computed, None for all; the gradients of further ones are
-        zero.
+    :param count: the number of steps that were computed, None for all; the gradients of the others
+        are zero.
     :param of_hidden: the gradient of the hidden states after each step; `of_cells` of the cells'.
     :param gates: input, forget, candidate and output, after their activations.
-    :param shown: tanh of the cells after each step, which the output gate lets through.
-    :param cell: before the first step.
+    :param tanh_cells: tanh of the cell states after each step.
+    :param cells: the cell states after each step; `cell` before the first one.
     :param transposed: the recurrent weights, (4 * units, units).
     """
     import tensorflow as tf
 
-    first, forget, candidate, output = gates
+    input_gate, forget_gate, candidate, output_gate = gates
     before = tf.concat([cell[None], cells[:-1]], axis=0)
-    # what the gradient of a cell is multiplied with for that of each sum, for all steps at once
-    for_first = candidate * first * (1 - first)
-    for_forget = before * forget * (1 - forget)
-    for_candidate = first * (1 - candidate * candidate)
-    # ... and that of a hidden state for that of the output's sum and of the cell
-    for_output = shown * output * (1 - output)
-    for_cell = output * (1 - shown * shown)
+    # the factors that do not depend on the loop, for all steps at once: of a cell's gradient ...
+    for_input = candidate * input_gate * (1 - input_gate)
+    for_forget = before * forget_gate * (1 - forget_gate)
+    for_candidate = input_gate * (1 - candidate * candidate)
+    # ... and of a hidden state's gradient
+    for_output = tanh_cells * output_gate * (1 - output_gate)
+    for_cell = output_gate * (1 - tanh_cells * tanh_cells)
 
-    def step_back(*given: Any) -> tuple[Any, list[Any]]:
+    def step(*given: Any) -> tuple[Any, list[Any]]:
         forget, of_hidden, of_cell, *factors, for_output, for_cell, (hidden, cell) = given
         hidden += of_hidden
         cell += of_cell + hidden * for_cell
-        sums = tf.concat([*(cell * factor for factor in factors), hidden * for_output], axis=1)
-        return (tf.matmul(sums, transposed), cell * forget), [sums]
+        of_gates = tf.concat([*(cell * factor for factor in factors), hidden * for_output], axis=1)
+        return (tf.matmul(of_gates, transposed), cell * forget), [of_gates]
 
-    given = [
-        forget, of_hidden, of_cells, for_first, for_forget, for_candidate, for_output, for_cell,
+    inputs = [
+        forget_gate, of_hidden, of_cells, for_input, for_forget, for_candidate, for_output,
+        for_cell,
     ]  # fmt: skip
-    nothing = tf.zeros_like(cells[0])
-    (hidden, cell), (sums,) = each_step(
-        step_back, given, (nothing, nothing), 1, count=count, backwards=True
-    )
-    return sums, hidden, cell
+    zeros = tf.zeros_like(cells[0])
+    (hidden, cell), (of_gates,) = scan(step, inputs, (zeros, zeros), 1, count=count, backwards=True)
+    return of_gates, hidden, cell

@@ -84,33 +84,34 @@ def run_sequence(
     return outputs[:, -1], outputs, last_states
 
 
-def each_step(
+def scan(
     step: Callable[..., tuple[Any, Sequence[Any]]],
-    given: Sequence[Any],
+    inputs: Sequence[Any],
     state: Any,
-    kept: int,
+    outputs: int,
     *,
     count: Any = None,
     backwards: bool = False,
 ) -> tuple[Any, list[Any]]:
-    """Return the state after the last step taken, and what the steps return to be kept, in the
-    order of time, (steps, batch, _) each; of steps that are not taken it is undefined.
+    """Run a function for each step of a sequence. Return the last state and the outputs.
 
-    :param step: is given what is given for a step, and the state; returns the state, and what to
-        keep.
-    :param given: what the steps are given, (steps, batch, _) each.
-    :param state: a tensor or a tuple of some, (batch, units) each.
-    :param kept: how much a step keeps.
-    :param count: how many of the steps are taken, None for all.
-    :param backwards: whether to begin with the last one that is taken.
+    The outputs are in the order of time, (steps, batch, _) each, and zero for steps that are not
+    run.
+
+    :param step: given the inputs of a step and the state, returns the new state and the outputs.
+    :param inputs: (steps, batch, _) each.
+    :param state: before the first step that is run: a tensor or a tuple of tensors, (batch, units).
+    :param outputs: the number of outputs of a step.
+    :param count: the number of steps to run, None for all.
+    :param backwards: whether to run the last of these steps first.
     """
     import tensorflow as tf
 
-    steps = tf.shape(given[0])[0]
+    steps = tf.shape(inputs[0])[0]
     count = steps if count is None else count
-    # read so, and not as given[0][place]: XLA would compile for each value of a place in a slice
-    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in given]
-    arrays = [tf.TensorArray(given[0].dtype, steps) for _ in range(kept)]
+    # not inputs[0][place]: XLA compiles a slice for each value of `count` that its place depends on
+    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in inputs]
+    arrays = [tf.TensorArray(inputs[0].dtype, steps) for _ in range(outputs)]
 
     def body(taken: Any, state: Any, arrays: list[Any]) -> Any:
         # counted down: a copy in reverse, by [::-1], took more than half of a training step

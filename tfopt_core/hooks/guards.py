@@ -106,11 +106,11 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
 
 
 def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:
-    """Return what a plugin's method returns; what it raises names the plugin."""
+    """Call a method of a plugin. Return its value; an error that it raises names the plugin."""
     try:
         return call()
     except BaseException as error:
         named = named_after(plugin, hook, error)
         if named is error:
-            raise  # with itself as its cause it would have no last cause
+            raise  # `from error` would make it its own cause
         raise named from error

@@ -61,8 +61,8 @@ class StackTrial:
 
     `action` is "add", or "drop" for the trial that asks whether a plugin of the winner earns its
     place. `stack` is the side with the plugin, `without` the other; where the plugin conflicts with
-    others, it takes their place, and `replaces` names them. `joined_by` are plugins that are tried
-    together with it, so that the figure is that of all. `ratio` is the figure without the
+    others, it takes their place, and `replaces` names them. `joined_by` are further plugins
+    that the trial adds; the figure is that of all. `ratio` is the figure without the
     plugin over that with it (above 1: better with it), with its interval [low, high] at
     `confidence` from `pairs` pairs of short runs; None where nothing could be compared. It steers
     the search and is no gain: it is the largest of many. `kept_from` is the search whose trial
@@ -87,7 +87,7 @@ class StackTrial:
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The plugins that are tried."""
+        """The plugins that the trial adds or takes out."""
         return (self.plugin, *self.joined_by)
 
 

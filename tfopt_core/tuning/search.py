@@ -41,7 +41,7 @@ OnPair = Callable[[Sequence[float]], None]
 class TrialPlan:
     """A trial to make: the two stacks, and the rule that decides from the pairs so far.
 
-    :param joined_by: plugins that are tried together with it.
+    :param joined_by: further plugins that the trial adds; the figure is that of all.
     """
 
     action: Action
@@ -53,7 +53,7 @@ class TrialPlan:
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The plugins that are tried."""
+        """The plugins that the trial adds or takes out."""
         return (self.plugin, *self.joined_by)
 
     def decide(self, log_ratios: Sequence[float]) -> Decision:
@@ -98,7 +98,7 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[tuple[Stack, TrialOutcome]]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    _joined: list[Stack] = attrs.field(factory=list)
+    _joined: set[frozenset[str]] = attrs.field(factory=set)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -181,10 +181,12 @@ class GreedySearch:
             }
 
     def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
-        """Yield further trials of a plugin that the stack as it is refuses.
+        """Yield trials of a plugin that was refused, with the settings of the stack open again.
 
-        What the others chose, XLA say, they chose without it, so their settings are open again.
-        First it is joined by all that conflict with the same: each alone may gain less than XLA.
+        The other plugins chose their settings, such as XLA, without it. The first trial adds all
+        proposed plugins that conflict with the same: each alone may gain less than XLA does.
+
+        :param plan: the trial that was refused.
         """
         alone = attrs.evolve(plan, stack=self._settings_open(plan.stack))
         if alone.stack == plan.stack:
@@ -201,8 +203,9 @@ class GreedySearch:
             if not (place.why_not or place.replaces):
                 joined_by = (*joined.joined_by, one.plugin)
                 joined = attrs.evolve(joined, stack=place.stack, joined_by=joined_by)
-        if joined.joined_by and joined.stack not in self._joined:
-            self._joined.append(joined.stack)
+        names = frozenset(one.name for one in joined.stack)
+        if joined.joined_by and names not in self._joined:
+            self._joined.add(names)
             yield joined
         yield alone
 

@@ -75,12 +75,13 @@ def test_what_fails_is_listed_with_its_reason_and_the_others_go_on(outcome, tmp_
 
 
 def without_xla(stack):
-    """The stack as its plugins choose: the loop compiles unless a kernel stands beside it."""
+    """The stack as its plugins choose: the loop compiles unless one that refuses XLA is there."""
     by_name = {one.name: one for one in stack}
     if "loop" not in by_name:
         return stack
-    compiles = by_name["loop"].settings.get("xla", "kernel" not in by_name)
-    if compiles and "kernel" in by_name:
+    refused = not {"kernel", "parts"}.isdisjoint(by_name)
+    compiles = by_name["loop"].settings.get("xla", not refused)
+    if compiles and refused:
         return None
     by_name["loop"] = attrs.evolve(by_name["loop"], settings={"xla": compiles})
     return tuple(by_name.values())
@@ -96,7 +97,7 @@ def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew
     assert added == [TrialOutcome.IN, TrialOutcome.REFUSED, TrialOutcome.IN]
 
 
-def test_what_the_same_choice_shuts_out_is_tried_together(tmp_path):
+def test_plugins_that_refuse_the_same_are_tried_together(tmp_path):
     # neither outweighs what the loop has compiled, both do
     simulated = machine(loop=2.0, kernel=0.7, parts=0.7)
     simulated.together = {frozenset({"kernel", "parts"}): 4.0}
@@ -114,18 +115,18 @@ def test_what_the_same_choice_shuts_out_is_tried_together(tmp_path):
     assert joined.without == search.trials[0].stack
 
 
-def test_what_is_tried_together_without_gain_is_tried_once_and_then_alone(tmp_path):
+def test_plugins_that_refuse_the_same_are_tried_together_once_and_each_alone(tmp_path):
     kernels = [
         attrs.evolve(candidate(name, traits=traits_of(conflicts=("xla",))), proposed=True)
         for name in ("kernel", "parts")
     ]
-    simulated = machine(loop=2.0, kernel=1.5, parts=1.0)
-    simulated.together = {frozenset({"kernel", "parts"}): 0.3}
+    simulated = machine(loop=2.0, kernel=1.0, parts=1.0)
     simulated.resolved = without_xla
     search = make_search(simulated, tmp_path, [candidate("loop"), *kernels])
     search.go()
-    assert names_of(search.best) == ("loop", "kernel")
-    assert [one.plugins for one in search.trials if one.joined_by] == [("kernel", "parts")]
+    assert names_of(search.best) == ("loop",)
+    measured = [one.plugins for one in search.trials if one.outcome is TrialOutcome.NO_GAIN]
+    assert measured == [("kernel", "parts"), ("kernel",), ("parts",)]
 
 
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):

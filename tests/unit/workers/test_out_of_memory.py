@@ -55,7 +55,7 @@ def test_memory_ran_out_only_where_the_error_says_so(error, memory):
     assert failure_of(error).out_of_memory is memory
 
 
-def test_a_ring_of_causes_has_an_end():
+def test_a_cycle_of_causes_is_followed_once():
     error = WorkloadError("it broke")
     error.__cause__ = error
     assert not ran_out_of_memory(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -161,7 +162,7 @@ def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_di
     aloud = forking.with_spawn(SpawnRunner(capture=False))
 
     def kill_the_server(message):
-        [server] = forking._servers.values()
+        [[server]] = forking._servers.values()
         server.process.kill()
 
     outcome = aloud(task, environment_of(task), kill_the_server)
@@ -246,7 +247,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
         request = prepared_script(tmp_path / "script", SCRIPT.format(sets=""), runner)
 
         def kill_both(message: object) -> None:
-            for server in runner._servers.values():
+            for server in itertools.chain.from_iterable(runner._servers.values()):
                 with contextlib.suppress(psutil.NoSuchProcess):  # killed at an earlier message
                     forks = psutil.Process(server.process.pid).children()
                     for process in (server.process, *forks):

@@ -15,7 +15,7 @@ from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
-from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
+from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Roofline, StepPart
 from tfopt_core.records.messages import PartsMeasured, PluginAsked, Tell
@@ -78,8 +78,6 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
     plans, waits = _plans(own), _waiting(own)
     train = plans.get("train")
     machine = as_tensorflow_sees(job.machine)
-    # what is counted here is what the process may still use
-    memory = max(0, usable_memory_bytes() - used_memory_bytes())
     passes = [] if loop.data is None else [one.passes for one in loop.data.of("train")]
     return Diagnosis(
         machine=machine,
@@ -95,7 +93,7 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
         dispatch_known=False,
         data_seconds=waits,
         example_bytes=None,
-        available_memory_bytes=memory,
+        available_memory_bytes=available_memory_bytes(),
         trainable_parameters=sum(map(parameters, trained_models(loop.variables))),
         policy=own.session.precision.policy,
         jit_compile=False,

@@ -128,6 +128,14 @@ def used_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     return 0
 
 
+def available_memory_bytes() -> int:
+    """Return the memory that is free now, within the limit of the cgroup."""
+    import psutil
+
+    left = usable_memory_bytes() - used_memory_bytes()
+    return max(0, min(int(psutil.virtual_memory().available), left))
+
+
 def _first_line(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip()

@@ -46,6 +46,13 @@ class StepDone:
 
 
 @attrs.frozen
+class TurnOver:
+    """The turn of the training is over: the process with this ID is about to stop itself."""
+
+    pid: int
+
+
+@attrs.frozen
 class EpochDone:
     """An epoch is done, and these are its metrics; `epoch` counts from 0."""
 
@@ -114,8 +121,8 @@ class Failure:
 
 # The messages while a process works, and the last message, which ends them.
 Progress = (
-    ProcessStarted | ClusterJoining | ClusterJoined | StepDone | EpochDone | Adapted | Note
-    | PhaseBegun | PartsMeasured | PluginAsked
+    ProcessStarted | ClusterJoining | ClusterJoined | StepDone | TurnOver | EpochDone
+    | Adapted | Note | PhaseBegun | PartsMeasured | PluginAsked
 )  # fmt: skip
 Answer = (
     Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | CannotMount | Failure

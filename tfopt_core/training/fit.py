@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
@@ -24,6 +23,7 @@ from tfopt_core.training.fit_callbacks import (
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.timing.running import running_ns
 
 
 def train(
@@ -36,7 +36,7 @@ def train(
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
-    :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
+    :param started: `running_ns` at the start of the build; the wall time counts from there.
     :param report: called with progress messages.
     :param is_known: called with the blocks so far; the training is cut short once it returns that
         the step time is known.
@@ -70,7 +70,7 @@ def train(
         timed.loop.before_restart()
         unset_initial_epoch(model, built.training.callbacks)
         _fit(timed, callbacks, hooks.epochs_done)
-    ended = perf_counter_ns()
+    ended = running_ns()
     if checkpointer is not None:
         checkpointer.finish()
     distribution = timed.distribution

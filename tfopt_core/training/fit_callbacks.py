@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -20,6 +19,7 @@ from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.timing.clock import StepClock
+from tfopt_core.training.timing.running import running_ns
 
 # Progress is reported at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
@@ -89,7 +89,7 @@ class StepTimer:
     check_nanoseconds: int = 0
     _reported: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
-    _checked: int = attrs.field(factory=perf_counter_ns)
+    _checked: int = attrs.field(factory=running_ns)
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call.append(self._after_call)
@@ -128,7 +128,7 @@ class StepTimer:
             self.clock.end_validation()
 
     def _after_call(self, epoch: int, done: int) -> None:
-        now = perf_counter_ns()
+        now = running_ns()
         if now - self._reported >= PROGRESS_NANOSECONDS:
             self._reported = now
             self.report(StepDone(epoch, done))
@@ -136,15 +136,15 @@ class StepTimer:
             self._cut_if(self.is_known)
 
     def _cut_if(self, is_known: IsKnown) -> None:
-        blocks, now = self.clock.blocks, perf_counter_ns()
+        blocks, now = self.clock.blocks, running_ns()
         if len(blocks) < self._next_check and now - self._checked < CHECK_NANOSECONDS:
             return
         self._checked = now
         self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
-        begin = perf_counter_ns()
+        begin = running_ns()
         if is_known(blocks):
             self.cut_short = self.built.model.stop_training = True
-        self.check_nanoseconds += perf_counter_ns() - begin
+        self.check_nanoseconds += running_ns() - begin
         self.clock.leave_out()
 
 

@@ -19,7 +19,7 @@ from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
+from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
@@ -125,10 +125,7 @@ class ProcessProbe:
 
     def available_memory_bytes(self) -> int:
         """Return the memory that is free now, within the limit of the cgroup."""
-        import psutil
-
-        left = usable_memory_bytes() - used_memory_bytes()
-        return max(0, min(int(psutil.virtual_memory().available), left))
+        return available_memory_bytes()
 
     def note(self, text: str) -> None:
         """Have the output say how the settings were found."""

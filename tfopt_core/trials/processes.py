@@ -144,6 +144,7 @@ class Processes:
         *,
         save: bool = False,
         longest_seconds: float | None = None,
+        turn_seconds: float | None = None,
         adapt: bool = False,
         checkpoints: CheckpointConfig | None = None,
         facts: Mapping[str, str] | None = None,
@@ -153,7 +154,8 @@ class Processes:
         """Train one turn of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has them.
+        :param longest_seconds, turn_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has
+            them.
         :param as_it_is: train a script in its own folder, for the user, not in a private one.
         """
         folder = run_folder(self.request.folder, turn.round, turn.position, turn.variant.name)
@@ -162,8 +164,8 @@ class Processes:
         task = RunTask(
             job=self._job(turn.variant, turn.seed, folder),
             save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
-            adapt=adapt, checkpoints=checkpoints, measured=not as_it_is, own_seeds=own_seeds,
-            facts=facts or {}, **self._common,
+            turn_seconds=turn_seconds, adapt=adapt, checkpoints=checkpoints,
+            measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)
         result = RunResult(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from time import perf_counter_ns
 
 import attrs
 
@@ -16,15 +15,21 @@ from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_callbacks import IsKnown
 from tfopt_core.training.strategy.joined import Joined
+from tfopt_core.training.timing.running import running_ns
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.explore import Explorer
+from tfopt_core.trials.turns import InTurns
 from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
-def rule_of(task: RunTask, run: RunContext) -> IsKnown | None:
+def rule_of(task: RunTask, run: RunContext, tell: Tell) -> IsKnown | None:
     """Return when the run of a task is cut short, None if it trains to its end."""
-    return first_warm_steps if task.expendable else cut_rule(task.longest_seconds, run)
+    if task.expendable:
+        return first_warm_steps
+    in_turns = task.turn_seconds is not None
+    rule = cut_rule(task.longest_seconds, run, in_turns=in_turns)
+    return InTurns(rule, task.turn_seconds, tell) if task.turn_seconds is not None else rule
 
 
 def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
@@ -35,11 +40,11 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
     workload = load(task.job)
     # joining the other processes is part of the training's time
     joining = 0 if joined is None else joined.nanoseconds
-    started = perf_counter_ns() - joining
+    started = running_ns() - joining
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
-    is_known: IsKnown | None = None if joined is not None else rule_of(task, built.run)
+    is_known = None if joined is not None else rule_of(task, built.run, tell)
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -15,6 +17,7 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Objective, PluginEntry, TargetSpec
+from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
@@ -28,9 +31,12 @@ from tfopt_core.tuning.contrast import Decision, contrasted
 from tfopt_core.tuning.search import OnPair, TrialPlan
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
 
 # A run of a trial is cut after this many seconds of timed steps.
 RUN_SECONDS = 6.0
+# A side of a pair trains so long before it is the other's turn: six turns in such a run.
+TURN_SECONDS = 1.0
 # One process of a trial may take this share of the budget, and at least so many seconds.
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 
@@ -67,11 +73,25 @@ class ProcessDeadline:
         """End the current process for another reason."""
         self._reason = reason
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Have the time of the current process stand still, while another one may have its own."""
+        left = self._end - self.now()
+        try:
+            yield
+        finally:
+            self._end = self.now() + left
+
     def __call__(self) -> str | None:
         """Return why to end the process, None if it may go on."""
         if self._reason is not None:
             return self._reason
-        return f"it took more than {self.seconds:.0f} s" if self.now() > self._end else None
+        return self.too_long if self.now() > self._end else None
+
+    @property
+    def too_long(self) -> str:
+        """The reason where it is the time."""
+        return f"it took more than {self.seconds:.0f} s"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -91,6 +111,12 @@ class TrialRunner:
     seed: int
     now: Callable[[], float] = time.monotonic
     _number: int = 0
+
+    @property
+    def _in_turns(self) -> bool:
+        """Whether the two sides of a pair train in turns."""
+        # the one's peak would count the memory that the other holds meanwhile
+        return self.objective != "memory" and not why_no_turns(self.request.machine)
 
     def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
         """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
@@ -148,10 +174,8 @@ class TrialRunner:
             first = random.Random(f"{self.seed} {self._number} {pair // 2}").randrange(2)
             seed = random.Random(f"{self.seed} {self._number} {pair} seed").randrange(1, 2**31)
             order = sides if (first + pair) % 2 else sides[::-1]
-            runs = {
-                variant.name: self._run(processes, Turn(pair, place, variant, seed))
-                for place, variant in enumerate(order)
-            }
+            turns = [Turn(pair, place, variant, seed) for place, variant in enumerate(order)]
+            runs = {run.variant: run for run in self._pair(processes, turns)}
             without, with_ = (runs[variant.name] for variant in sides)
             fits = _fitting(plan, without, with_)
             if fits is not None:
@@ -163,13 +187,28 @@ class TrialRunner:
             if decision.outcome is not None:
                 return decision
 
-    def _run(self, processes: Processes, turn: Turn) -> RunResult:
+    def _pair(self, processes: Processes, turns: Sequence[Turn]) -> list[RunResult]:
+        """Train both sides of a pair, in turns if they can."""
+        run = functools.partial(self._run, processes)
+        if self._in_turns:
+            taking = TurnsOfProcesses(len(turns), self.deadline.paused, self._interrupt)
+            runs = taking.carry_out([functools.partial(run, turn) for turn in turns])
+            if all(one.ok or one.error == self.deadline.too_long for one in runs):
+                return runs
+            # beside another process less memory is free, so a failure counts where it is alone
+        return [run(turn, lambda message: None) for turn in turns]
+
+    def _interrupt(self) -> None:
+        self.deadline.end("interrupted")
+
+    def _run(self, processes: Processes, turn: Turn, tell: Tell) -> RunResult:
         self.deadline.begin()
         to_target = self.objective == "time-to-target"
         run_id = f"{processes.request.folder.name}-{turn.round}-{turn.position}"
         return processes.run(
-            turn, run_id, lambda message: None,
+            turn, run_id, tell,
             longest_seconds=None if to_target else RUN_SECONDS,
+            turn_seconds=TURN_SECONDS if self._in_turns else None,
         )  # fmt: skip
 
 

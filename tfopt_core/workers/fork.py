@@ -1,13 +1,15 @@
 """Fork runs from a process that has imported TensorFlow already, so that they start fast.
 
-Importing takes seconds and is no part of a training. A fork server, one for each distinct
-environment, imports once and never touches a device; each run is a fork of it.
+Importing takes seconds and is no part of a training. A fork server imports once and never touches
+a device; each run is a fork of it. A server has one fork at a time: there is one for each distinct
+environment, and another one for runs that take turns.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import shutil
 import signal
@@ -15,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import attrs
@@ -74,7 +76,7 @@ class ForkRunner:
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
     preloaded: Sequence[str] = STATISTICS
-    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
+    _servers: dict[frozenset[tuple[str, str]], list[Server]] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
 
     def __enter__(self) -> Self:
@@ -91,7 +93,7 @@ class ForkRunner:
 
     def close(self) -> None:
         """End all servers."""
-        for server in self._servers.values():
+        for server in itertools.chain.from_iterable(self._servers.values()):
             server.close()
         self._servers.clear()
 
@@ -120,10 +122,13 @@ class ForkRunner:
                 self._trusted = False
 
     def _server(self, environment: Mapping[str, str]) -> Server:
-        key = frozenset(environment.items())
-        if key not in self._servers:
-            self._servers[key] = Server.start(environment, self.preloaded)
-        return self._servers[key]
+        """Return a server for this environment that has no fork."""
+        servers = self._servers.setdefault(frozenset(environment.items()), [])
+        for server in servers:
+            if not server.is_busy:
+                return server
+        servers.append(Server.start(environment, self.preloaded))
+        return servers[-1]
 
     def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +143,7 @@ class ForkRunner:
                 out, err = (file.fileno(), file.fileno()) if file else (1, 2)
                 process = server.fork(theirs.fileno(), out, err)
             stack.callback(end_group, process)
+            stack.enter_context(server.busy())
             message, cause = converse(process, ours, task, limits, tell)
             if isinstance(message, CannotMount):
                 raise NeverStarted
@@ -162,6 +168,7 @@ class Server:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
+    is_busy: bool = False
 
     @classmethod
     def start(cls, environment: Mapping[str, str], preloaded: Sequence[str]) -> Server:
@@ -204,6 +211,15 @@ class Server:
         except OSError as error:
             raise ParentGone from error
         return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Keep the server for one fork."""
+        self.is_busy = True
+        try:
+            yield
+        finally:
+            self.is_busy = False
 
     def close(self) -> None:
         """End the server; its children end by themselves when their channels close."""

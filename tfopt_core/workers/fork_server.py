@@ -9,6 +9,7 @@ import importlib
 import io
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -61,6 +62,7 @@ def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
         for descriptor in descriptors:
             os.close(descriptor)
         tell(control, pid=pid)
+        _end_with_parent(control, pid)
         status, peak = wait_for(pid)
         tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
 
@@ -84,6 +86,20 @@ def _can_fork() -> bool:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return False
+
+
+def _end_with_parent(control: socket.socket, pid: int) -> None:
+    """Wait until a fork ends, or kill it once the other end is closed: a fork that was stopped, for
+    another one's turn, would not see that."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(OSError))
+        ended = os.pidfd_open(pid)  # since Linux 5.3
+        stack.callback(os.close, ended)
+        waiting = select.poll()
+        waiting.register(control, select.POLLIN)
+        waiting.register(ended, select.POLLIN)
+        if control.fileno() in dict(waiting.poll()):  # nothing is asked for meanwhile
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _become_child(channel: int, out: int, err: int) -> None:

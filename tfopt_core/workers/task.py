@@ -68,6 +68,8 @@ class RunTask(Task):
     :param save_to: where the trained model goes, None to keep none.
     :param longest_seconds: the run ends once its step time is known, or after this many seconds of
         timed steps; None trains to the end.
+    :param turn_seconds: how long the run trains before it stops for another one's turn, again and
+        again; None if it takes no turns. A loop of a script's own takes none.
     :param adapt: compare exact loops in the first seconds, and keep the fastest.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:
@@ -83,6 +85,7 @@ class RunTask(Task):
 
     save_to: Path | None = None
     longest_seconds: float | None = None
+    turn_seconds: float | None = None
     adapt: bool = False
     checkpoints: CheckpointConfig | None = None
     measured: bool = True

@@ -35,14 +35,20 @@ def longest_seconds(budget: float) -> float:
     return max(UNSTEADY_SECONDS, budget * SHARE_OF_BUDGET)
 
 
-def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
+def cut_rule(
+    longest_seconds: float | None, run: RunContext, *, in_turns: bool = False
+) -> CutRule | None:
     """Return the rule for cutting a run's training short, None if it must train to its end. It must
-    if its steps are unknown, since nothing could be projected then."""
+    if its steps are unknown, since nothing could be projected then.
+
+    :param in_turns: whether another run takes turns with it, so that both are to last equally long.
+    """
     if longest_seconds is None or run.steps_per_epoch is None:
         return None
     return CutRule(
-        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, longest_seconds=longest_seconds
-    )
+        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, longest_seconds=longest_seconds,
+        least_seconds=longest_seconds if in_turns else LEAST_SECONDS,
+    )  # fmt: skip
 
 
 def first_warm_steps(blocks: Sequence[Block]) -> bool:
@@ -58,17 +64,19 @@ class CutRule:
     :param epochs: the epochs of the whole training.
     :param steps_per_epoch: the steps of an epoch.
     :param longest_seconds: the seconds of warm blocks after which a training is cut in any case.
+    :param least_seconds: those before which it is not.
     """
 
     epochs: int
     steps_per_epoch: int
     longest_seconds: float = LONGEST_SECONDS
+    least_seconds: float = LEAST_SECONDS
 
     def __call__(self, blocks: Sequence[Block]) -> bool:
         """Return whether to stop: the mean step is known and the start of a later epoch was timed,
         or `longest_seconds` have passed."""
         warm = math.fsum(block.seconds for block in blocks if not block.cold)
-        if warm < LEAST_SECONDS:
+        if warm < self.least_seconds:
             return False
         if warm >= self.longest_seconds:
             return True

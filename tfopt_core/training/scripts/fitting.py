@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -25,6 +24,7 @@ from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.planned_history import lengthen
 from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.timing.running import running_ns
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +52,7 @@ def train_fit(
 ) -> tuple[FitOfScript, Any]:
     """Make the script's call of `fit` with the stack, and restore the model.
 
-    :param started: `perf_counter_ns` when the script called `fit`.
+    :param started: `running_ns` when the script called `fit`.
     :param report, is_known, adapt: as `training.fit.train` takes them.
     :returns: the result, and the return value of Keras' `fit`.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
@@ -79,7 +79,7 @@ def train_fit(
                 class_weight=distribution is None,
             )
         finally:
-            ended = perf_counter_ns()
+            ended = running_ns()
             timed.uninstall()
         epochs = hooks.epochs_done - call.initial_epoch
         workload.session.shuffle_draws.add(call, replaced, epochs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -17,6 +16,7 @@ from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import unchanged
+from tfopt_core.training.timing.running import running_ns
 
 # Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
 LIBRARIES = ("tensorflow", "keras")
@@ -89,7 +89,7 @@ class OwnData:
                 return begin(dataset)
             served = self._served(dataset)
             if not self.updates():
-                self.begun = perf_counter_ns()
+                self.begun = running_ns()
             elements = begin(served)
             self._time(type(elements))
             return elements
@@ -115,12 +115,12 @@ class OwnData:
         def timed_next(elements: Any) -> Any:
             if self._busy or not self.active():
                 return following(elements)
-            asked = perf_counter_ns()
+            asked = running_ns()
             try:
                 return following(elements)
             finally:
                 # before the first update it is the start of the pipeline
-                self.waited_ns += (perf_counter_ns() - asked) * self.updates()
+                self.waited_ns += (running_ns() - asked) * self.updates()
                 self.on_batch()
 
         self._replace(iterator, "__next__", timed_next)

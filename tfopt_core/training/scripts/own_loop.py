@@ -7,7 +7,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -17,6 +16,7 @@ from tfopt_core.training.scripts.loss_watch import LossWatch
 from tfopt_core.training.scripts.own_data import OwnData
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.scripts.update_clock import UpdateClock
+from tfopt_core.training.timing.running import running_ns
 
 # A function that is traced in more calls than this is traced for each new argument.
 USUAL_TRACES = 4
@@ -88,7 +88,7 @@ class OwnLoop:
                 return call(called, *given, **named)
             self._inside.call, traced = True, self._traced
             if self.clock.started is None:
-                self._called = perf_counter_ns()
+                self._called = running_ns()
             try:
                 return call(called, *given, **named)
             finally:
@@ -102,7 +102,7 @@ class OwnLoop:
         def watched_enter(tape: Any) -> Any:
             if not self.surface.within_fit:
                 self.tapes += 1
-                self._taped = self._taped or perf_counter_ns()
+                self._taped = self._taped or running_ns()
             return enter(tape)
 
         @functools.wraps(gradient)
@@ -185,7 +185,7 @@ class OwnLoop:
             self.updated.update((id(one), one) for one in variables)
         inside = getattr(self._inside, "call", False)
         if self.clock.started is None:
-            at = self._called if inside else self._taped or perf_counter_ns()
+            at = self._called if inside else self._taped or running_ns()
             begun = None if self.data is None else self.data.begun
             self.clock.begin(at if begun is None else min(at, begun))
         if not tf.executing_eagerly():

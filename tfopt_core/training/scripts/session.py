@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -29,6 +28,7 @@ from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
+from tfopt_core.training.timing.running import running_ns
 
 # The hooks that act before `fit`, or on the model itself.
 BEFORE_FIT = {"configure_precision", "build_strategy", "wrap_model"}
@@ -178,7 +178,7 @@ class Session:
         # a fit within this one, by Keras or by a callback
         if getattr(self._inside, "fit", False):
             return original(model, *given, **named)
-        started = perf_counter_ns()
+        started = running_ns()
         call = FitCall.of(model, original, given, named, self.calls + 1)
         self.calls += 1
         self._inside.fit = True

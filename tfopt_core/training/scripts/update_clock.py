@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from time import perf_counter_ns
 
 import attrs
 
 from tfopt_core.records.fit import Block
+from tfopt_core.training.timing.running import running_ns
 
 # A block lasts at least this long: reading the count waits for the device.
 BLOCK_NS = 100_000_000
@@ -37,7 +37,7 @@ class UpdateClock:
     traces: Callable[[], int] = lambda: 0
     limit: int | None = None
     on_read: Callable[[], None] = lambda: None
-    now: Callable[[], int] = perf_counter_ns
+    now: Callable[[], int] = running_ns
     started: int | None = None
     updates: int = 0
     blocks: list[Block] = attrs.field(factory=list)

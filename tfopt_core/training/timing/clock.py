@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
 from typing import Any
 
 import attrs
 
 from tfopt_core.records.fit import Block, StepTrace, TraceCause
+from tfopt_core.training.timing.running import running_ns
 
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
@@ -41,7 +41,7 @@ class StepClock:
     own_loop: bool = False
     replicas: int = 1
     sync: Callable[[], None] | None = None
-    now: Callable[[], int] = perf_counter_ns
+    now: Callable[[], int] = running_ns
     on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
     blocks: list[Block] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)

@@ -207,7 +207,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         """Handle a call of `fit`. Return its result for the script.
 
-        :param started: `perf_counter_ns` when the script called it.
+        :param started: `running_ns` when the script called it.
         """
 
     def tell_in_words(self, message: Message) -> None:

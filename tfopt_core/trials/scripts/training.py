@@ -131,7 +131,7 @@ class ScriptTraining(ScriptRun[RunTask]):
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        known = rule_of(task, built.run)
+        known = rule_of(task, built.run, self.tell)
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
         fit, history = train_fit(workload, built, started, self.tell, known, adapt)
         self.fits.append(fit)

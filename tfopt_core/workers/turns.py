@@ -1,0 +1,150 @@
+"""Have processes train in turns: one goes on while the others are stopped.
+
+The speed of a machine that others share changes within seconds, so that trainings that follow one
+another are compared under unlike conditions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import attrs
+
+from tfopt_core.hooks import Machine
+from tfopt_core.hooks.machine import available_memory_bytes
+from tfopt_core.records.messages import Progress, Tell, TurnOver
+
+Result = TypeVar("Result")
+LOOK_SECONDS = 0.005
+# A process that has said that it stops needs milliseconds for it, unless the machine swaps.
+STOP_SECONDS = 30.0
+# The next process starts where this many times the memory of the first one is free: what follows
+# its start, such as a validation, may need more.
+FREE_MEMORY = 1.5
+
+
+def why_no_turns(machine: Machine) -> str:
+    """Return why two trainings cannot take turns on this machine; empty if they can."""
+    if not sys.platform.startswith("linux"):
+        return "stopping a process is tested on Linux only"
+    if machine.gpus:
+        return "two processes do not fit on a GPU, whose memory TensorFlow takes whole"
+    return ""
+
+
+class TurnsEnded(Exception):
+    """The turns were interrupted; a process that waits for its next one is to be ended."""
+
+
+@attrs.define(eq=False)
+class TurnsOfProcesses:
+    """Passes the turn from one of several threads, each with a process, to the next one.
+
+    :param paused: entered while a process is stopped.
+    :param interrupt: ends the process that runs.
+    """
+
+    count: int
+    paused: Callable[[], contextlib.AbstractContextManager[object]]
+    interrupt: Callable[[], object]
+    _turn: int = 0
+    _ended: bool = False
+    _over: set[int] = attrs.field(factory=set)
+    _begun: set[int] = attrs.field(factory=set)
+    _changed: threading.Condition = attrs.field(factory=threading.Condition)
+
+    def carry_out(self, work: Sequence[Callable[[Tell], Result]]) -> list[Result]:
+        """Carry out the work of all processes, one at a time. Return what each returned.
+
+        Each is given the function that its process' messages are told to.
+        """
+        with ThreadPoolExecutor(self.count) as threads:
+            futures = [threads.submit(self._one, place, one) for place, one in enumerate(work)]
+            try:
+                wait(futures)
+            except BaseException:
+                self._end()
+                raise
+        return [future.result() for future in futures]
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self.interrupt()
+
+    def _one(self, place: int, work: Callable[[Tell], Result]) -> Result:
+        def tell(message: Progress) -> None:
+            if isinstance(message, TurnOver):
+                self._turn_over(place, message.pid)
+
+        try:
+            self._await_turn(place)
+            self._begun.add(place)
+            return work(tell)
+        finally:
+            with self._changed:
+                self._over.add(place)
+                if self._turn == place:
+                    self._pass_on()
+
+    def _turn_over(self, place: int, pid: int) -> None:
+        """Let the others train, and have the process go on when its turn comes again."""
+        _await_stop(pid)
+        if len(self._begun) == self.count or _has_room_for_another(pid):
+            with self.paused():
+                with self._changed:
+                    self._pass_on()
+                self._await_turn(place)
+        _resume(pid)
+
+    def _await_turn(self, place: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._turn == place)
+            if self._ended:
+                raise TurnsEnded
+
+    def _pass_on(self) -> None:
+        following = [(self._turn + 1 + step) % self.count for step in range(self.count)]
+        self._turn = next((one for one in following if one not in self._over), self._turn)
+        self._changed.notify_all()
+
+
+def _await_stop(pid: int) -> None:
+    """Wait until a process has stopped, or is gone."""
+    import psutil
+
+    end = time.monotonic() + STOP_SECONDS
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+            if time.monotonic() > end:
+                return  # it is resumed all the same, and loses no turn
+            time.sleep(LOOK_SECONDS)
+
+
+def _has_room_for_another(pid: int) -> bool:
+    """Return whether the memory that is free is enough for another process like this one."""
+    import psutil
+
+    try:
+        used: int = psutil.Process(pid).memory_info().rss
+    except psutil.NoSuchProcess:
+        return True
+    return available_memory_bytes() >= FREE_MEMORY * used
+
+
+def _resume(pid: int) -> None:
+    """Have a process and its children go on."""
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (*process.children(recursive=True), process):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.resume()

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import FACTORY, RunTask, Task
+from tfopt_core.workers.turns import TurnsOfProcesses
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """
@@ -190,6 +192,42 @@ SCRIPT = """
     model.compile("adam", "mse")
     model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", ["factory", "script"])
+def test_runs_that_take_turns_train_as_ever_and_know_how_long_they_ran(forking, tmp_path, kind):
+    if kind == "script":
+        request = prepared_script(
+            tmp_path / "it", SCRIPT.format(sets="").replace("epochs=2", "epochs=99"), forking
+        )
+    else:
+        project = make_project(tmp_path, '[workload]\nfactory = "noisy.py:build"\nepochs = 99\n'
+                               "batch_size = 32\n", noisy=RANDOM)  # fmt: skip
+        request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
+        request = attrs.evolve(request, folder=tmp_path / "runs")
+    processes, order = Processes(request, forking), []
+
+    def work(place, tell):
+        def noting(message):
+            order.append(place)
+            tell(message)
+
+        turn = attrs.evolve(TURN, position=place)
+        return processes.run(turn, str(place), noting, turn_seconds=0.05)
+
+    begun = time.monotonic()
+    taking = TurnsOfProcesses(2, contextlib.nullcontext, lambda: None)
+    runs = taking.carry_out([functools.partial(work, place) for place in range(2)])
+    took = time.monotonic() - begun
+    assert [run.started for run in runs] == ["forked", "forked"]
+    histories = [run.fit.history for run in runs]
+    assert histories[0] == histories[1]
+    assert len(histories[0]["loss"]) == 99
+    changes = sum(one != following for one, following in itertools.pairwise(order))
+    assert changes > 4
+    assert sum(run.wall_seconds for run in runs) < took
 
 
 # A fork server on a machine that refuses a mount after the private folder was begun.

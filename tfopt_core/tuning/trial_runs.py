@@ -189,26 +189,27 @@ class TrialRunner:
 
     def _pair(self, processes: Processes, turns: Sequence[Turn]) -> list[RunResult]:
         """Train both sides of a pair, in turns if they can."""
-        run = functools.partial(self._run, processes)
         if self._in_turns:
             taking = TurnsOfProcesses(len(turns), self.deadline.paused, self._interrupt)
+            run = functools.partial(self._run, processes, turn_seconds=TURN_SECONDS)
             runs = taking.carry_out([functools.partial(run, turn) for turn in turns])
             if all(one.ok or one.error == self.deadline.too_long for one in runs):
                 return runs
             # beside another process less memory is free, so a failure counts where it is alone
-        return [run(turn, lambda message: None) for turn in turns]
+        return [self._run(processes, turn, lambda message: None) for turn in turns]
 
     def _interrupt(self) -> None:
         self.deadline.end("interrupted")
 
-    def _run(self, processes: Processes, turn: Turn, tell: Tell) -> RunResult:
+    def _run(
+        self, processes: Processes, turn: Turn, tell: Tell, turn_seconds: float | None = None
+    ) -> RunResult:
         self.deadline.begin()
         to_target = self.objective == "time-to-target"
         run_id = f"{processes.request.folder.name}-{turn.round}-{turn.position}"
         return processes.run(
             turn, run_id, tell,
-            longest_seconds=None if to_target else RUN_SECONDS,
-            turn_seconds=TURN_SECONDS if self._in_turns else None,
+            longest_seconds=None if to_target else RUN_SECONDS, turn_seconds=turn_seconds,
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from support.report_results import make_prepared
 from support.simulated_search import plugin
 
 from tfopt_core.hooks import Effect
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
@@ -32,16 +33,19 @@ REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=
 
 class Pretends:
     """Answers at once; `walls` are the seconds of the runs without and with a plugin, or a
-    failure."""
+    failure; `beside` is the failure of a run beside another one."""
 
-    def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None):
+    def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None):
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares
-        self.runs = []
+        self.beside, self.runs, self.turn_seconds = beside, [], []
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
             return outcome(self.prepares or prepared(task))
         self.runs.append((task.job.variant, task.job.seed))
+        self.turn_seconds.append(task.turn_seconds)
+        if task.turn_seconds and self.beside is not None:
+            return outcome(self.beside)
         wall = self.walls[bool(task.job.plugins)]
         if isinstance(wall, Failure):
             return outcome(wall)
@@ -75,10 +79,10 @@ def prepared(task):
 
 @pytest.fixture
 def trial_of(tmp_path):
-    def go(runner, objective="time", **settings):
+    def go(runner, objective="time", machine=None, **settings):
         request = Request(
             recipe=Recipe(name="r", workload=WorkloadSpec(use="flights")), plugins=(),
-            machine=make_machine(), folder=tmp_path, environment={},
+            machine=machine or make_machine(), folder=tmp_path, environment={},
         )  # fmt: skip
         trials = TrialRunner(
             request=request, runner=runner, objective=objective,
@@ -140,6 +144,38 @@ def test_a_wrong_setting_is_refused_before_a_process_starts(trial_of):
 def test_for_memory_the_peaks_are_compared(trial_of):
     trial = trial_of(Pretends(without=10.0, with_=2.5), objective="memory")
     assert trial.ratio == pytest.approx(4.0, rel=0.01)
+
+
+def test_the_sides_of_a_pair_take_turns_where_no_memory_is_compared_or_of_a_gpu(trial_of):
+    in_turns, for_memory, on_gpu = Pretends(), Pretends(), Pretends()
+    trial_of(in_turns)
+    assert all(in_turns.turn_seconds)
+    trial_of(for_memory, objective="memory")
+    trial_of(on_gpu, machine=make_machine(gpus=(Gpu("GPU", (9, 0), 2**36),)))
+    assert not any(for_memory.turn_seconds + on_gpu.turn_seconds)
+
+
+@pytest.mark.promise(52, injected="runs for which memory is enough only where they are alone")
+def test_a_failure_beside_another_process_is_none_where_the_run_succeeds_alone(trial_of):
+    runner = Pretends(beside=OUT_OF_MEMORY)
+    trial = trial_of(runner)
+    assert trial.outcome is TrialOutcome.IN
+    assert trial.pairs == 2
+    assert [bool(seconds) for seconds in runner.turn_seconds] == 2 * [True, True, False, False]
+
+
+def test_the_time_of_a_process_stands_still_while_another_one_has_its_own():
+    now = [0.0]
+    deadline = ProcessDeadline(10.0, now=lambda: now[0])
+    deadline.begin()
+    now[0] = 8.0
+    with deadline.paused():
+        deadline.begin()
+        now[0] = 17.0
+        assert deadline() is None
+    assert deadline() is None
+    now[0] = 20.0
+    assert deadline() == "it took more than 10 s"
 
 
 def test_a_process_is_ended_after_its_time():

@@ -1,0 +1,159 @@
+"""Processes that train in turns, here without a training: one computes while the others are
+stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from tfopt_core.hooks.machine import Gpu
+from tfopt_core.records.messages import StepDone, TurnOver
+from tfopt_core.testing import make_machine
+from tfopt_core.workers import turns
+from tfopt_core.workers.fork_server import _end_with_parent
+from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes")
+COUNT = 4
+
+# Computes in two processes, and says when; between two pieces of work its turn is over.
+PROGRAM = """
+import json, subprocess, sys, time
+from tfopt_core.training.timing.running import running_ns
+from tfopt_core.trials.turns import stop_this_process
+
+helper = subprocess.Popen([sys.executable, "-S", "-c", '''
+import time
+while True:
+    print(time.monotonic(), flush=True)
+    time.sleep(0.002)
+'''], stdout=open(sys.argv[1], "w"))
+started, ran = time.monotonic(), running_ns()
+for number in range(int(sys.argv[2])):
+    begun = time.monotonic()
+    time.sleep(0.05)
+    print(json.dumps({"begun": begun, "ended": time.monotonic()}), flush=True)
+    stop_this_process(lambda message: print(json.dumps({"pid": message.pid}), flush=True))
+ran = (running_ns() - ran) / 1e9
+print(json.dumps({"ran": ran, "took": time.monotonic() - started}), flush=True)
+helper.kill()
+"""
+
+
+class Worker:
+    """The work of one side: a process whose lines are messages."""
+
+    def __init__(self, folder, name, count=COUNT):
+        self.command = [sys.executable, "-c", PROGRAM, str(folder / name), str(count)]
+        self.pieces, self.last, self.process = [], {}, None
+        self.started = None
+
+    def __call__(self, tell):
+        self.started = time.monotonic()
+        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as self.process:
+            try:
+                for line in self.process.stdout:
+                    message = json.loads(line)
+                    if "pid" in message:
+                        tell(TurnOver(message["pid"]))
+                    elif "begun" in message:
+                        tell(StepDone(0, len(self.pieces)))
+                        self.pieces.append((message["begun"], message["ended"]))
+                    else:
+                        self.last = message
+            finally:
+                for one in psutil.Process(self.process.pid).children():
+                    one.kill()
+                self.process.kill()
+        return len(self.pieces)
+
+
+@pytest.fixture
+def workers(tmp_path):
+    return [Worker(tmp_path, name) for name in "ab"]
+
+
+def in_turns(work, interrupt=lambda: None):
+    return TurnsOfProcesses(len(work), contextlib.nullcontext, interrupt).carry_out(work)
+
+
+def test_one_side_computes_at_a_time_and_no_time_passes_for_the_other(workers, tmp_path):
+    assert in_turns(workers) == [COUNT, COUNT]
+    named = zip("ab", workers, strict=True)
+    pieces = sorted((*piece, name) for name, worker in named for piece in worker.pieces)
+    assert [name for *_, name in pieces] == ["a", "b"] * COUNT
+    assert all(one[1] <= following[0] for one, following in itertools.pairwise(pieces))
+    for worker in workers:
+        assert COUNT * 0.05 <= worker.last["ran"] < worker.last["took"] - 0.05
+    # nor do the processes that it has started compute in the other's turn
+    ticks = [float(line) for line in (tmp_path / "a").read_text().splitlines()]
+    begun, ended, _ = pieces[1]
+    assert ticks
+    assert not [tick for tick in ticks if begun + 0.01 < tick < ended]
+
+
+def test_where_another_process_has_no_room_one_follows_the_other(workers, monkeypatch):
+    monkeypatch.setattr(turns, "available_memory_bytes", lambda: 1000)
+    assert in_turns(workers) == [COUNT, COUNT]
+    first, second = workers
+    assert first.pieces[-1][1] < second.started
+
+
+def test_a_side_that_ends_or_fails_leaves_all_turns_to_the_other(workers, tmp_path):
+    def fails(tell):
+        raise OSError("no process")
+
+    with pytest.raises(OSError, match="no process"):
+        in_turns([fails, workers[0]])
+    assert len(workers[0].pieces) == COUNT
+    long = Worker(tmp_path, "long", 2 * COUNT)
+    assert in_turns([workers[1], long]) == [COUNT, 2 * COUNT]
+
+
+def test_an_interruption_ends_the_process_that_waits_and_the_one_that_runs(workers):
+    first, second = workers
+
+    def interrupts(tell):
+        def then(message):
+            if first.pieces and isinstance(message, StepDone):
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                assert ended.wait(10)
+                raise InterruptedError
+            tell(message)
+
+        return second(then)
+
+    ended = threading.Event()
+    with pytest.raises(KeyboardInterrupt):
+        in_turns([first, interrupts], ended.set)
+    assert first.process.returncode == second.process.returncode == -signal.SIGKILL
+    assert len(first.pieces) < COUNT
+
+
+def test_turns_are_for_processors_whose_memory_is_shared_page_by_page():
+    assert why_no_turns(make_machine()) == ""
+    gpu = Gpu("GPU", (9, 0), 2**36)
+    assert "GPU" in why_no_turns(make_machine(gpus=(gpu,)))
+
+
+@pytest.mark.parametrize("parent", ["ends", "lives"])
+def test_a_stopped_fork_ends_with_the_process_that_would_resume_it(parent):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = subprocess.Popen(["sleep", "60" if parent == "ends" else "0"], start_new_session=True)
+    with theirs:
+        if parent == "ends":
+            process.send_signal(signal.SIGSTOP)
+            ours.close()
+        _end_with_parent(theirs, process.pid)
+        assert process.wait(10) == (-signal.SIGKILL if parent == "ends" else 0)
+    ours.close()

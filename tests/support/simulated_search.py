@@ -110,13 +110,16 @@ def make_search(
     journal: Journal | None = None,
     observer=lambda event: None,
     later: list[TuneCandidate] = (),
+    shares: Callable[[Stack], dict[str, float]] = lambda stack: {},
 ) -> GreedySearch:
-    """A search over these candidates; `later` are those that only a stack with plugins has."""
+    """A search over these candidates; `later` are those that only a stack with plugins has, and
+    `shares` gives those of the parts of a step."""
     every = [*candidates, *later]
 
     def look(stack: Stack) -> SearchLook:
         space = SearchSpace(tuple(every if stack else candidates), ())
-        return SearchLook(BoundStep(stack=names_of(stack), sentence="it", shares={}), space)
+        bound = BoundStep(stack=names_of(stack), sentence="it", shares=shares(stack))
+        return SearchLook(bound, space)
 
     if journal is None:
         journal = Journal.begin(folder / "search", "here", {"CPU": "one"})

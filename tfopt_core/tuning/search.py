@@ -6,6 +6,7 @@ of trials that grows with the plugins, not with their combinations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from tfopt_core.tuning.stacks import Stack, placed, without
 
 # The parts of the budget after which no trial of a further plugin begins, and none at all; the rest
 # is for the fresh pairs.
-FORWARD_SHARE, SEARCH_SHARE = 0.55, 0.65
+FORWARD_SHARE, SEARCH_SHARE = 0.6, 0.7
 # Where nothing has helped by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
@@ -69,6 +70,16 @@ class SearchLook:
     space: SearchSpace
 
 
+@attrs.frozen
+class Tried:
+    """What became of a candidate on a stack, of which each part of a step took such a share."""
+
+    stack: Stack
+    outcome: TrialOutcome
+    ratio: float | None
+    shares: Mapping[str, float]
+
+
 @attrs.define(kw_only=True, eq=False)
 class GreedySearch:
     """The search of one command. After `go`, `best` is the stack that it found.
@@ -96,7 +107,7 @@ class GreedySearch:
     warnings: list[str] = attrs.field(factory=list)
     interrupted: bool = False
     why_ended: str = ""
-    _tried: dict[str, list[tuple[Stack, TrialOutcome]]] = attrs.field(factory=dict)
+    _tried: dict[str, list[Tried]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     _joined: set[frozenset[str]] = attrs.field(factory=set)
 
@@ -118,7 +129,8 @@ class GreedySearch:
         space = self._looked()
         while True:
             before = self.best
-            for candidate in space.candidates:
+            # on what was measured before the better ones of a stack are likely to stay the better
+            for candidate in sorted(space.candidates, key=self._promise):
                 if not self._worth_trying(candidate):
                     continue
                 self.why_ended = self._why_stop(FORWARD_SHARE)
@@ -153,8 +165,24 @@ class GreedySearch:
             return False
         earlier = self._tried.get(candidate.plugin, [])
         return not earlier or (
-            earlier[-1][1] in HOPEFUL and all(stack != self.best for stack, _ in earlier)
+            earlier[-1].outcome in HOPEFUL
+            and all(one.stack != self.best for one in earlier)
+            and self._has_more_to_gain(candidate, earlier[-1])
         )
+
+    def _has_more_to_gain(self, candidate: TuneCandidate, earlier: Tried) -> bool:
+        """Return whether what a candidate is for takes a larger share of a step than it took when
+        the candidate did not help; what no diagnosis bounds may always gain."""
+        shares = self.bounds[-1].shares
+        known = set(candidate.traits.targets) & set(shares) & set(earlier.shares)
+        if not known or math.isinf(candidate.bound):
+            return True
+        return any(shares[part] > earlier.shares[part] for part in known)
+
+    def _promise(self, candidate: TuneCandidate) -> tuple[bool, float]:
+        """Return the key that sorts what was not tried first, then by what was measured last."""
+        earlier = self._tried.get(candidate.plugin)
+        return bool(earlier), -(earlier[-1].ratio or 0.0) if earlier else 0.0
 
     def _add(self, candidate: TuneCandidate, space: SearchSpace) -> None:
         place = placed(candidate, self.best, self.known, self.owners)
@@ -171,7 +199,9 @@ class GreedySearch:
                 trial = self._made(anew)
                 if trial.outcome is TrialOutcome.IN:
                     break
-        self._tried.setdefault(candidate.plugin, []).append((self.best, trial.outcome))
+        self._tried.setdefault(candidate.plugin, []).append(
+            Tried(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
+        )
         if trial.outcome is TrialOutcome.IN:
             before = [one.name for one in self.best]
             self.best = trial.stack
@@ -211,8 +241,8 @@ class GreedySearch:
 
     def _is_broken(self, candidate: TuneCandidate) -> bool:
         """Return whether no trial of a candidate could be measured."""
-        outcomes = [outcome for _, outcome in self._tried.get(candidate.plugin, [])]
-        return bool(outcomes) and not any(one.measured for one in outcomes)
+        earlier = self._tried.get(candidate.plugin, [])
+        return bool(earlier) and not any(one.outcome.measured for one in earlier)
 
     def _settings_open(self, stack: Stack) -> Stack:
         """Return a stack with the settings that were proposed, before any "auto" was resolved."""

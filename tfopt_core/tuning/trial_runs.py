@@ -34,8 +34,8 @@ from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
 
 # A run of a trial is cut after this many seconds of timed steps.
-RUN_SECONDS = 6.0
-# A side of a pair trains so long before it is the other's turn: six turns in such a run.
+RUN_SECONDS = 4.0
+# A side of a pair trains so long before it is the other's turn: four turns in such a run.
 TURN_SECONDS = 1.0
 # One process of a trial may take this share of the budget, and at least so many seconds.
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0

@@ -60,6 +60,25 @@ def test_what_bounds_a_stack_is_looked_at_again_and_may_bring_new_candidates(tmp
     assert [bound.stack for bound in search.bounds][:2] == [(), ("a",)]
 
 
+def test_what_did_not_help_is_tried_again_where_it_is_for_more_of_a_step_the_best_first(tmp_path):
+    parts = {"a": "input", "b": "compute", "c": "compute", "d": "input"}
+    candidates = [
+        candidate(name, traits=traits_of(targets=(part,))) for name, part in parts.items()
+    ]
+    simulated = machine(a=1.0, b=0.95, c=1.0, d=2.0)
+    simulated.together = {frozenset("cd"): 1.5}
+    search = make_search(
+        simulated, tmp_path, candidates,
+        shares=lambda stack: {"input": 0.2, "compute": 0.8} if stack
+        else {"input": 0.6, "compute": 0.4},
+    )  # fmt: skip
+    search.go()
+    added = [one.plugin for one in search.trials if one.action == "add"]
+    # c now helps, and a third look sees no share that has grown again
+    assert added == ["a", "b", "c", "d", "c", "b"]
+    assert names_of(search.best) == ("d", "c")
+
+
 @pytest.mark.promise(52, injected="trials that run out of memory, fail or are refused, simulated")
 @pytest.mark.parametrize(
     "outcome",

@@ -71,7 +71,7 @@ class SearchLook:
 
 
 @attrs.frozen
-class Tried:
+class Attempted:
     """What became of a candidate on a stack, of which each part of a step took such a share."""
 
     stack: Stack
@@ -107,7 +107,7 @@ class GreedySearch:
     warnings: list[str] = attrs.field(factory=list)
     interrupted: bool = False
     why_ended: str = ""
-    _tried: dict[str, list[Tried]] = attrs.field(factory=dict)
+    _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     _joined: set[frozenset[str]] = attrs.field(factory=set)
 
@@ -170,7 +170,7 @@ class GreedySearch:
             and self._has_more_to_gain(candidate, earlier[-1])
         )
 
-    def _has_more_to_gain(self, candidate: TuneCandidate, earlier: Tried) -> bool:
+    def _has_more_to_gain(self, candidate: TuneCandidate, earlier: Attempted) -> bool:
         """Return whether what a candidate is for takes a larger share of a step than it took when
         the candidate did not help; what no diagnosis bounds may always gain."""
         shares = self.bounds[-1].shares
@@ -200,7 +200,7 @@ class GreedySearch:
                 if trial.outcome is TrialOutcome.IN:
                     break
         self._tried.setdefault(candidate.plugin, []).append(
-            Tried(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
+            Attempted(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
         )
         if trial.outcome is TrialOutcome.IN:
             before = [one.name for one in self.best]

@@ -197,13 +197,13 @@ SCRIPT = """
 @pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", ["factory", "script"])
-def test_runs_that_take_turns_train_as_ever_and_know_how_long_they_ran(forking, tmp_path, kind):
+def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_path, kind):
     if kind == "script":
         request = prepared_script(
-            tmp_path / "it", SCRIPT.format(sets="").replace("epochs=2", "epochs=99"), forking
+            tmp_path / "it", SCRIPT.format(sets="").replace("epochs=2", "epochs=5000"), forking
         )
     else:
-        project = make_project(tmp_path, '[workload]\nfactory = "noisy.py:build"\nepochs = 99\n'
+        project = make_project(tmp_path, '[workload]\nfactory = "noisy.py:build"\nepochs = 5000\n'
                                "batch_size = 32\n", noisy=RANDOM)  # fmt: skip
         request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
         request = attrs.evolve(request, folder=tmp_path / "runs")
@@ -215,18 +215,19 @@ def test_runs_that_take_turns_train_as_ever_and_know_how_long_they_ran(forking, 
             tell(message)
 
         turn = attrs.evolve(TURN, position=place)
-        return processes.run(turn, str(place), noting, turn_seconds=0.05)
+        return processes.run(turn, str(place), noting, longest_seconds=1.0, turn_seconds=0.2)
 
     begun = time.monotonic()
     taking = TurnsOfProcesses(2, contextlib.nullcontext, lambda: None)
     runs = taking.carry_out([functools.partial(work, place) for place in range(2)])
     took = time.monotonic() - begun
     assert [run.started for run in runs] == ["forked", "forked"]
-    histories = [run.fit.history for run in runs]
-    assert histories[0] == histories[1]
-    assert len(histories[0]["loss"]) == 99
+    for run in runs:
+        assert run.ok, run.error
+        assert not run.complete
+        assert run.fit.projected_seconds > run.wall_seconds
     changes = sum(one != following for one, following in itertools.pairwise(order))
-    assert changes > 4
+    assert changes > 3
     assert sum(run.wall_seconds for run in runs) < took
 
 

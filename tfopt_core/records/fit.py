@@ -10,13 +10,17 @@ import attrs
 # The name under which a training loop of a script's own stands among the fits of a run.
 OWN_LOOP = "the script's own loop"
 
+# The reason why a block is cold that begins an epoch before which the process was stopped.
+TURN = "turn"
+
 
 @attrs.frozen
 class Block:
     """Some steps in a row: how many, how long, in which epoch.
 
     `cold` says why the block is no sample of a steady step: "trace" holds a trace or
-    compilation, "cache" belongs to an epoch that fills a cache; "" for an ordinary block.
+    compilation, "cache" belongs to an epoch that fills a cache, "turn" begins one before which the
+    process was stopped; "" for an ordinary block.
     """
 
     steps: int

@@ -27,9 +27,10 @@ def rule_of(task: RunTask, run: RunContext, tell: Tell) -> IsKnown | None:
     """Return when the run of a task is cut short, None if it trains to its end."""
     if task.expendable:
         return first_warm_steps
-    in_turns = task.turn_seconds is not None
-    rule = cut_rule(task.longest_seconds, run, in_turns=in_turns)
-    return InTurns(rule, task.turn_seconds, tell) if task.turn_seconds is not None else rule
+    rule = cut_rule(task.longest_seconds, run)
+    if rule is None or task.turn_seconds is None:
+        return rule
+    return InTurns(rule, task.turn_seconds, tell)
 
 
 def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:

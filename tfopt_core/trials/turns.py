@@ -13,33 +13,46 @@ import attrs
 
 from tfopt_core.records.fit import Block
 from tfopt_core.records.messages import Tell, TurnOver
-from tfopt_core.training.fit_callbacks import IsKnown
+from tfopt_core.statistics.timing.cutting import CutRule, warm_seconds
 from tfopt_core.training.timing.running import leave_out_stopped, running_ns
+
+# An epoch that is no longer is trained whole before the first stop. Its end may wait for threads of
+# tf.data that sleep until a time of day (docs/decisions/0014), so that what the next epoch's start
+# takes is only known of an epoch without a stop.
+ALONE_SECONDS = 6.0
 
 
 @attrs.define(eq=False)
 class InTurns:
-    """Cuts a training short as `rule` does, and stops this process at the end of its turns.
+    """Stops this process at the end of its turns, and cuts its training short.
 
-    The first turn ends with the first blocks: before them a training starts, which is timed whole.
+    The first turn holds the training's start and the start of a second epoch, if that is not far.
+    Then both sides train equally long in turns.
 
-    :param rule: None for a training that is not cut short.
+    :param rule: says how long, and whether an epoch's end is waited for.
     :param seconds: how long a turn is, at least.
     :param tell: told that a turn is over.
     """
 
-    rule: IsKnown | None
+    rule: CutRule
     seconds: float
     tell: Tell
-    _begun: int | None = None
+    _alone: float | None = None
+    _begun: int = 0
 
     def __call__(self, blocks: Sequence[Block]) -> bool:
         """Return whether the training is cut short."""
-        if self.rule is not None and self.rule(blocks):
+        warm = warm_seconds(blocks)
+        if self._alone is None:
+            if self.rule.waits_for_epoch(blocks, ALONE_SECONDS - warm):
+                return False
+            self._alone = warm
+        elif warm - self._alone >= self.rule.longest_seconds:
             return True
-        if self._begun is None or running_ns() - self._begun >= self.seconds * 1e9:
-            stop_this_process(self.tell)
-            self._begun = running_ns()
+        elif running_ns() - self._begun < self.seconds * 1e9:
+            return False
+        stop_this_process(self.tell)
+        self._begun = running_ns()
         return False
 
 

@@ -22,6 +22,7 @@ from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_runs import (
+    RUN_SECONDS,
     NoFigure,
     ProcessDeadline,
     cause_of,
@@ -32,8 +33,6 @@ from tfopt_core.tuning.trial_runs import (
 from tfopt_core.tuning.tunables import Tunable, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 
-# A run that need not train to its end is cut after this many seconds of timed steps.
-RUN_SECONDS = 6.0
 # Takes the metric of an epoch, higher is better, and the epoch; returns whether to end there.
 OnEpoch = Callable[[float, int], bool]
 

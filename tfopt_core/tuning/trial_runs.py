@@ -33,10 +33,10 @@ from tfopt_core.tuning.stacks import Stack
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
 
-# A run of a trial is cut after this many seconds of timed steps.
-RUN_SECONDS = 4.0
+# A run of a trial is cut after this many seconds of timed steps, or of those in turns.
+RUN_SECONDS, RUN_SECONDS_IN_TURNS = 6.0, 3.0
 # A side of a pair trains so long before it is the other's turn: four turns in such a run.
-TURN_SECONDS = 1.0
+TURN_SECONDS = RUN_SECONDS_IN_TURNS / 4
 # One process of a trial may take this share of the budget, and at least so many seconds.
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 
@@ -115,8 +115,9 @@ class TrialRunner:
     @property
     def _in_turns(self) -> bool:
         """Whether the two sides of a pair train in turns."""
-        # the one's peak would count the memory that the other holds meanwhile
-        return self.objective != "memory" and not why_no_turns(self.request.machine)
+        # for memory, the one's peak would count what the other holds; a training to a target is
+        # whole, and at the end of an epoch threads may sleep until a time of day
+        return self.objective == "time" and not why_no_turns(self.request.machine)
 
     def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
         """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
@@ -191,7 +192,7 @@ class TrialRunner:
         """Train both sides of a pair, in turns if they can."""
         if self._in_turns:
             taking = TurnsOfProcesses(len(turns), self.deadline.paused, self._interrupt)
-            run = functools.partial(self._run, processes, turn_seconds=TURN_SECONDS)
+            run = functools.partial(self._run, processes, in_turns=True)
             runs = taking.carry_out([functools.partial(run, turn) for turn in turns])
             if all(one.ok or one.error == self.deadline.too_long for one in runs):
                 return runs
@@ -202,14 +203,15 @@ class TrialRunner:
         self.deadline.end("interrupted")
 
     def _run(
-        self, processes: Processes, turn: Turn, tell: Tell, turn_seconds: float | None = None
+        self, processes: Processes, turn: Turn, tell: Tell, *, in_turns: bool = False
     ) -> RunResult:
         self.deadline.begin()
-        to_target = self.objective == "time-to-target"
+        longest = RUN_SECONDS_IN_TURNS if in_turns else RUN_SECONDS
         run_id = f"{processes.request.folder.name}-{turn.round}-{turn.position}"
         return processes.run(
             turn, run_id, tell,
-            longest_seconds=None if to_target else RUN_SECONDS, turn_seconds=turn_seconds,
+            longest_seconds=None if self.objective == "time-to-target" else longest,
+            turn_seconds=TURN_SECONDS if in_turns else None,
         )  # fmt: skip
 
 

@@ -69,7 +69,8 @@ class RunTask(Task):
     :param longest_seconds: the run ends once its step time is known, or after this many seconds of
         timed steps; None trains to the end.
     :param turn_seconds: how long the run trains before it stops for another one's turn, again and
-        again; None if it takes no turns. A loop of a script's own takes none.
+        again; None if it takes no turns. A loop of a script's own takes none, nor does a training
+        that is not cut short.
     :param adapt: compare exact loops in the first seconds, and keep the fastest.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:

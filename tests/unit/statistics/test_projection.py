@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
 
-from tfopt_core.records.fit import Block, FitOutcome
+from tfopt_core.records.fit import TURN, Block, FitOutcome
 from tfopt_core.statistics.timing.cutting import (
     LEAST_SECONDS,
     LONGEST_SECONDS,
@@ -52,6 +53,16 @@ def test_a_projection_is_what_the_whole_training_takes():
     assert fit.projected_seconds == pytest.approx(WHOLE)
     assert fit.mean_step_seconds == pytest.approx(STEP)
     assert not fit.complete
+
+
+def test_an_epoch_start_that_another_run_changed_is_projected_from_the_others():
+    plain = cut_after_a_warm_epoch()
+    # the second epoch is trained to its end, and the third begins after a long sleep
+    rest, slept = (Block(10, 10 * STEP, 1),) * 15, Block(10, 4.0, 2, TURN)
+    blocks = (*plain.blocks, *rest, slept, Block(10, 10 * STEP, 2))
+    fit = summarize(attrs.evolve(plain, blocks=blocks, steps=620, epochs=2), None)
+    assert fit.projected_seconds == pytest.approx(WHOLE)
+    assert fit.one_time_seconds == pytest.approx(summarize(plain, None).one_time_seconds)
 
 
 def test_a_run_that_was_cut_short_has_no_final_metrics():
@@ -168,7 +179,7 @@ def test_the_start_of_an_epoch_is_waited_for_by_the_steps_that_are_left_of_it():
 
     def waits(epochs, seconds_left):
         rule = CutRule(epochs=epochs, steps_per_epoch=100)
-        return rule._waits_for_epoch(blocks, seconds_left, 0.01)
+        return rule.waits_for_epoch(blocks, seconds_left)
 
     assert waits(2, 0.71)
     assert not waits(2, 0.69)

@@ -62,6 +62,21 @@ def test_a_traced_call_is_a_cold_block_of_its_own():
     assert clock.steps == 15
 
 
+@pytest.mark.parametrize(("count", "cold"), [(40, "turn"), (10, "")])
+def test_a_stop_within_an_epoch_of_several_blocks_makes_the_next_start_unknown(count, cold):
+    hands, stopped = Hands(), [0]
+    clock = StepClock(now=hands, stopped=lambda: stopped[0])
+    epoch(clock, hands, 0, count)
+    epoch(clock, hands, 1, count)
+    assert not any(block.cold for block in clock.blocks)
+    stopped[0] = 5
+    epoch(clock, hands, 2, count)
+    epoch(clock, hands, 3, count)
+    # the stop was seen once, before the third epoch
+    assert [block.epoch for block in clock.blocks if block.cold] == ([2] if cold else [])
+    assert next(block.cold for block in clock.blocks if block.epoch == 2) == cold
+
+
 def test_under_xla_the_first_short_batch_compiles_again_without_a_trace():
     hands = Hands()
     clock = StepClock(now=hands, steps_per_epoch=12, compiles=True)

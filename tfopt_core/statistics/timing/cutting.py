@@ -35,20 +35,19 @@ def longest_seconds(budget: float) -> float:
     return max(UNSTEADY_SECONDS, budget * SHARE_OF_BUDGET)
 
 
-def cut_rule(
-    longest_seconds: float | None, run: RunContext, *, in_turns: bool = False
-) -> CutRule | None:
+def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
     """Return the rule for cutting a run's training short, None if it must train to its end. It must
-    if its steps are unknown, since nothing could be projected then.
-
-    :param in_turns: whether another run takes turns with it, so that both are to last equally long.
-    """
+    if its steps are unknown, since nothing could be projected then."""
     if longest_seconds is None or run.steps_per_epoch is None:
         return None
     return CutRule(
-        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, longest_seconds=longest_seconds,
-        least_seconds=longest_seconds if in_turns else LEAST_SECONDS,
-    )  # fmt: skip
+        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, longest_seconds=longest_seconds
+    )
+
+
+def warm_seconds(blocks: Sequence[Block]) -> float:
+    """Return the seconds of all blocks that are samples of a steady step."""
+    return math.fsum(block.seconds for block in blocks if not block.cold)
 
 
 def first_warm_steps(blocks: Sequence[Block]) -> bool:
@@ -64,19 +63,17 @@ class CutRule:
     :param epochs: the epochs of the whole training.
     :param steps_per_epoch: the steps of an epoch.
     :param longest_seconds: the seconds of warm blocks after which a training is cut in any case.
-    :param least_seconds: those before which it is not.
     """
 
     epochs: int
     steps_per_epoch: int
     longest_seconds: float = LONGEST_SECONDS
-    least_seconds: float = LEAST_SECONDS
 
     def __call__(self, blocks: Sequence[Block]) -> bool:
         """Return whether to stop: the mean step is known and the start of a later epoch was timed,
         or `longest_seconds` have passed."""
-        warm = math.fsum(block.seconds for block in blocks if not block.cold)
-        if warm < self.least_seconds:
+        warm = warm_seconds(blocks)
+        if warm < LEAST_SECONDS:
             return False
         if warm >= self.longest_seconds:
             return True
@@ -85,15 +82,14 @@ class CutRule:
         step = mean_step(blocks)
         if step is None or step.error >= ENOUGH:
             return False
-        if self._waits_for_epoch(blocks, self.longest_seconds - warm, step.seconds):
+        if self.waits_for_epoch(blocks, self.longest_seconds - warm):
             return False
         return warm >= UNSTEADY_SECONDS or steady_state(blocks).steady
 
-    def _waits_for_epoch(
-        self, blocks: Sequence[Block], seconds_left: float, step_seconds: float
-    ) -> bool:
+    def waits_for_epoch(self, blocks: Sequence[Block], seconds_left: float) -> bool:
         """Return whether no start of an epoch was seen, but one will be in the seconds left."""
         if self.epochs < 2 or first_of_later_epochs(blocks):
             return False
         done = sum(block.steps for block in blocks if block.epoch == blocks[-1].epoch)
-        return (self.steps_per_epoch - done) * step_seconds <= seconds_left
+        step = mean_step(blocks)
+        return step is None or (self.steps_per_epoch - done) * step.seconds <= seconds_left

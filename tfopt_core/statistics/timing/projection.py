@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.fit import Block, FitOutcome
+from tfopt_core.records.fit import TURN, Block, FitOutcome
 from tfopt_core.statistics.timing.steady import steady_from
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
@@ -77,11 +77,14 @@ def project(outcome: FitOutcome) -> Projection:
     if epochs > 1 and not starts:
         return Projection(None, NO_EDGE)
     edges = outcome.edge_seconds
-    observed = outcome.setup_seconds + math.fsum((*edges, *(b.seconds for b in outcome.blocks)))
-    left = (epochs * an_epoch - outcome.steps) * step.seconds
+    # what another run's turn has changed counts as if it were left
+    known = [block for block in outcome.blocks if block.cold != TURN]
+    begun = {block.epoch for block in known} - {b.epoch for b in outcome.blocks if b.cold == TURN}
+    observed = outcome.setup_seconds + math.fsum((*edges, *(block.seconds for block in known)))
+    left = (epochs * an_epoch - sum(block.steps for block in known)) * step.seconds
     # the time of an epoch's first block beyond its steps
     of_starts = [block.seconds - block.steps * step.seconds for block in starts]
-    left += (epochs - len({block.epoch for block in outcome.blocks})) * _mean(of_starts)
+    left += (epochs - len(begun)) * _mean(of_starts)
     # callbacks also act at the end of the last epoch
     left += (epochs - len(edges)) * _mean(edges)
     return Projection(observed + left + _validations(outcome))

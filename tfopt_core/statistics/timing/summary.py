@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.records.fit import FitFacts, FitOutcome
+from tfopt_core.records.fit import TURN, FitFacts, FitOutcome
 from tfopt_core.records.results import FitResult
 from tfopt_core.statistics.intervals import median
 from tfopt_core.statistics.timing.projection import Projection, mean_step, project
@@ -51,7 +51,7 @@ def one_time_seconds(outcome: FitOutcome, step_seconds: float | None) -> float:
     """Return the one-time cost: the build, and the time of cold blocks and of the first validation
     beyond their steady share. A fit of a single call has no steady share."""
     step = step_seconds or 0.0
-    cold = sum(b.seconds - b.steps * step for b in outcome.blocks if b.cold)
+    cold = sum(b.seconds - b.steps * step for b in outcome.blocks if b.cold not in ("", TURN))
     first, *later = outcome.validation_seconds or (0.0,)
     validation = max(0.0, first - median(later)) if later else 0.0
     return outcome.setup_seconds + max(0.0, cold) + validation

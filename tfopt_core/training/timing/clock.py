@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.fit import Block, StepTrace, TraceCause
-from tfopt_core.training.timing.running import running_ns
+from tfopt_core.records.fit import TURN, Block, StepTrace, TraceCause
+from tfopt_core.training.timing.running import running_ns, stopped_ns
 
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
@@ -31,6 +31,7 @@ class StepClock:
     :param replicas: the devices that train together.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
+    :param stopped: how long this process was stopped, in nanoseconds.
     :param on_call: called after each call with the epoch and how many of its steps are done.
     """
 
@@ -42,6 +43,7 @@ class StepClock:
     replicas: int = 1
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = running_ns
+    stopped: Callable[[], int] = stopped_ns
     on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
     blocks: list[Block] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
@@ -57,6 +59,8 @@ class StepClock:
     _steps: int = 0
     _start: int = 0
     _validation_start: int = 0
+    _start_cold: str = ""
+    _stopped_before: int = 0
     _steps_end: int | None = None
     _validated: int = 0
 
@@ -83,6 +87,11 @@ class StepClock:
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that an epoch's first step is about to fetch its input."""
+        # the iterator of the epoch before, which ends now, waits for a thread that sleeps until a
+        # time of day; an epoch that is one block has none
+        before = [block for block in self.blocks[-2:] if block.epoch == self._epoch]
+        was_stopped = self.stopped() > self._stopped_before and len(before) > 1
+        self._start_cold, self._stopped_before = TURN if was_stopped else "", self.stopped()
         self._epoch, self._done, self._steps = epoch, 0, 0
         self._start = self.now()
         if self._steps_end is not None:
@@ -200,6 +209,7 @@ class StepClock:
         if self._steps:
             if not cold and self.fills_cache and self._epoch == 0:
                 cold = "cache"
+            cold, self._start_cold = cold or self._start_cold, ""
             seconds = (end - self._start) / 1e9
             self.blocks.append(Block(self._steps, seconds, self._epoch, cold))
             self._start = end

@@ -12,6 +12,11 @@ def running_ns() -> int:
     return perf_counter_ns() - _stopped_ns
 
 
+def stopped_ns() -> int:
+    """Return the nanoseconds that this process was stopped."""
+    return _stopped_ns
+
+
 def leave_out_stopped(nanoseconds: int) -> None:
     """Note how long this process was stopped."""
     global _stopped_ns

@@ -16,17 +16,18 @@ from tfopt_core.records.messages import Tell, TurnOver
 from tfopt_core.statistics.timing.cutting import CutRule, warm_seconds
 from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 
-# An epoch that is no longer is trained whole before the first stop. Its end may wait for threads of
-# tf.data that sleep until a time of day (docs/decisions/0014), so that what the next epoch's start
-# takes is only known of an epoch without a stop.
-ALONE_SECONDS = 6.0
+# The epochs that end within so many seconds are trained before the first stop, until so many starts
+# of epochs were seen. Such a start may wait for threads of tf.data that sleep until a time of day
+# (docs/decisions/0014), so that its time is known only of an epoch without a stop; and it waits
+# sometimes, so that one start alone decides too much.
+ALONE_SECONDS, ALONE_STARTS = 6.0, 3
 
 
 @attrs.define(eq=False)
 class InTurns:
     """Stops this process at the end of its turns, and cuts its training short.
 
-    The first turn holds the training's start and the start of a second epoch, if that is not far.
+    The first turn holds the training's start, and those of some epochs if these are short.
     Then both sides train equally long in turns.
 
     :param rule: says how long, and whether an epoch's end is waited for.
@@ -44,7 +45,7 @@ class InTurns:
         """Return whether the training is cut short."""
         warm = warm_seconds(blocks)
         if self._alone is None:
-            if self.rule.waits_for_epoch(blocks, ALONE_SECONDS - warm):
+            if self.rule.waits_for_epoch(blocks, ALONE_SECONDS - warm, ALONE_STARTS):
                 return False
             self._alone = warm
         elif warm - self._alone >= self.rule.longest_seconds:

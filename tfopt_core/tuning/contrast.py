@@ -16,8 +16,9 @@ from tfopt_core.statistics.intervals import speedup_interval, t_interval
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
-# One pair is enough for what is this much worse; processes differ by 2 to 3%.
-WORSE_RATIO = 1 / 1.15
+# What is this much worse by its pairs, or by the first of them alone: processes differ by 2 to 3%,
+# but by more where the starts of short epochs wait now and then.
+WORSE_RATIO, WORSE_AT_ONCE_RATIO = 1 / 1.15, 1 / 1.5
 # Two pairs are enough for a gain of which each shows this much.
 PLAIN_RATIO = 1.15
 # Pairs that any other decision takes at least; from which on an interval decides; and at most, of
@@ -60,7 +61,7 @@ def decide(log_ratios: Sequence[float]) -> Decision:
     :param log_ratios: ln(figure without the plugin / with it) of each pair, at least one.
     """
     pairs, found = len(log_ratios), contrasted(log_ratios)
-    if found.ratio <= WORSE_RATIO:
+    if found.ratio <= (WORSE_AT_ONCE_RATIO if pairs < LEAST_PAIRS else WORSE_RATIO):
         return Decision(TrialOutcome.WORSE, f"{found.ratio:.2f}x with it")
     if pairs < LEAST_PAIRS:
         return Decision(None)

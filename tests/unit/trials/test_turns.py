@@ -33,6 +33,12 @@ def training(monkeypatch):
     return go
 
 
+@pytest.mark.parametrize(("epochs", "starts"), [(5, 3), (2, 1)])
+def test_some_short_epochs_are_trained_alone_for_what_their_starts_take(training, epochs, starts):
+    stops, _ = training(steps_per_epoch=100, epochs=epochs)
+    assert stops[0] == 1 + starts * 10
+
+
 def test_a_short_epoch_is_trained_alone_and_then_both_sides_train_equally_long(training):
     stops, last = training(steps_per_epoch=300)
     assert stops[0] == 31  # with the first block of the second epoch

@@ -86,9 +86,13 @@ class CutRule:
             return False
         return warm >= UNSTEADY_SECONDS or steady_state(blocks).steady
 
-    def waits_for_epoch(self, blocks: Sequence[Block], seconds_left: float) -> bool:
-        """Return whether no start of an epoch was seen, but one will be in the seconds left."""
-        if self.epochs < 2 or first_of_later_epochs(blocks):
+    def waits_for_epoch(
+        self, blocks: Sequence[Block], seconds_left: float, starts: int = 1
+    ) -> bool:
+        """Return whether fewer starts of later epochs were seen, but one more will be in the
+        seconds left."""
+        wanted = min(starts, self.epochs - 1)
+        if len(first_of_later_epochs(blocks)) >= wanted:
             return False
         done = sum(block.steps for block in blocks if block.epoch == blocks[-1].epoch)
         step = mean_step(blocks)

@@ -196,7 +196,7 @@ SCRIPT = """
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", ["factory", "script"])
+@pytest.mark.parametrize("kind", ["factory", pytest.param("script", marks=pytest.mark.thorough)])
 def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_path, kind):
     if kind == "script":
         request = prepared_script(

@@ -20,7 +20,7 @@ from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 # of epochs were seen. Such a start may wait for threads of tf.data that sleep until a time of day
 # (docs/decisions/0014), so that its time is known only of an epoch without a stop; and it waits
 # sometimes, so that one start alone decides too much.
-ALONE_SECONDS, ALONE_STARTS = 6.0, 3
+ALONE_SECONDS, ALONE_STARTS = 6.0, 2
 
 
 @attrs.define(eq=False)

@@ -218,8 +218,8 @@ def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_
         return processes.run(turn, str(place), noting, longest_seconds=1.0, turn_seconds=0.2)
 
     begun = time.monotonic()
-    taking = TurnsOfProcesses(2, contextlib.nullcontext, lambda: None)
-    runs = taking.carry_out([functools.partial(work, place) for place in range(2)])
+    sides = [functools.partial(work, place) for place in range(2)]
+    runs = TurnsOfProcesses(sides, contextlib.nullcontext, lambda: None).carry_out()
     took = time.monotonic() - begun
     assert [run.started for run in runs] == ["forked", "forked"]
     for run in runs:

@@ -16,10 +16,10 @@ from tfopt_core.records.messages import Tell, TurnOver
 from tfopt_core.statistics.timing.cutting import CutRule, warm_seconds
 from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 
-# The epochs that end within so many seconds are trained before the first stop, until so many starts
-# of epochs were seen. Such a start may wait for threads of tf.data that sleep until a time of day
-# (docs/decisions/0014), so that its time is known only of an epoch without a stop; and it waits
-# sometimes, so that one start alone decides too much.
+# Short epochs are trained before the first stop: those that end within so many seconds, until so
+# many starts of later epochs were seen. Such a start may wait for a thread of tf.data that sleeps
+# (docs/decisions/0014), and a stop makes that wait longer. It does not wait each time, so one start
+# is too few.
 ALONE_SECONDS, ALONE_STARTS = 6.0, 2
 
 

@@ -16,8 +16,8 @@ from tfopt_core.statistics.intervals import speedup_interval, t_interval
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
-# What is this much worse by its pairs, or by the first of them alone: processes differ by 2 to 3%,
-# but by more where the starts of short epochs wait now and then.
+# A plugin that is this much worse by at least two pairs, or by the first one, is not tried further.
+# Processes differ by 2 to 3%, but by more where the starts of short epochs sometimes wait.
 WORSE_RATIO, WORSE_AT_ONCE_RATIO = 1 / 1.15, 1 / 1.5
 # Two pairs are enough for a gain of which each shows this much.
 PLAIN_RATIO = 1.15

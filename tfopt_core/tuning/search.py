@@ -129,7 +129,7 @@ class GreedySearch:
         space = self._looked()
         while True:
             before = self.best
-            # on what was measured before the better ones of a stack are likely to stay the better
+            # what was measured as the better on an earlier stack is tried first on this one
             for candidate in sorted(space.candidates, key=self._promise):
                 if not self._worth_trying(candidate):
                     continue

@@ -31,7 +31,7 @@ from tfopt_core.tuning.contrast import Decision, contrasted
 from tfopt_core.tuning.search import OnPair, TrialPlan
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.workers.spawn import Runner
-from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
+from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 
 # A run of a trial is cut after this many seconds of timed steps, or of those in turns.
 RUN_SECONDS, RUN_SECONDS_IN_TURNS = 6.0, 3.0
@@ -117,7 +117,7 @@ class TrialRunner:
         """Whether the two sides of a pair train in turns."""
         # for memory, the one's peak would count what the other holds; a training to a target is
         # whole, and at the end of an epoch threads may sleep until a time of day
-        return self.objective == "time" and not why_no_turns(self.request.machine)
+        return self.objective == "time" and can_take_turns(self.request.machine)
 
     def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
         """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
@@ -175,8 +175,8 @@ class TrialRunner:
             first = random.Random(f"{self.seed} {self._number} {pair // 2}").randrange(2)
             seed = random.Random(f"{self.seed} {self._number} {pair} seed").randrange(1, 2**31)
             order = sides if (first + pair) % 2 else sides[::-1]
-            turns = [Turn(pair, place, variant, seed) for place, variant in enumerate(order)]
-            runs = {run.variant: run for run in self._pair(processes, turns)}
+            scheduled = [Turn(pair, place, variant, seed) for place, variant in enumerate(order)]
+            runs = {run.variant: run for run in self._pair(processes, scheduled)}
             without, with_ = (runs[variant.name] for variant in sides)
             fits = _fitting(plan, without, with_)
             if fits is not None:
@@ -188,19 +188,18 @@ class TrialRunner:
             if decision.outcome is not None:
                 return decision
 
-    def _pair(self, processes: Processes, turns: Sequence[Turn]) -> list[RunResult]:
+    def _pair(self, processes: Processes, scheduled: Sequence[Turn]) -> list[RunResult]:
         """Train both sides of a pair, in turns if they can."""
         if self._in_turns:
-            taking = TurnsOfProcesses(len(turns), self.deadline.paused, self._interrupt)
             run = functools.partial(self._run, processes, in_turns=True)
-            runs = taking.carry_out([functools.partial(run, turn) for turn in turns])
+            runs = TurnsOfProcesses(
+                [functools.partial(run, one) for one in scheduled], self.deadline.paused,
+                functools.partial(self.deadline.end, "interrupted"),
+            ).carry_out()  # fmt: skip
             if all(one.ok or one.error == self.deadline.too_long for one in runs):
                 return runs
             # beside another process less memory is free, so a failure counts where it is alone
-        return [self._run(processes, turn, lambda message: None) for turn in turns]
-
-    def _interrupt(self) -> None:
-        self.deadline.end("interrupted")
+        return [self._run(processes, one, lambda message: None) for one in scheduled]
 
     def _run(
         self, processes: Processes, turn: Turn, tell: Tell, *, in_turns: bool = False

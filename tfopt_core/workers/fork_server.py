@@ -92,8 +92,9 @@ def _end_with_parent(control: socket.socket, pid: int) -> None:
     """Wait until a fork ends, or kill it once the other end is closed: a fork that was stopped, for
     another one's turn, would not see that."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.suppress(OSError))
-        ended = os.pidfd_open(pid)  # since Linux 5.3
+        # Linux has it since 5.3, and Python only where it was built on such a system
+        stack.enter_context(contextlib.suppress(OSError, AttributeError))
+        ended = os.pidfd_open(pid)
         stack.callback(os.close, ended)
         waiting = select.poll()
         waiting.register(control, select.POLLIN)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -22,20 +22,15 @@ from tfopt_core.records.messages import Progress, Tell, TurnOver
 
 Result = TypeVar("Result")
 LOOK_SECONDS = 0.005
-# A process that has said that it stops needs milliseconds for it, unless the machine swaps.
-STOP_SECONDS = 30.0
 # The next process starts where this many times the memory of the first one is free: what follows
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
 
 
-def why_no_turns(machine: Machine) -> str:
-    """Return why two trainings cannot take turns on this machine; empty if they can."""
-    if not sys.platform.startswith("linux"):
-        return "stopping a process is tested on Linux only"
-    if machine.gpus:
-        return "two processes do not fit on a GPU, whose memory TensorFlow takes whole"
-    return ""
+def can_take_turns(machine: Machine) -> bool:
+    """Return whether two trainings can take turns: on Linux, where stopping a process is tested,
+    and without a GPU, whose whole memory the first one takes."""
+    return sys.platform.startswith("linux") and not machine.gpus
 
 
 class TurnsEnded(Exception):
@@ -43,14 +38,16 @@ class TurnsEnded(Exception):
 
 
 @attrs.define(eq=False)
-class TurnsOfProcesses:
+class TurnsOfProcesses(Generic[Result]):
     """Passes the turn from one of several threads, each with a process, to the next one.
 
+    :param work: starts a process and waits for its end, for each of them; it is given the function
+        that the process' messages are told to.
     :param paused: entered while a process is stopped.
     :param interrupt: ends the process that runs.
     """
 
-    count: int
+    work: Sequence[Callable[[Tell], Result]]
     paused: Callable[[], contextlib.AbstractContextManager[object]]
     interrupt: Callable[[], object]
     _turn: int = 0
@@ -59,13 +56,10 @@ class TurnsOfProcesses:
     _begun: set[int] = attrs.field(factory=set)
     _changed: threading.Condition = attrs.field(factory=threading.Condition)
 
-    def carry_out(self, work: Sequence[Callable[[Tell], Result]]) -> list[Result]:
-        """Carry out the work of all processes, one at a time. Return what each returned.
-
-        Each is given the function that its process' messages are told to.
-        """
-        with ThreadPoolExecutor(self.count) as threads:
-            futures = [threads.submit(self._one, place, one) for place, one in enumerate(work)]
+    def carry_out(self) -> list[Result]:
+        """Have the processes train, one at a time. Return what the work of each returned."""
+        with ThreadPoolExecutor(len(self.work)) as threads:
+            futures = [threads.submit(self._one, place) for place in range(len(self.work))]
             try:
                 wait(futures)
             except BaseException:
@@ -79,7 +73,7 @@ class TurnsOfProcesses:
             self._changed.notify_all()
         self.interrupt()
 
-    def _one(self, place: int, work: Callable[[Tell], Result]) -> Result:
+    def _one(self, place: int) -> Result:
         def tell(message: Progress) -> None:
             if isinstance(message, TurnOver):
                 self._turn_over(place, message.pid)
@@ -87,7 +81,7 @@ class TurnsOfProcesses:
         try:
             self._await_turn(place)
             self._begun.add(place)
-            return work(tell)
+            return self.work[place](tell)
         finally:
             with self._changed:
                 self._over.add(place)
@@ -97,7 +91,7 @@ class TurnsOfProcesses:
     def _turn_over(self, place: int, pid: int) -> None:
         """Let the others train, and have the process go on when its turn comes again."""
         _await_stop(pid)
-        if len(self._begun) == self.count or _has_room_for_another(pid):
+        if len(self._begun) == len(self.work) or _has_room_for_another(pid):
             with self.paused():
                 with self._changed:
                     self._pass_on()
@@ -111,7 +105,8 @@ class TurnsOfProcesses:
                 raise TurnsEnded
 
     def _pass_on(self) -> None:
-        following = [(self._turn + 1 + step) % self.count for step in range(self.count)]
+        count = len(self.work)
+        following = [(self._turn + 1 + step) % count for step in range(count)]
         self._turn = next((one for one in following if one not in self._over), self._turn)
         self._changed.notify_all()
 
@@ -120,11 +115,8 @@ def _await_stop(pid: int) -> None:
     """Wait until a process has stopped, or is gone."""
     import psutil
 
-    end = time.monotonic() + STOP_SECONDS
     with contextlib.suppress(psutil.NoSuchProcess):
         while psutil.Process(pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
-            if time.monotonic() > end:
-                return  # it is resumed all the same, and loses no turn
             time.sleep(LOOK_SECONDS)
 
 

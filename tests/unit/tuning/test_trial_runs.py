@@ -146,7 +146,7 @@ def test_for_memory_the_peaks_are_compared(trial_of):
     assert trial.ratio == pytest.approx(4.0, rel=0.01)
 
 
-def test_the_sides_of_a_pair_take_turns_where_no_memory_is_compared_or_of_a_gpu(trial_of):
+def test_the_sides_of_a_pair_take_turns_where_their_times_on_a_cpu_are_compared(trial_of):
     in_turns, for_memory, on_gpu = Pretends(), Pretends(), Pretends()
     trial_of(in_turns)
     assert all(in_turns.turn_seconds)

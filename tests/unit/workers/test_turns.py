@@ -21,12 +21,14 @@ from tfopt_core.records.messages import StepDone, TurnOver
 from tfopt_core.testing import make_machine
 from tfopt_core.workers import turns
 from tfopt_core.workers.fork_server import _end_with_parent
-from tfopt_core.workers.turns import TurnsOfProcesses, why_no_turns
+from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops processes")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="processes take turns on Linux only"
+)
 COUNT = 4
 
-# Computes in two processes, and says when; between two pieces of work its turn is over.
+# A process and its child compute, and say when; the turn is over after each piece of work.
 PROGRAM = """
 import json, subprocess, sys, time
 from tfopt_core.training.timing.running import running_ns
@@ -84,7 +86,7 @@ def workers(tmp_path):
 
 
 def in_turns(work, interrupt=lambda: None):
-    return TurnsOfProcesses(len(work), contextlib.nullcontext, interrupt).carry_out(work)
+    return TurnsOfProcesses(work, contextlib.nullcontext, interrupt).carry_out()
 
 
 def test_one_side_computes_at_a_time_and_no_time_passes_for_the_other(workers, tmp_path):
@@ -140,10 +142,9 @@ def test_an_interruption_ends_the_process_that_waits_and_the_one_that_runs(worke
     assert len(first.pieces) < COUNT
 
 
-def test_turns_are_for_processors_whose_memory_is_shared_page_by_page():
-    assert why_no_turns(make_machine()) == ""
-    gpu = Gpu("GPU", (9, 0), 2**36)
-    assert "GPU" in why_no_turns(make_machine(gpus=(gpu,)))
+def test_processes_take_turns_on_a_cpu_and_not_on_a_gpu():
+    assert can_take_turns(make_machine())
+    assert not can_take_turns(make_machine(gpus=(Gpu("GPU", (9, 0), 2**36),)))
 
 
 @pytest.mark.parametrize("parent", ["ends", "lives"])

@@ -250,4 +250,9 @@ def _end_gently(process: Process) -> None:
 
 def _signal_group(process: Process, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            # a fork that has not begun its session yet, or a process that is gone
+            if process.poll() is None:
+                os.kill(process.pid, number)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, start_process
+from tfopt_core.workers.supervise import end_group
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems know no subreapers"
@@ -132,3 +133,9 @@ def test_a_program_that_cannot_be_started_is_a_process_that_failed(start, tmp_pa
     with (tmp_path / "output.txt").open("wb") as output, pytest.raises(ParentGone):
         start_process(["/no/such/program"], os.environ, output.fileno(), output)
     assert "No such file" in (tmp_path / "output.txt").read_text()
+
+
+def test_a_fork_that_has_not_begun_its_session_is_ended_too():
+    process = subprocess.Popen(["sleep", "3"])
+    end_group(process)
+    assert process.returncode == -signal.SIGKILL

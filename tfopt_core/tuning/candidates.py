@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import MATHEMATICS, MATHS, Traits
+from tfopt_core.hooks.card import EXACT_MATHS, MATHEMATICS, MATHS, Traits
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import LEAST_BOUND
@@ -41,7 +41,7 @@ class SearchSpace:
     """The plugins to try, and the others with the reason.
 
     Those that the user names come first, then those that answered the diagnosis; among these, those
-    that can gain most.
+    that are exact, and then those that can gain most.
     """
 
     candidates: tuple[TuneCandidate, ...]
@@ -176,7 +176,7 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
         return float("inf")
     bounds = diagnosed.bounds
     by_part = {"input": bounds.input, "dispatch": bounds.dispatch, "compute": bounds.compute}
-    if info.math not in ("exact", "order"):
+    if info.math not in EXACT_MATHS:
         by_part["compute"] = bounds.compute_rounding
     if info.traits.model_change != "none":
         by_part["compute"] = None
@@ -187,13 +187,15 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
     return max((float("inf") if one is None else one for one in found), default=1.0)
 
 
-def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, str]:
+def _rank(candidate: TuneCandidate) -> tuple[bool, bool, float, int, str]:
     # a search in which nothing helps ends early, so what looked at this training goes before what
     # is only for the part that bounds it
+    # exact ones have nothing to prove of the quality, and many of them are for the input, whose
+    # waits are the noise of all trials until it is mended
     # below a hundredth, bounds are equal: the least change to the training goes first
     return (
-        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.math),
-        candidate.plugin,
+        not candidate.proposed, candidate.math not in EXACT_MATHS, -round(candidate.bound, 2),
+        _place(candidate.math), candidate.plugin,
     )  # fmt: skip
 
 

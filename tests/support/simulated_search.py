@@ -25,9 +25,10 @@ def traits_of(**changes) -> Traits:
     return attrs.evolve(PLAIN, **changes)
 
 
-def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN) -> TuneCandidate:
-    """A candidate with a bound."""
-    return TuneCandidate(plugin=name, bound=bound, math="exact", summary="", traits=traits)
+def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN, **how) -> TuneCandidate:
+    """A candidate with a bound, which rounds otherwise."""
+    how = {"math": "rounding", "summary": "", **how}
+    return TuneCandidate(plugin=name, bound=bound, traits=traits, **how)
 
 
 def names_of(stack: Stack) -> tuple[str, ...]:

@@ -35,13 +35,18 @@ class TuneCandidate:
     owns_strategy: bool = False
     proposed: bool = False
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether it changes no value of the training, but perhaps the order of the examples."""
+        return self.math in EXACT_MATHS
+
 
 @attrs.frozen
 class SearchSpace:
     """The plugins to try, and the others with the reason.
 
     Those that the user names come first, then those that answered the diagnosis; among these, those
-    that are exact, and then those that can gain most.
+    that can gain most.
     """
 
     candidates: tuple[TuneCandidate, ...]
@@ -187,15 +192,13 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
     return max((float("inf") if one is None else one for one in found), default=1.0)
 
 
-def _rank(candidate: TuneCandidate) -> tuple[bool, bool, float, int, str]:
+def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, str]:
     # a search in which nothing helps ends early, so what looked at this training goes before what
     # is only for the part that bounds it
-    # exact ones have nothing to prove of the quality, and many of them are for the input, whose
-    # waits are the noise of all trials until it is mended
     # below a hundredth, bounds are equal: the least change to the training goes first
     return (
-        not candidate.proposed, candidate.math not in EXACT_MATHS, -round(candidate.bound, 2),
-        _place(candidate.math), candidate.plugin,
+        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.math),
+        candidate.plugin,
     )  # fmt: skip
 
 

@@ -33,11 +33,11 @@ class BoundsFound:
 
 @attrs.frozen(kw_only=True)
 class TrialBegun:
-    """A trial begins. `action` and `plugin` as in `StackTrial`; `on` are the plugins beside it;
+    """A trial begins. `action` and `plugins` as in `StackTrial`; `on` are the plugins beside it;
     `seconds_left` is what is left of the search's part of the budget."""
 
     action: str
-    plugin: str
+    plugins: tuple[str, ...]
     on: tuple[str, ...]
     seconds_left: float
 

@@ -7,7 +7,7 @@ of trials that grows with the plugins, not with their combinations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -129,6 +129,7 @@ class GreedySearch:
         space = self._looked()
         while True:
             before = self.best
+            self._add_exact_ones(space)
             # what was measured as the better on an earlier stack is tried first on this one
             for candidate in sorted(space.candidates, key=self._promise):
                 if not self._worth_trying(candidate):
@@ -202,13 +203,59 @@ class GreedySearch:
         self._tried.setdefault(candidate.plugin, []).append(
             Attempted(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
         )
-        if trial.outcome is TrialOutcome.IN:
-            before = [one.name for one in self.best]
-            self.best = trial.stack
-            added = {one.name for one in self.best if one.name not in before}
-            self._proposed |= {
-                one.plugin: one.settings for one in space.candidates if one.plugin in added
-            }
+        self._settle(trial, space)
+
+    def _add_exact_ones(self, space: SearchSpace) -> None:
+        """Try all exact plugins that are proposed in one trial.
+
+        They have nothing to prove of the quality, and many are for the input, whose waits are noise
+        in all trials before. Where together they do not help, each is tried alone in its turn.
+        """
+        exact = [
+            one for one in space.candidates
+            if one.proposed and one.is_exact and one.plugin not in self._tried
+            and self._stands_beside(self.best, one) and self._worth_trying(one)
+        ]  # fmt: skip
+        if len(exact) < 2 or self._why_stop(FORWARD_SHARE):
+            return
+        first, *others = exact
+        stack = placed(first, self.best, self.known, self.owners).stack
+        plan = TrialPlan(action="add", plugin=first.plugin, stack=stack, without=self.best)
+        joined = self._joined_by(others, plan)
+        if joined.joined_by and self._is_new(joined):
+            self._settle(self._made(joined), space)
+
+    def _settle(self, trial: StackTrial, space: SearchSpace) -> None:
+        """Go on with the stack of a trial if its plugins help."""
+        if trial.outcome is not TrialOutcome.IN:
+            return
+        before = [one.name for one in self.best]
+        self.best = trial.stack
+        added = {one.name for one in self.best if one.name not in before}
+        self._proposed |= {
+            one.plugin: one.settings for one in space.candidates if one.plugin in added
+        }
+
+    def _joined_by(self, candidates: Iterable[TuneCandidate], plan: TrialPlan) -> TrialPlan:
+        """Return the trial with those of these that can stand beside all others."""
+        for one in candidates:
+            if self._stands_beside(plan.stack, one):
+                stack = placed(one, plan.stack, self.known, self.owners).stack
+                joined_by = (*plan.joined_by, one.plugin)
+                plan = attrs.evolve(plan, stack=stack, joined_by=joined_by)
+        return plan
+
+    def _stands_beside(self, stack: Stack, candidate: TuneCandidate) -> bool:
+        """Return whether a candidate fits a stack and takes no place of another plugin."""
+        place = placed(candidate, stack, self.known, self.owners)
+        return not (place.why_not or place.replaces)
+
+    def _is_new(self, joined: TrialPlan) -> bool:
+        """Return whether these plugins were not tried together yet, and note that they are."""
+        names = frozenset(one.name for one in joined.stack)
+        is_new = names not in self._joined
+        self._joined.add(names)
+        return is_new
 
     def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
         """Yield trials of a plugin that was refused, with the settings of the stack open again.
@@ -221,21 +268,18 @@ class GreedySearch:
         alone = attrs.evolve(plan, stack=self._settings_open(plan.stack))
         if alone.stack == plan.stack:
             return
-        joined, shut_out = alone, set(self.known[plan.plugin].conflicts)
-        for one in space.candidates:
-            if not (one.proposed and shut_out & set(one.traits.conflicts)):
-                continue
-            if one.bound < LEAST_RATIO or self._is_broken(one):
-                continue
-            if one.plugin in [other.name for other in joined.stack]:
-                continue
-            place = placed(one, joined.stack, self.known, self.owners)
-            if not (place.why_not or place.replaces):
-                joined_by = (*joined.joined_by, one.plugin)
-                joined = attrs.evolve(joined, stack=place.stack, joined_by=joined_by)
-        names = frozenset(one.name for one in joined.stack)
-        if joined.joined_by and names not in self._joined:
-            self._joined.add(names)
+        shut_out = set(self.known[plan.plugin].conflicts)
+        in_stack = {one.name for one in alone.stack}
+        joined = self._joined_by(
+            [
+                one for one in space.candidates
+                if one.proposed and shut_out & set(one.traits.conflicts)
+                and one.plugin not in in_stack
+                and one.bound >= LEAST_RATIO and not self._is_broken(one)
+            ],
+            alone,
+        )  # fmt: skip
+        if joined.joined_by and self._is_new(joined):
             yield joined
         yield alone
 
@@ -261,8 +305,11 @@ class GreedySearch:
     # Taking out
 
     def _drop_one(self) -> None:
-        """Take each plugin of the winner out in turn, the latest first."""
-        for name in [one.name for one in reversed(self.best)]:
+        """Take each plugin of the winner out in turn, first those that were never tried alone, of
+        these and of the others the latest first."""
+        alone = {one.plugin for one in self.trials if not one.joined_by}
+        latest_first = [one.name for one in reversed(self.best)]
+        for name in sorted(latest_first, key=alone.__contains__):
             rest = without(name, self.best, self.known)
             if not rest or name not in [one.name for one in self.best]:
                 # of one plugin alone the fresh pairs decide
@@ -282,10 +329,10 @@ class GreedySearch:
         key = self.journal.key_of(plan.action, plan.plugin, plan.stack, plan.without)
         trial = self.journal.kept(key)
         if trial is None:
-            others = tuple(one.name for one in plan.stack if one.name != plan.plugin)
+            others = tuple(one.name for one in plan.stack if one.name not in plan.plugins)
             self.observer(
                 TrialBegun(
-                    action=plan.action, plugin=plan.plugin, on=others,
+                    action=plan.action, plugins=plan.plugins, on=others,
                     seconds_left=self._left(),
                 )
             )  # fmt: skip

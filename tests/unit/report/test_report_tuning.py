@@ -140,7 +140,7 @@ def test_piped_there_is_one_line_a_trial():
     observer = make_search_observer(make_console(file=stream, environ={}))
     assert isinstance(observer, PlainLines)
     with observer:
-        observer(TrialBegun(action="add", plugin="xla", on=(), seconds_left=60.0))
+        observer(TrialBegun(action="add", plugins=("xla",), on=(), seconds_left=60.0))
         observer(PairDone(ratio=1.3, low=None, high=None, pairs=1))
         observer(TrialEnded(make_trial("xla", TrialOutcome.IN), 50.0))
     [line] = stream.getvalue().splitlines()
@@ -152,7 +152,7 @@ def test_the_live_view_shows_the_bound_the_candidate_its_interval_and_the_time_l
     state = SearchState()
     for event in (
         BoundsFound(BoundStep(stack=(), sentence="60% of a step is compute", shares={}), 3),
-        TrialBegun(action="add", plugin="xla", on=("cache",), seconds_left=100.0),
+        TrialBegun(action="add", plugins=("xla",), on=("cache",), seconds_left=100.0),
         PairDone(ratio=1.3, low=1.2, high=1.4, pairs=2),
     ):
         state = after_search_event(state, event, now=10.0)

@@ -50,16 +50,6 @@ def test_what_can_gain_most_is_tried_first():
     assert tried(space) == ["b", "c", "a"]
 
 
-def test_what_is_exact_is_tried_before_what_could_gain_more():
-    space = space_of(
-        info("a"), info("b"), info("c"),
-        suggestions=[
-            suggestion("a", 1.2), suggestion("b", None, "rounding"), suggestion("c", 1.5, "order")
-        ],
-    )  # fmt: skip
-    assert tried(space) == ["c", "a", "b"]
-
-
 def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_that_bounds_it():
     space = space_of(
         info("theirs", targets=("input",)), info("proposed", targets=("compute",)),

@@ -79,6 +79,39 @@ def test_what_did_not_help_is_tried_again_where_it_is_for_more_of_a_step_the_bes
     assert names_of(search.best) == ("d", "c")
 
 
+def exact(name: str, **traits):
+    return candidate(name, traits=traits_of(**traits), math="exact", proposed=True)
+
+
+def test_exact_plugins_are_tried_together_first_and_taken_out_alone(tmp_path):
+    candidates = [candidate("rounds", bound=9.0), exact("a"), exact("b"), exact("c")]
+    search = make_search(machine(rounds=1.5, a=1.3, b=1.0, c=1.3), tmp_path, candidates)
+    search.go()
+    first, *later = [(one.action, one.plugins) for one in search.trials]
+    assert first == ("add", ("a", "b", "c"))
+    # what was measured alone is taken out last
+    assert later == [
+        ("add", ("rounds",)), ("drop", ("c",)), ("drop", ("b",)), ("drop", ("a",)),
+        ("drop", ("rounds",)),
+    ]  # fmt: skip
+    assert set(names_of(search.best)) == {"rounds", "a", "c"}
+
+
+def test_exact_plugins_of_which_one_harms_are_then_tried_alone(tmp_path):
+    search = make_search(machine(a=1.5, b=0.5), tmp_path, [exact("a"), exact("b")])
+    search.go()
+    assert [one.plugins for one in search.trials] == [("a", "b"), ("a",), ("b",)]
+    assert names_of(search.best) == ("a",)
+
+
+def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
+    candidates = [exact("a", conflicts=("b",)), exact("b"), exact("c", requires=("gone",))]
+    search = make_search(machine(a=1.5, b=1.0), tmp_path, candidates)
+    search.go()
+    assert [one.plugins for one in search.trials] == [("a",), ("b",)]
+    assert "gone" in search.not_tried["c"].reason
+
+
 @pytest.mark.promise(52, injected="trials that run out of memory, fail or are refused, simulated")
 @pytest.mark.parametrize(
     "outcome",

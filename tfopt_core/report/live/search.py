@@ -132,7 +132,7 @@ def render_search(state: SearchState, now: float) -> RenderableType:
     else:
         verb = "taking out" if trial.action == "drop" else "trying"
         on = f" beside {', '.join(trial.on)}" if trial.on else ""
-        parts.append(words(f"{verb} {trial.plugin}{on}", "bold"))
+        parts.append(words(f"{verb} {' + '.join(trial.plugins)}{on}", "bold"))
         if state.pair is not None:
             parts.append(indented(words(f"{_pair(state.pair)} so far")))
     overall = f"{state.tried} {'trial' if state.tried == 1 else 'trials'}"

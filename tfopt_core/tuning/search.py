@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import attrs
@@ -27,9 +28,9 @@ from tfopt_core.tuning.progress import (
 )
 from tfopt_core.tuning.stacks import Stack, placed, without
 
-# The parts of the budget after which no trial of a further plugin begins, and none at all; the rest
-# is for the fresh pairs.
-FORWARD_SHARE, SEARCH_SHARE = 0.6, 0.7
+# The parts of the budget by which a trial of a further plugin must be expected to end, and any
+# trial; the rest is for the fresh pairs.
+FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
 # Where nothing has helped by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
@@ -356,7 +357,7 @@ class GreedySearch:
     def _why_stop(self, share: float) -> str:
         """Return why no further trial begins; empty if one may."""
         elapsed = self.elapsed()
-        if elapsed >= share * self.budget:
+        if elapsed + self._usual_seconds() >= share * self.budget:
             return "the search's part of the budget was used up; a larger --budget goes on"
         if not self.best and self.trials and elapsed >= NOTHING_SHARE * self.budget:
             return (
@@ -364,3 +365,7 @@ class GreedySearch:
                 "--budget goes on"
             )
         return ""
+
+    def _usual_seconds(self) -> float:
+        """Return about how long a trial takes here; 0.0 while none was measured."""
+        return median([one.seconds for one in self.trials if one.outcome.measured] or [0.0])

@@ -94,7 +94,7 @@ class SimulatedMachine:
                 return attrs.evolve(
                     trial, outcome=decision.outcome, reason=decision.reason, ratio=found.ratio,
                     low=found.low, high=found.high, confidence=found.confidence,
-                    pairs=len(log_ratios),
+                    pairs=len(log_ratios), seconds=2 * self.run_seconds * len(log_ratios),
                 )  # fmt: skip
 
     def _run(self, stack: Stack) -> float:

@@ -196,6 +196,17 @@ def test_a_plugin_whose_requirement_is_not_in_the_winner_is_not_tried_and_says_s
     assert search.not_tried["b"].reason == 'it needs "a" in the stack'
 
 
+def test_no_trial_begins_that_would_end_behind_its_part_of_the_budget(tmp_path):
+    # two pairs decide, so a trial takes 40 s: the second would end at 80 s, and may end by 65 s
+    simulated = machine(a=2.0, b=2.0)
+    simulated.run_seconds = 10.0
+    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")], budget=100.0)
+    search.go()
+    assert names_of(search.best) == ("a",)
+    assert simulated.now == 40.0
+    assert "part of the budget" in search.why_ended
+
+
 def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
     factors = {f"p{number}": 1.0 for number in range(40)}
     simulated = SimulatedMachine(factors, np.random.default_rng(1), noise=0.001)

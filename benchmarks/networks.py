@@ -149,8 +149,8 @@ def spectral(examples: int = 1024) -> Workload:
             return keras.ops.matmul(left, right)
 
         pixels = keras.Input((64,))
-        hidden = layers.Dense(192, activation="relu")(pixels)
-        hidden = layers.Dense(192, activation="relu", kernel_constraint=orthogonal)(hidden)
+        hidden = layers.Dense(704, activation="relu")(pixels)
+        hidden = layers.Dense(704, activation="relu", kernel_constraint=orthogonal)(hidden)
         return keras.Model(pixels, layers.Dense(CLASSES)(hidden))
 
     return _workload((_eight_by_eight(train[0]), train[1]),

@@ -31,7 +31,7 @@ from tfopt_core.tuning.stacks import Stack, placed, without
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
 FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
-# Where nothing has helped by then, nothing is expected to.
+# Where nothing has helped in the trials that end by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
 HOPEFUL = (TrialOutcome.NO_GAIN, TrialOutcome.DROPPED)
@@ -356,10 +356,10 @@ class GreedySearch:
 
     def _why_stop(self, share: float) -> str:
         """Return why no further trial begins; empty if one may."""
-        elapsed = self.elapsed()
-        if elapsed + self._usual_seconds() >= share * self.budget:
+        ends = self.elapsed() + self._usual_seconds()
+        if ends >= share * self.budget:
             return "the search's part of the budget was used up; a larger --budget goes on"
-        if not self.best and self.trials and elapsed >= NOTHING_SHARE * self.budget:
+        if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
             return (
                 "a third of the budget was used and nothing that was tried helped; a larger "
                 "--budget goes on"
@@ -367,5 +367,5 @@ class GreedySearch:
         return ""
 
     def _usual_seconds(self) -> float:
-        """Return about how long a trial takes here; 0.0 while none was measured."""
-        return median([one.seconds for one in self.trials if one.outcome.measured] or [0.0])
+        """Return about how long a trial takes here, failed ones too; 0.0 before the first."""
+        return median([one.seconds for one in self.trials] or [0.0])

@@ -7,7 +7,7 @@ of trials that grows with the plugins, not with their combinations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -26,7 +26,7 @@ from tfopt_core.tuning.progress import (
     TrialBegun,
     TrialEnded,
 )
-from tfopt_core.tuning.stacks import Stack, placed, without
+from tfopt_core.tuning.stacks import Stack, joined, placed, without
 
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
@@ -110,7 +110,6 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    _joined: set[frozenset[str]] = attrs.field(factory=set)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -210,21 +209,21 @@ class GreedySearch:
         """Try all exact plugins that are proposed in one trial.
 
         They have nothing to prove of the quality, and many are for the input, whose waits are noise
-        in all trials before. Where together they do not help, each is tried alone in its turn.
+        in all other trials. Where together they do not help, each is tried alone in its turn.
         """
+        if self._why_stop(FORWARD_SHARE):
+            return
         exact = [
             one for one in space.candidates
             if one.proposed and one.is_exact and one.plugin not in self._tried
-            and self._stands_beside(self.best, one) and self._worth_trying(one)
+            and self._worth_trying(one)
         ]  # fmt: skip
-        if len(exact) < 2 or self._why_stop(FORWARD_SHARE):
-            return
-        first, *others = exact
-        stack = placed(first, self.best, self.known, self.owners).stack
-        plan = TrialPlan(action="add", plugin=first.plugin, stack=stack, without=self.best)
-        joined = self._joined_by(others, plan)
-        if joined.joined_by and self._is_new(joined):
-            self._settle(self._made(joined), space)
+        stack, names = joined(exact, self.best, self.known, self.owners)
+        if len(names) > 1 and self._is_new(stack):
+            plan = TrialPlan(
+                action="add", plugin=names[0], joined_by=names[1:], stack=stack, without=self.best
+            )
+            self._settle(self._made(plan), space)
 
     def _settle(self, trial: StackTrial, space: SearchSpace) -> None:
         """Go on with the stack of a trial if its plugins help."""
@@ -237,26 +236,12 @@ class GreedySearch:
             one.plugin: one.settings for one in space.candidates if one.plugin in added
         }
 
-    def _joined_by(self, candidates: Iterable[TuneCandidate], plan: TrialPlan) -> TrialPlan:
-        """Return the trial with those of these that can stand beside all others."""
-        for one in candidates:
-            if self._stands_beside(plan.stack, one):
-                stack = placed(one, plan.stack, self.known, self.owners).stack
-                joined_by = (*plan.joined_by, one.plugin)
-                plan = attrs.evolve(plan, stack=stack, joined_by=joined_by)
-        return plan
-
-    def _stands_beside(self, stack: Stack, candidate: TuneCandidate) -> bool:
-        """Return whether a candidate fits a stack and takes no place of another plugin."""
-        place = placed(candidate, stack, self.known, self.owners)
-        return not (place.why_not or place.replaces)
-
-    def _is_new(self, joined: TrialPlan) -> bool:
-        """Return whether these plugins were not tried together yet, and note that they are."""
-        names = frozenset(one.name for one in joined.stack)
-        is_new = names not in self._joined
-        self._joined.add(names)
-        return is_new
+    def _is_new(self, stack: Stack) -> bool:
+        """Return whether these plugins were not tried together yet."""
+        names = {one.name for one in stack}
+        return all(
+            names != {one.name for one in trial.stack} for trial in self.trials if trial.joined_by
+        )
 
     def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
         """Yield trials of a plugin that was refused, with the settings of the stack open again.
@@ -270,18 +255,14 @@ class GreedySearch:
         if alone.stack == plan.stack:
             return
         shut_out = set(self.known[plan.plugin].conflicts)
-        in_stack = {one.name for one in alone.stack}
-        joined = self._joined_by(
-            [
-                one for one in space.candidates
-                if one.proposed and shut_out & set(one.traits.conflicts)
-                and one.plugin not in in_stack
-                and one.bound >= LEAST_RATIO and not self._is_broken(one)
-            ],
-            alone,
-        )  # fmt: skip
-        if joined.joined_by and self._is_new(joined):
-            yield joined
+        refusing = [
+            one for one in space.candidates
+            if one.proposed and shut_out & set(one.traits.conflicts)
+            and one.bound >= LEAST_RATIO and not self._is_broken(one)
+        ]  # fmt: skip
+        stack, names = joined(refusing, alone.stack, self.known, self.owners)
+        if names and self._is_new(stack):
+            yield attrs.evolve(alone, stack=stack, joined_by=names)
         yield alone
 
     def _is_broken(self, candidate: TuneCandidate) -> bool:
@@ -358,12 +339,9 @@ class GreedySearch:
         """Return why no further trial begins; empty if one may."""
         ends = self.elapsed() + self._usual_seconds()
         if ends >= share * self.budget:
-            return "the search's part of the budget was used up; a larger --budget goes on"
+            return "no other trial fits the search's part of the budget; a larger --budget goes on"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
-            return (
-                "a third of the budget was used and nothing that was tried helped; a larger "
-                "--budget goes on"
-            )
+            return "nothing that fits a third of the budget helped; a larger --budget goes on"
         return ""
 
     def _usual_seconds(self) -> float:

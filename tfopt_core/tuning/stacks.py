@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -47,6 +47,22 @@ def placed(
     order = in_order({one.name: known[one.name] for one in with_it})
     by_name = {one.name: one for one in with_it}
     return Placed(tuple(by_name[one] for one in order), tuple(one for one in names if one in out))
+
+
+def joined(
+    candidates: Iterable[TuneCandidate], stack: Stack, known: Mapping[str, Traits],
+    owners: frozenset[str],
+) -> tuple[Stack, tuple[str, ...]]:  # fmt: skip
+    """Return the stack with all candidates that can stand beside it and those before them, and
+    their names."""
+    names: tuple[str, ...] = ()
+    for candidate in candidates:
+        if candidate.plugin in [one.name for one in stack]:
+            continue
+        place = placed(candidate, stack, known, owners)
+        if not (place.why_not or place.replaces):
+            stack, names = place.stack, (*names, candidate.plugin)
+    return stack, names
 
 
 def without(plugin: str, stack: Stack, known: Mapping[str, Traits]) -> Stack:

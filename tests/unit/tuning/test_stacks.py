@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from support.simulated_search import candidate, names_of, plugin, traits_of
 
-from tfopt_core.tuning.stacks import placed, without
+from tfopt_core.tuning.stacks import joined, placed, without
 
 
 def test_a_plugin_stands_where_the_cards_put_it():
@@ -41,3 +41,12 @@ def test_a_missing_requirement_is_said():
     lone = candidate("b", traits=traits_of(requires=("a",)))
     found = placed(lone, (), {"b": lone.traits}, frozenset())
     assert found.why_not == 'it needs "a" in the stack'
+
+
+def test_plugins_are_joined_but_for_those_that_exclude_one_another_or_are_there():
+    traits = {"there": traits_of(), "a": traits_of(conflicts=("b",)), "b": traits_of(),
+              "c": traits_of(requires=("a",)), "d": traits_of(requires=("gone",))}  # fmt: skip
+    candidates = [candidate(name, traits=one) for name, one in traits.items()]
+    stack, names = joined(candidates, (plugin("there"),), traits, frozenset())
+    assert names == ("a", "c")
+    assert set(names_of(stack)) == {"there", "a", "c"}

@@ -1,10 +1,12 @@
 """Race the stacks that `tfopt tune` finds against the hand-made recipes of the race.
 
-    .venv/bin/python benchmarks/tuned_stacks.py [--rounds 4] [--minutes 120] [--only mlp,gru]
+    .venv/bin/python benchmarks/tuned_stacks.py [--rounds 6] [--minutes 120] [--only mlp,gru]
 
 On each training of `race.py`, written as a recipe without plugins, `tfopt tune` searches with its
 default budget, from nothing. Then its recipe and the hand-made ones train in rounds, in turns as
 those of the race do, and the seconds of its epochs are compared with those of the fastest of these.
+Where all of them are the same plugins with the same settings once "auto" is resolved, but for
+plugins that were not applied, one round shows that, and there is nothing to compare.
 A search is for a multiple of the race's epochs, so that a training takes a minute or so. On
 "spectral", whose step is one decomposition after another, no plugin should help: there the search
 should end within a third of its budget.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import shutil
 import sys
 import time
@@ -32,7 +35,6 @@ from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_lef
 from peers.course import (
     OUT,
     SMOKE_TURNS_SECONDS,
-    TURNS_SECONDS,
     Store,
     with_what_was_written,
 )
@@ -47,11 +49,14 @@ from tfopt_core.statistics.intervals import log_ratios
 # Epochs as a multiple of those of the race, by which stock Keras trains for about a minute.
 LONGER = {"mlp": 20, "cnn": 10, "lstm": 6, "jpeg": 10, "transformer": 6, "autoencoder": 25,
           "gru": 8}  # fmt: skip
+# What each trains in all turns of a round: an epoch takes seconds, and the bar is a twentieth.
+ROUND_SECONDS = 16.0
 # The bar: the speed of the hand-made recipe, but for a twentieth.
 CLOSE = 0.95
 BUDGET, SMOKE_BUDGET = "15m", "20s"
 NOTHING_HELPS, SHARE_OF_NOTHING = "spectral", 1 / 3
-HAND_MADE = "hand-made"
+HAND_MADE, FOUND = "hand-made", "found"
+NOT_APPLIED = re.compile(r"^- +(\S+) +not applied", re.MULTILINE)
 NOTHING = f"""name = "{NOTHING_HELPS}"
 [workload]
 factory = "{PEERS.parent / "networks.py"}:{NOTHING_HELPS}"
@@ -106,8 +111,15 @@ class Searches:
             if name == NOTHING_HELPS or "failed" in (self.store.get(f"{name} search 0") or {}):
                 continue
             for number in range(self.rounds):
+                if number and self._is_decided(name):
+                    break
                 if self.store.get(f"{name} round {number}") is None:
-                    yield f"{name} round {number}", name, 60.0
+                    yield f"{name} round {number}", name, 90.0
+
+    def _is_decided(self, name: str) -> bool:
+        """Return whether the first round shows that there is nothing to compare."""
+        first = self.store.get(f"{name} round 0")
+        return first is not None and is_the_same(first)
 
     def _search(self, name: str) -> Report:
         """Return what `tfopt tune` said of a training; its recipe is kept in its folder."""
@@ -135,14 +147,19 @@ class Searches:
         # where nothing was found, nothing is what a user would train with
         found = "found.toml" if (folder / "found.toml").exists() else "plain.toml"
         hand_made = [f"{HAND_MADE}-{one}" for one in range(len(LINES[name].recipes))]
-        recipes = {"found": found, **{one: f"{one}.toml" for one in hand_made}}
+        if number and (first := self.store.get(f"{name} round 0")) is not None:
+            hand_made = unlike(first, hand_made)
+        recipes = {FOUND: found, **{one: f"{one}.toml" for one in hand_made}}
         draw = random.Random(f"{name} {number}")
         keys = draw.sample(sorted(recipes), len(recipes))
         starts = [_start(folder / key, folder / recipes[key], number + 1) for key in keys]
-        seconds = SMOKE_TURNS_SECONDS if self.smoke else TURNS_SECONDS
+        seconds = SMOKE_TURNS_SECONDS if self.smoke else ROUND_SECONDS
         reports = train_in_turns(starts, draw, seconds, LIMIT_SECONDS)
-        return {key: with_what_was_written(report, folder / key)
-                for key, report in zip(keys, reports, strict=True)}  # fmt: skip
+        return {
+            key: with_what_was_written(report, folder / key)
+            | ({} if number or "failed" in report else _stack(folder, key, recipes[key]))
+            for key, report in zip(keys, reports, strict=True)
+        }
 
     def _recipe(self, name: str, plugins: str) -> str:
         if name == NOTHING_HELPS:
@@ -170,9 +187,39 @@ class Searches:
             met = not found["stack"] and search["process_seconds"] <= due
             return [*cells, f"due after {due:.0f} s", "met" if met else "missed"]
         runs = [self.store.get(f"{name} round {number}") for number in range(self.rounds)]
+        if self._is_decided(name):
+            return [*cells, "1x: the same plugins and settings", "met"]
         # fewer rounds decide nothing: who may stop early finds what he looks for
         compared = ratio([run for run in runs if run]) if all(runs) else None
         return [*cells, *(("", "") if compared is None else in_words(compared))]
+
+
+def _stack(folder: Path, key: str, recipe: str) -> Report:
+    """Return the applied plugins of a recipe with their resolved settings, behind its training."""
+    output = (folder / key / "output.txt").read_text(encoding="utf-8")
+    left_out = set(NOT_APPLIED.findall(output))
+    done = run_process(
+        [sys.executable, "-m", "tfopt_core", "plan", recipe, "--json", "plan.json"],
+        folder, {}, limit_seconds=LIMIT_SECONDS,
+    )  # fmt: skip
+    if "failed" in done:
+        return done
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["plan"]
+    plugins = {one["name"]: one["settings"] for one in plan["plugins"]}
+    return {"stack": {name: plugins[name] for name in sorted(plugins) if name not in left_out}}
+
+
+def is_the_same(first: Report) -> bool:
+    """Return whether all recipes of a first round are the same stack."""
+    stacks = [report.get("stack") for report in first.values()]
+    return None not in stacks and all(stack == stacks[0] for stack in stacks)
+
+
+def unlike(first: Report, keys: Sequence[str]) -> list[str]:
+    """Return the keys of a first round whose stacks differ: of like ones, the first."""
+    stacks = [first[key].get("stack") for key in keys]
+    return [key for number, key in enumerate(keys)
+            if stacks[number] is None or stacks[number] not in stacks[:number]]  # fmt: skip
 
 
 def ratio(rounds: Sequence[Report]) -> Ratio | None:
@@ -181,9 +228,9 @@ def ratio(rounds: Sequence[Report]) -> Ratio | None:
     if not rounds or any("failed" in report for run in rounds for report in run.values()):
         return None
     seconds = {
-        key: [median(run[key]["epoch_seconds"][1:]) for run in rounds] for key in rounds[0]
+        key: [median(run[key]["epoch_seconds"][1:]) for run in rounds] for key in rounds[-1]
     }  # fmt: skip
-    found = seconds.pop("found")
+    found = seconds.pop(FOUND)
     return mean_ratio(log_ratios(min(seconds.values(), key=median), found))
 
 
@@ -216,7 +263,7 @@ def _start(place: Path, recipe: Path, seed: int) -> Start:
 def main() -> None:
     """Search, race, print the table, and write it."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--only", help="trainings, separated by commas")
     parser.add_argument("--budget", default=BUDGET, help="of each search")
     add_pacing(parser)
@@ -228,7 +275,10 @@ def main() -> None:
     if unknown := set(only) - set(known):
         parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(known)}")
     budget = SMOKE_BUDGET if options.smoke else options.budget
-    store = Store(options.store / "runs.jsonl", {"smoke": options.smoke, "budget": budget})
+    store = Store(
+        options.store / "runs.jsonl",
+        {"smoke": options.smoke, "budget": budget, "seconds": ROUND_SECONDS},
+    )
     searches = Searches(
         only, options.store.resolve(), store, 1 if options.smoke else options.rounds, budget,
         options.smoke,

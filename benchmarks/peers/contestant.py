@@ -24,8 +24,9 @@ CUT_RATIO, CUT_SECONDS, CUT_FIRST_SECONDS = 2.0, 1.0, 30.0
 # Environment variables: the file into which a process writes its ID when its turn is over, and the
 # seconds that it trains in all of its turns.
 TURN, SECONDS = "PEERS_TURN", "PEERS_SECONDS"
-# A training that takes turns has so many, and ends after so many epochs at the latest.
-TURNS, MOST_EPOCHS = 2, 200
+# A turn is so long, or half of these seconds if that is less; a training that takes turns ends
+# after so many epochs at the latest.
+TURN_SECONDS, MOST_EPOCHS = 2.0, 200
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Turns:
         if self.is_first_epoch:
             self._since = time.monotonic()
         self._epochs += 1
-        if self._epochs > 1 and self._passed() < self._seconds / TURNS:
+        if self._epochs > 1 and self._passed() < min(TURN_SECONDS, self._seconds / 2):
             return
         self._before += self._passed()
         self._epochs, self._since, began = 1, None, time.monotonic()

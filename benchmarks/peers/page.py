@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from peers import standings
-from peers.contestant import TURNS
+from peers.contestant import TURN_SECONDS
 from peers.course import TURNS_SECONDS
 from peers.limits import Limits, Work
 from peers.lines import LINES
@@ -115,7 +115,7 @@ def page(race: Race) -> str:
             tried=TRIED,
             ahead=standings.AHEAD, behind=standings.BEHIND, level=standings.LEVEL,
             tolerance=standings.TOLERANCE, errors=standings.STANDARD_ERRORS,
-            seconds=TURNS_SECONDS, turn=TURNS_SECONDS / TURNS,
+            seconds=TURNS_SECONDS, turn=TURN_SECONDS,
         ),
         _machine(race),
         "## The trainings\n",

@@ -102,6 +102,19 @@ def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
     assert benchmark.ratio([{"hand-made-0": trained(1.0), "found": {"failed": "why"}}]) is None
 
 
+@named("tuned_stacks")
+def test_recipes_that_are_the_same_stack_are_not_compared(benchmark):
+    own, other = {"stack": {"resident": {"xla": False}}}, {"stack": {"resident": {"xla": True}}}
+    assert benchmark.is_the_same({"found": own, "hand-made-0": own})
+    assert not benchmark.is_the_same({"found": own, "hand-made-0": own, "hand-made-1": other})
+    assert not benchmark.is_the_same({"found": {}, "hand-made-0": {}})
+    first = {"hand-made-0": own, "hand-made-1": own, "hand-made-2": other}
+    assert benchmark.unlike(first, list(first)) == ["hand-made-0", "hand-made-2"]
+    assert benchmark.NOT_APPLIED.findall("\u2713  a  applied: x\n-  b-c  not applied: y\n") == [
+        "b-c"
+    ]
+
+
 @named("distribution")
 def test_the_table_of_strategies_is_printed(benchmark, capsys):
     [fit, *_] = FIRST_RESULTS.runs[0].fits

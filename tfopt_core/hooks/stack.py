@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.guards import Guard, Trace, guarded
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import PROJECT
-from tfopt_core.hooks.specs import OWNER_HOOK, HookSpecs
+from tfopt_core.hooks.specs import OWNER_HOOK, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
     Control,
     Effect,
@@ -157,20 +158,43 @@ class Stack:
 
         :raises PluginError: naming the plugin that failed.
         """
-        effects = {}
+        return {stacked.name: self._effect(stacked, run, model) for stacked in self.plugins}
+
+    def without_effect(self, run: RunContext, model: Any) -> dict[str, str]:
+        """Return the plugins of which is certain before a training that they have no effect on it,
+        with the reason: their hooks only return values, and these are as before.
+
+        A plugin whose `report_effect` needs a training is not among them.
+        """
+        reasons = {}
         for stacked in self.plugins:
-            changes = self.changes(stacked.name)
-            if "report_effect" not in self._hooks[stacked.name]:
-                effects[stacked.name] = effect_of(changes)
+            changed = any(change.changed for change in self.changes(stacked.name))
+            if changed or not self._only_returns_values(stacked):
                 continue
-            effect = self._call(stacked, "report_effect", run=run, model=model, changes=changes)
-            if not isinstance(effect, Effect):
-                raise PluginError(
-                    stacked.name, "report_effect",
-                    f"returned a {type(effect).__name__}; return an Effect",
-                )  # fmt: skip
-            effects[stacked.name] = effect
-        return effects
+            with contextlib.suppress(PluginError):
+                effect = self._effect(stacked, run, model)
+                if not effect.applied:
+                    reasons[stacked.name] = effect.detail
+        return reasons
+
+    def _effect(self, stacked: StackedPlugin, run: RunContext, model: Any) -> Effect:
+        changes = self.changes(stacked.name)
+        if "report_effect" not in self._hooks[stacked.name]:
+            return effect_of(changes)
+        effect = self._call(stacked, "report_effect", run=run, model=model, changes=changes)
+        if not isinstance(effect, Effect):
+            raise PluginError(
+                stacked.name, "report_effect",
+                f"returned a {type(effect).__name__}; return an Effect",
+            )  # fmt: skip
+        return effect
+
+    def _only_returns_values(self, stacked: StackedPlugin) -> bool:
+        """Return whether no hook acts within the training, or may change the model in place."""
+        hooks = self._hooks[stacked.name] - {"report_effect"}
+        return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and not any(
+            "model" in self._implementation(stacked, hook).argnames for hook in hooks
+        )
 
     def unwrap(self, model: Any) -> Any:
         """Return the model without the wrapping of plugins, last plugin first, for saving."""
@@ -223,13 +247,17 @@ class Stack:
 
     def _call(self, stacked: StackedPlugin, hook: str, /, **arguments: Any) -> Any:
         """Call one plugin's plain implementation with the arguments that it takes."""
+        implementation = self._implementation(stacked, hook)
+        chosen = [arguments[name] for name in implementation.argnames]
+        return guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+
+    def _implementation(self, stacked: StackedPlugin, hook: str) -> pluggy.HookImpl:
         [implementation] = [
             found
             for found in getattr(self._manager.hook, hook).get_hookimpls()
             if found.plugin is stacked.plugin
         ]
-        chosen = [arguments[name] for name in implementation.argnames]
-        return guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+        return implementation
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:

@@ -51,11 +51,6 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     built = build(job, workload)
     baseline = baseline_plans(job, workload)
     metrics = _metrics(built)
-    effects = (
-        built.stack.report_effects(built.run, built.model)
-        if isinstance(workload, BuildsItself)
-        else {}
-    )
     reordered = isinstance(workload, BuildsItself) and workload.reorders(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else default_metric(workload, metrics)
@@ -96,7 +91,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         stack_estimate=stack_estimate,
         baseline_estimate=baseline_estimate,
         several_processes=job.runtime.cluster is not None,
-        not_applied={name: e.detail for name, e in effects.items() if not e.applied},
+        not_applied=_not_applied(built),
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
     prepared = attrs.evolve(
@@ -109,6 +104,16 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
             prepared, hyperparameters=declared, warnings=(*prepared.warnings, *notes)
         )
     return _in_detail(prepared, built) if task.detail else prepared
+
+
+def _not_applied(built: Built) -> dict[str, str]:
+    """Return the plugins without effect, with the reason: those of a script after its first steps,
+    those of other workloads as far as is certain before any."""
+    stack, run, model = built.stack, built.run, built.model
+    if not isinstance(built.workload, BuildsItself):
+        return stack.without_effect(run, model)
+    effects = stack.report_effects(run, model)
+    return {name: effect.detail for name, effect in effects.items() if not effect.applied}
 
 
 def _estimates(

@@ -65,8 +65,10 @@ def decide(log_ratios: Sequence[float]) -> Decision:
         return Decision(TrialOutcome.WORSE, f"{found.ratio:.2f}x with it")
     if pairs < LEAST_PAIRS:
         return Decision(None)
-    small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
     if found.ratio < LEAST_RATIO:
+        if _may_gain_plainly(log_ratios):
+            return Decision(None)
+        small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
         return Decision(TrialOutcome.NO_GAIN, small)
     if min(log_ratios) >= math.log(PLAIN_RATIO):
         return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
@@ -95,6 +97,17 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
     if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_RATIO):
         return Decision(None)
     return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
+
+
+def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:
+    """Return whether a few noisy pairs, which show no loss, still allow a plain gain."""
+    found = contrasted(log_ratios)
+    return (
+        len(log_ratios) < INTERVAL_PAIRS
+        and found.ratio >= 1
+        and found.high is not None
+        and found.high >= PLAIN_RATIO
+    )
 
 
 def _is_settled(log_ratios: Sequence[float]) -> bool:

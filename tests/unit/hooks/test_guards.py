@@ -52,6 +52,43 @@ def test_changes_hold_the_value_before_and_after_each_plugin():
     assert doubled.describe() == ("intra_op_threads: 4 -> 8",)
 
 
+def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_values():
+    @plugin
+    class LeavesAll:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return (yield)
+
+        @hookimpl
+        def report_effect(self):
+            return Effect.not_applied("there is nothing to do")
+
+    @plugin
+    class ActsLater(LeavesAll):
+        @hookimpl
+        def on_epoch_end(self):
+            pass
+
+    @plugin
+    class MayChangeTheModel(LeavesAll):
+        @hookimpl(wrapper=True)
+        def configure_training(self, model):
+            return (yield)
+
+    @plugin
+    class NeedsATraining(LeavesAll):
+        @hookimpl
+        def report_effect(self, model):
+            return model.history
+
+    stack = stack_of(
+        LeavesAll(), AddsThread(), ActsLater(), MayChangeTheModel(), NeedsATraining(),
+        configure_runtime=RuntimeOptions(),
+    )  # fmt: skip
+    stack.configure_runtime(MACHINE, None)
+    assert stack.without_effect(make_run(), None) == {"LeavesAll": "there is nothing to do"}
+
+
 @pytest.mark.promise(25, injected="a hook that returns nothing")
 def test_a_missing_return_names_plugin_and_hook():
     @plugin

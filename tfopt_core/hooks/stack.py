@@ -252,11 +252,8 @@ class Stack:
         return guarded(stacked.name, hook, lambda: implementation.function(*chosen))
 
     def _implementation(self, stacked: StackedPlugin, hook: str) -> pluggy.HookImpl:
-        [implementation] = [
-            found
-            for found in getattr(self._manager.hook, hook).get_hookimpls()
-            if found.plugin is stacked.plugin
-        ]
+        found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
+        [implementation] = [one for one in found if one.plugin is stacked.plugin]
         return implementation
 
 

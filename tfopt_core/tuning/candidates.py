@@ -192,13 +192,14 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
     return max((float("inf") if one is None else one for one in found), default=1.0)
 
 
-def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, str]:
+def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, int, str]:
     # a search in which nothing helps ends early, so what looked at this training goes before what
     # is only for the part that bounds it
-    # below a hundredth, bounds are equal: the least change to the training goes first
+    # below a hundredth, bounds are equal: the least change to the training goes first, and of two
+    # such the one for more parts of a step, which may gain what the other does and more
     return (
         not candidate.proposed, -round(candidate.bound, 2), _place(candidate.math),
-        candidate.plugin,
+        -len(set(candidate.traits.targets) & set(PARTS)), candidate.plugin,
     )  # fmt: skip
 
 

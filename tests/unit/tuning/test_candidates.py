@@ -50,6 +50,15 @@ def test_what_can_gain_most_is_tried_first():
     assert tried(space) == ["b", "c", "a"]
 
 
+def test_of_two_that_can_gain_as_much_the_one_for_more_parts_of_a_step_is_tried_first():
+    space = space_of(
+        info("a", targets=("dispatch", "compute")), info("b", targets=("input", "compute")),
+        info("c", targets=("input", "dispatch", "compute")),
+        suggestions=[suggestion("a", 3.0), suggestion("b", 3.0), suggestion("c", 3.0)],
+    )  # fmt: skip
+    assert tried(space) == ["c", "a", "b"]
+
+
 def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_that_bounds_it():
     space = space_of(
         info("theirs", targets=("input",)), info("proposed", targets=("compute",)),

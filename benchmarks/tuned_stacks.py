@@ -4,7 +4,8 @@
 
 On each training of `race.py`, written as a recipe without plugins, `tfopt tune` searches with its
 default budget, from nothing. Then its recipe and the hand-made ones train in rounds, in turns as
-those of the race do, and the seconds of its epochs are compared with those of the fastest of these.
+those of the race do, and the seconds of its epochs are compared with those of the fastest of these:
+with their validation, as `tfopt tune` counts them, and without, as the race does.
 Where all of them are the same plugins with the same settings once "auto" is resolved, but for
 plugins that were not applied, one round shows that, and there is nothing to compare.
 A search is for a multiple of the race's epochs, so that a training takes a minute or so. On
@@ -56,6 +57,7 @@ CLOSE = 0.95
 BUDGET, SMOKE_BUDGET = "15m", "20s"
 NOTHING_HELPS, SHARE_OF_NOTHING = "spectral", 1 / 3
 HAND_MADE, FOUND = "hand-made", "found"
+WHOLE, TRAINED = "whole_seconds", "epoch_seconds"
 NOT_APPLIED = re.compile(r"^- +(\S+) +not applied", re.MULTILINE)
 NOTHING = f"""name = "{NOTHING_HELPS}"
 [workload]
@@ -64,7 +66,7 @@ epochs = 30
 batch_size = 64
 """
 TITLES = ["training", "stack found", "verdict of its fresh pairs", "search s", "in all s",
-          "hand-made: its epoch / found", ""]  # fmt: skip
+          "hand-made: its epoch / found", "", "without validation"]  # fmt: skip
 
 
 @attrs.define
@@ -174,7 +176,7 @@ class Searches:
     def _row(self, name: str) -> list[str]:
         search = self.store.get(f"{name} search 0") or {}
         if "failed" in search:
-            return [name, "", f"failed: {search['failed'].splitlines()[-1]}", "", "", "", ""]
+            return [name, "", f"failed: {search['failed'].splitlines()[-1]}", *[""] * 5]
         found = search["found"]
         proof = found["proof"]
         verdict = proof["comparison"]["statement"] if proof else found["why_not_written"]
@@ -185,13 +187,18 @@ class Searches:
         if name == NOTHING_HELPS:
             due = SHARE_OF_NOTHING * duration(self.budget)
             met = not found["stack"] and search["process_seconds"] <= due
-            return [*cells, f"due after {due:.0f} s", "met" if met else "missed"]
+            return [*cells, f"due after {due:.0f} s", "met" if met else "missed", ""]
         runs = [self.store.get(f"{name} round {number}") for number in range(self.rounds)]
         if self._is_decided(name):
-            return [*cells, "1x: the same plugins and settings", "met"]
+            return [*cells, "1x: the same plugins and settings", "met", ""]
         # fewer rounds decide nothing: who may stop early finds what he looks for
-        compared = ratio([run for run in runs if run]) if all(runs) else None
-        return [*cells, *(("", "") if compared is None else in_words(compared))]
+        compared, trained = (
+            ratio([run for run in runs if run], kind) if all(runs) else None
+            for kind in (WHOLE, TRAINED)
+        )
+        if compared is None or trained is None:
+            return [*cells, *[""] * 3]
+        return [*cells, *in_words(compared), in_words(trained)[0]]
 
 
 def _stack(folder: Path, key: str, recipe: str) -> Report:
@@ -222,13 +229,16 @@ def unlike(first: Report, keys: Sequence[str]) -> list[str]:
             if stacks[number] is None or stacks[number] not in stacks[:number]]  # fmt: skip
 
 
-def ratio(rounds: Sequence[Report]) -> Ratio | None:
+def ratio(rounds: Sequence[Report], kind: str) -> Ratio | None:
     """Return by how much an epoch of the found recipe is faster than one of the hand-made recipe
-    that is the fastest, with the 95% interval; None if a training has failed or none was made."""
+    that is the fastest, with the 95% interval; None if a training has failed or none was made.
+
+    :param kind: the seconds of a report that count.
+    """
     if not rounds or any("failed" in report for run in rounds for report in run.values()):
         return None
     seconds = {
-        key: [median(run[key]["epoch_seconds"][1:]) for run in rounds] for key in rounds[-1]
+        key: [median(run[key][kind][1:]) for run in rounds] for key in rounds[-1]
     }  # fmt: skip
     found = seconds.pop(FOUND)
     return mean_ratio(log_ratios(min(seconds.values(), key=median), found))

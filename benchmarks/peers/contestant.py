@@ -33,13 +33,15 @@ TURN_SECONDS, MOST_EPOCHS = 2.0, 200
 class Report:
     """What one training was.
 
-    `epoch_seconds` are those of each timed epoch without its validation, `reached_seconds` those
+    `epoch_seconds` are those of each timed epoch without its validation, `whole_seconds` with it,
+    `reached_seconds` those
     from the start of the process to the end of each epoch's training. `cut` says that it ended
     early.
     """
 
     started: float
     epoch_seconds: list[float] = field(default_factory=list)
+    whole_seconds: list[float] = field(default_factory=list)
     reached_seconds: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
@@ -140,11 +142,12 @@ class EpochTimer:
         return time.monotonic() - self._began
 
     def end(self, seconds: float, loss: float, validation_loss: float) -> None:
-        """Note an epoch whose training took so many seconds."""
+        """Note an epoch whose training took so many seconds, when its validation is over."""
         report, turns = self.report, self._turns
         # the first epoch of all is reported, and left out by who reads the report
         if not (report.epoch_seconds and turns is not None and turns.is_first_epoch):
             report.epoch_seconds.append(seconds)
+            report.whole_seconds.append(self.passed())
         if len(report.losses) < self._epochs:
             report.losses.append(loss)
             report.validation_losses.append(validation_loss)

@@ -83,7 +83,7 @@ def test_the_stacks_of_the_bounds_are_recipes(benchmark, tmp_path):
 @named("tuned_stacks")
 def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
     def trained(seconds):
-        return {"epoch_seconds": [9.0, seconds, seconds]}
+        return {"whole_seconds": [9.0, seconds, seconds]}
 
     def compared(*found):
         return benchmark.in_words(
@@ -91,7 +91,8 @@ def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
                 [
                     {"hand-made-0": trained(2.0), "hand-made-1": trained(1.0), "found": trained(f)}
                     for f in found
-                ]
+                ],
+                benchmark.WHOLE,
             )
         )
 
@@ -99,7 +100,8 @@ def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
     assert compared(1.2, 1.21, 1.22) == ("0.83x (0.81 to 0.84)", "missed")
     assert compared(0.8, 1.4, 1.0)[1] == "undecided"
     assert compared(1.0) == ("1.00x", "undecided")
-    assert benchmark.ratio([{"hand-made-0": trained(1.0), "found": {"failed": "why"}}]) is None
+    failed = {"hand-made-0": trained(1.0), "found": {"failed": "why"}}
+    assert benchmark.ratio([failed], benchmark.WHOLE) is None
 
 
 @named("tuned_stacks")
@@ -399,7 +401,7 @@ def test_contestants_train_in_turns_and_one_that_fails_ends_no_other(benchmark, 
     for report, each in zip(written, slept, strict=True):
         assert report["losses"] == [1.0, 0.5], "of the epochs that are compared, whatever is timed"
         # the first epoch of each turn but the first is not timed
-        assert len(report["epoch_seconds"]) == len(each) - 1
+        assert len(report["epoch_seconds"]) == len(report["whole_seconds"]) == len(each) - 1
         assert sum(report["epoch_seconds"][1:]) > 0.3
         own, others = each[1][1], [epoch for epoch in epochs if list(epoch[:2]) not in each]
         asleep = sum(end - began for began, end, _ in others if report["started"] < end < own)

@@ -33,18 +33,24 @@ _XLA: Any = (True, False, "auto")
 LEAST_ROWS = 16
 
 
-def split_step(train_step: Callable[..., Any], model: Any, calls: SplitCalls) -> Callable[..., Any]:
-    """Return the train step with the calls of its model in parts.
+def split_step(
+    own: Callable[..., Any], model: Any, calls: SplitCalls, *, after: SplitCalls | None = None
+) -> Callable[..., Any]:
+    """Return a train or test step with the calls of its model in parts.
 
     The loss, the update and the metrics are those of the whole batch.
+
+    :param after: calls traced before; where these were left whole, so is this step.
     """
 
     def step(data: Any) -> Any:
         import keras
 
+        if after is not None and after.reason:
+            return own(data)
         build_before_trace(model, keras.utils.unpack_x_y_sample_weight(data)[0])
         with calls.within(model):
-            return train_step(data)
+            return own(data)
 
     return step
 
@@ -89,11 +95,11 @@ class SplitBatch:
     When it does not: on one core; on a GPU. Without own_cores, where each operation fills the cores
     already, as convolutions do. Small batches make small parts, whose operations cost more for each
     example. auto times it, but not with own_cores, since a process cannot change its threads: parts
-    are then as many as usable CPUs, of 16 examples or more. Validation and updates compute on these
-    threads too. Examples that meet within the model are refused by name: batch
-    normalization, and what else changes its state from the whole batch; losses that a layer adds;
-    states that are carried on. What meets only in training mode, beside dropout and without a
-    state, is not seen.
+    are then as many as usable CPUs, of 16 examples or more. Updates compute on these threads too;
+    validations are computed in parts as well. Examples that meet within the model are refused by
+    name: batch normalization, and what else changes its state from the whole batch; losses that a
+    layer adds; states that are carried on. What meets only in training mode, beside dropout and
+    without a state, is not seen.
 
     Mixes with: fused-recurrent, whose kernel uses one core; resident and chunked; mixed-precision.
     Dropout draws other random numbers: each part has a seed of its own. Not under a strategy of
@@ -186,6 +192,12 @@ class SplitBatch:
         calls = state["calls"] = SplitCalls(self.parts, self.xla is True)
         state["whole"] = options.jit_compile is True
         wrapped = options.with_wrapped_step(lambda step: split_step(step, model, calls))
+        if self.own_cores:
+            # each operation of a validation has the threads of a part too
+            tests = state["tests"] = SplitCalls(self.parts, jit_compile=False)
+            wrapped = wrapped.with_wrapped_test_step(
+                lambda step: split_step(step, model, tests, after=calls)
+            )
         return attrs.evolve(wrapped, jit_compile=False)
 
     def _why_not(self, run: RunContext, model: Any) -> str:
@@ -212,8 +224,11 @@ class SplitBatch:
             return Effect.not_applied(calls.why_whole)
         how = ", each compiled by XLA" if calls.jit_compile else ""
         in_place = ", in place of the whole step" if state["whole"] else ""
+        tested = ", in validations too" if "tests" in state and state["tests"].traced else ""
         threads = f"; {_threads_in_words()}" if self.own_cores else ""
-        return Effect.applied_as(f"{calls.parts} parts of each batch{how}{in_place}{threads}")
+        return Effect.applied_as(
+            f"{calls.parts} parts of each batch{how}{in_place}{tested}{threads}"
+        )
 
 
 def _most_parts(probe: Probe, own_cores: bool) -> int:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
@@ -379,6 +380,33 @@ def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
     traced = [[block.cold for block in fit.outcome.blocks].count("trace") for fit in fits]
     assert traced[0] > 0
     assert traced[1:] == [0, 0]
+
+
+def test_validations_that_a_plugin_wraps_are_traced_once_and_given_back(tmp_path):
+    class Wraps:
+        traced = 0
+
+        @hookimpl(wrapper=True)
+        def configure_training(self):
+            def wrap(own: Any) -> Any:
+                def step(data: Any) -> Any:
+                    Wraps.traced += 1
+                    return own(data)
+
+                return step
+
+            return (yield).with_wrapped_test_step(wrap)
+
+    with session(tmp_path, attrs.frozen(kw_only=True, eq=False)(Wraps)()):
+        made = network()
+        made.fit(*examples(), validation_data=examples(), verbose=0)
+        traced = Wraps.traced
+        assert made.test_function is None
+        made.fit(*examples(), validation_data=examples(), verbose=0)
+        assert "test_step" not in vars(made)
+        made.evaluate(*examples(), verbose=0)
+    assert traced > 0
+    assert Wraps.traced == traced
 
 
 @pytest.mark.parametrize("plugin", [GradientAccumulation(steps=2), FrozenFeatures()])

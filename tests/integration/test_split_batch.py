@@ -28,6 +28,7 @@ SAMPLE_WEIGHTS = np.random.default_rng(1).random(EXAMPLES).astype("float32")
 # Relative, after two epochs: sums in another order.
 WITHIN = 1e-4
 SPLIT, COMPILED = SplitBatch(parts=2, xla=False), SplitBatch(parts=2, xla=True)
+OWN_CORES = SplitBatch(parts=2, xla=False, own_cores=True)
 
 
 def attending(*beside: Any) -> Any:
@@ -43,7 +44,7 @@ def attending(*beside: Any) -> Any:
 
 def workload(build_model: Any = attending) -> Workload:
     return Workload(
-        train=(X, Y, SAMPLE_WEIGHTS), build_model=build_model,
+        train=(X, Y, SAMPLE_WEIGHTS), validation=(X[::-1], Y), build_model=build_model,
         optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )  # fmt: skip
@@ -72,6 +73,7 @@ def plain(tmp_path_factory: Any) -> Any:
     "stack",
     [
         [SPLIT],
+        [OWN_CORES],
         pytest.param([SplitBatch(parts=3, xla=False)], marks=pytest.mark.thorough),
         pytest.param([COMPILED], marks=pytest.mark.thorough),
         pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough),
@@ -100,6 +102,24 @@ def assert_trains_as(plain: Any, stack: Any, folder: Any, build_model: Any = att
         assert history[name] == pytest.approx(values, rel=WITHIN), name
     assert "call" not in vars(built.model)
     return built
+
+
+def test_validations_are_in_parts_only_where_each_has_cores_of_its_own_and_the_training_is(
+    tmp_path: Any, plain: Any
+) -> None:
+    built, _, effects = trained(tmp_path / "parts", OWN_CORES)
+    assert "2 parts of each batch, in validations too" in effects["SplitBatch"].detail
+    assert not {"train_step", "test_step"} & set(vars(built.model))
+    later = built.model.evaluate(built.run.datasets["validation"], return_dict=True, verbose=0)
+    assert later["loss"] == pytest.approx(plain["val_loss"][-1], rel=WITHIN)
+    assert "validations" not in trained(tmp_path / "others", SPLIT)[2]["SplitBatch"].detail
+
+    def normalized() -> Any:
+        return attending(layers.BatchNormalization())
+
+    built, _, effects = trained(tmp_path / "whole", OWN_CORES, build_model=normalized)
+    assert not effects["SplitBatch"].applied
+    assert built.run.state_of(built.stack.plugins[0].plugin)["tests"].traced == 0
 
 
 def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: Any) -> None:

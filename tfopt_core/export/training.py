@@ -117,8 +117,9 @@ class Training:
         arguments = {"optimizer": optimizer} | {name: self._passed(name) for name in _PASSED}
         options, loop = self.built.training, self.loop
         self._check_replicas()
-        if options.wrap_train_step is not None:
-            raise self._unknown("wrap_train_step")
+        for name in ("wrap_train_step", "wrap_test_step"):
+            if getattr(options, name) is not None:
+                raise self._unknown(name)
         if options.jit_compile != "auto":
             arguments["jit_compile"] = repr(options.jit_compile)
         if loop.steps > 1 and loop.kind != "resident":

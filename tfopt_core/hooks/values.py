@@ -83,7 +83,8 @@ class TrainingOptions:
     `optimizer`, `loss` and `metrics` are what Keras' `compile` takes. `schedule` is a
     `keras.optimizers.schedules.LearningRateSchedule` that replaces the optimizer's learning rate.
     `jit_compile` is True, False or "auto" (Keras' own choice). `wrap_train_step` receives the
-    model's `train_step` and returns the one to trace. `callbacks` are Keras callbacks.
+    model's `train_step` and returns the one to trace, and `wrap_test_step` its `test_step`.
+    `callbacks` are Keras callbacks.
     `loop` is Keras' own, "chunked" (`steps_per_execution` steps a call in one graph, over the
     batches of a chunk) or "resident" (likewise, gathered from a `Resident` stage of the training
     data's plan); with `jit_compile` True these two are compiled by XLA whole.
@@ -102,13 +103,22 @@ class TrainingOptions:
     )
     gradient_accumulation_steps: int | None = field(default=None, validator=_optional_at_least(2))
     wrap_train_step: Callable[[TrainStep], TrainStep] | None = None
+    wrap_test_step: Callable[[TrainStep], TrainStep] | None = None
     callbacks: tuple[Any, ...] = field(default=(), converter=tuple)
 
     def with_wrapped_step(self, wrap: Callable[[TrainStep], TrainStep]) -> TrainingOptions:
         """Return the options that wrap the train step in this too, around what wraps it already."""
-        inner = self.wrap_train_step
-        around = wrap if inner is None else lambda step: wrap(inner(step))
-        return attrs.evolve(self, wrap_train_step=around)
+        return attrs.evolve(self, wrap_train_step=_around(self.wrap_train_step, wrap))
+
+    def with_wrapped_test_step(self, wrap: Callable[[TrainStep], TrainStep]) -> TrainingOptions:
+        """Return the options that wrap the step of a validation in this too, likewise."""
+        return attrs.evolve(self, wrap_test_step=_around(self.wrap_test_step, wrap))
+
+
+def _around(
+    inner: Callable[[TrainStep], TrainStep] | None, wrap: Callable[[TrainStep], TrainStep]
+) -> Callable[[TrainStep], TrainStep]:
+    return wrap if inner is None else lambda step: wrap(inner(step))
 
 
 @attrs.frozen

@@ -56,7 +56,8 @@ class TimedFunction:
     @_own.default
     def _own_step(self) -> dict[str, Any]:
         # a script may have set a step on the model itself, rather than in a class of its own
-        return {key: value for key, value in vars(self.built.model).items() if key == "train_step"}
+        steps = ("train_step", "test_step")
+        return {key: value for key, value in vars(self.built.model).items() if key in steps}
 
     @clock.default
     def _make_clock(self) -> StepClock:
@@ -94,13 +95,17 @@ class TimedFunction:
             step = self._traced(step)
         model.train_step = step
         self._set_train_function()
+        self._set_test_step()
 
     def uninstall(self) -> None:
         """Restore the model as Keras made it."""
         model, options = self.built.model, self.built.training
         if self.loop is not None:
             self.loop.finish()
-        for name in ("train_step", "_maybe_symbolic_build"):
+        if options.wrap_test_step is not None:
+            # a script's own validations are as it compiled the model
+            self.function_cache.test_function, model.test_function = model.test_function, None
+        for name in ("train_step", "test_step", "_maybe_symbolic_build"):
             vars(model).pop(name, None)
         vars(model).update(self._own)
         model.train_function = self.of_stack = None
@@ -143,6 +148,13 @@ class TimedFunction:
         model.make_train_function()
         cache.function, cache.key = model.train_function, self._key()
         model.train_function = self.clock.timed(model.train_function)
+
+    def _set_test_step(self) -> None:
+        """Have validations trace the step that plugins wrap, unless those of an earlier fit did."""
+        model, wrap = self.built.model, self.built.training.wrap_test_step
+        if wrap is not None:
+            model.test_step = wrap(model.test_step)
+            model.test_function = self.function_cache.test_function
 
     def _key(self) -> tuple[Any, ...]:
         training = self.built.training

@@ -202,7 +202,8 @@ class Searches:
 
 
 def _stack(folder: Path, key: str, recipe: str) -> Report:
-    """Return the applied plugins of a recipe with their resolved settings, behind its training."""
+    """Return the applied plugins of a recipe with their resolved settings and what these make of
+    the training, behind that."""
     output = (folder / key / "output.txt").read_text(encoding="utf-8")
     left_out = set(NOT_APPLIED.findall(output))
     done = run_process(
@@ -210,10 +211,13 @@ def _stack(folder: Path, key: str, recipe: str) -> Report:
         folder, {}, limit_seconds=LIMIT_SECONDS,
     )  # fmt: skip
     if "failed" in done:
-        return done
+        return {}  # it is compared with all others then
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["plan"]
     plugins = {one["name"]: one["settings"] for one in plan["plugins"]}
-    return {"stack": {name: plugins[name] for name in sorted(plugins) if name not in left_out}}
+    stack = {name: plugins[name] for name in sorted(plugins) if name not in left_out}
+    # the order of plugins may matter to these
+    made = {key: plan[key] for key in ("data_after", "policy", "jit_compile")}
+    return {"stack": {"plugins": stack, **made}}
 
 
 def is_the_same(first: Report) -> bool:

@@ -95,11 +95,11 @@ class SplitBatch:
     When it does not: on one core; on a GPU. Without own_cores, where each operation fills the cores
     already, as convolutions do. Small batches make small parts, whose operations cost more for each
     example. auto times it, but not with own_cores, since a process cannot change its threads: parts
-    are then as many as usable CPUs, of 16 examples or more. Updates compute on these threads too;
-    validations are computed in parts as well. Examples that meet within the model are refused by
-    name: batch normalization, and what else changes its state from the whole batch; losses that a
-    layer adds; states that are carried on. What meets only in training mode, beside dropout and
-    without a state, is not seen.
+    are then as many as usable CPUs, of 16 examples or more. Updates compute on these threads too,
+    and what a script evaluates or predicts itself; validations within fit are computed in parts as
+    well. Examples that meet within the model are refused by name: batch normalization, and what
+    else changes its state from the whole batch; losses that a layer adds; states that are carried
+    on. What meets only in training mode, beside dropout and without a state, is not seen.
 
     Mixes with: fused-recurrent, whose kernel uses one core; resident and chunked; mixed-precision.
     Dropout draws other random numbers: each part has a seed of its own. Not under a strategy of
@@ -227,7 +227,7 @@ class SplitBatch:
         tested = ", in validations too" if "tests" in state and state["tests"].traced else ""
         threads = f"; {_threads_in_words()}" if self.own_cores else ""
         return Effect.applied_as(
-            f"{calls.parts} parts of each batch{how}{in_place}{tested}{threads}"
+            f"{calls.parts} parts of each batch{tested}{how}{in_place}{threads}"
         )
 
 

@@ -15,7 +15,7 @@ from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload, loop_report
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.trials.loop_timing import time_builds
+from tfopt_core.trials.loop_timing import time_builds, wrapped_test_step
 from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
@@ -112,6 +112,13 @@ def test_validations_are_in_parts_only_where_each_has_cores_of_its_own_and_the_t
     assert not {"train_step", "test_step"} & set(vars(built.model))
     later = built.model.evaluate(built.run.datasets["validation"], return_dict=True, verbose=0)
     assert later["loss"] == pytest.approx(plain["val_loss"][-1], rel=WITHIN)
+    # as a diagnosis times them
+    tests = built.run.state_of(built.stack.plugins[0].plugin)["tests"]
+    before = tests.traced
+    with wrapped_test_step(built):
+        built.model.evaluate(built.run.datasets["validation"], verbose=0)
+    assert tests.traced > before
+    assert "test_step" not in vars(built.model)
     assert "validations" not in trained(tmp_path / "others", SPLIT)[2]["SplitBatch"].detail
 
     def normalized() -> Any:

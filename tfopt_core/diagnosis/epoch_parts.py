@@ -16,6 +16,7 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
+from tfopt_core.trials.loop_timing import wrapped_test_step
 
 # A validation that takes longer is projected from its first batches; sooner in a first look.
 VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5
@@ -96,8 +97,9 @@ def _validation(built: Built, most_seconds: float) -> _Validation | None:
     if data is None:
         return None
     try:
-        _evaluate(built.model, data, most_seconds)  # traces, and fills caches
-        done, seconds, whole = _evaluate(built.model, data, most_seconds)
+        with wrapped_test_step(built):
+            _evaluate(built.model, data, most_seconds)  # traces, and fills caches
+            done, seconds, whole = _evaluate(built.model, data, most_seconds)
         reading = _reading_seconds(data, done, most_seconds)
     except Exception as error:  # the training will raise it
         note = f"not timed: it {describe(error)}"

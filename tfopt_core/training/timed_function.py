@@ -52,6 +52,8 @@ class TimedFunction:
     of_stack: TrainFunction | None = None
     shared: SharedFunction | None = None
     _own: dict[str, Any] = attrs.field(init=False)
+    _own_test_function: Any = None
+    _wraps_tests: bool = False
 
     @_own.default
     def _own_step(self) -> dict[str, Any]:
@@ -102,9 +104,8 @@ class TimedFunction:
         model, options = self.built.model, self.built.training
         if self.loop is not None:
             self.loop.finish()
-        if options.wrap_test_step is not None:
-            # a script's own validations are as it compiled the model
-            self.function_cache.test_function, model.test_function = model.test_function, None
+        if self._wraps_tests:
+            model.test_function, self._wraps_tests = self._own_test_function, False
         for name in ("train_step", "test_step", "_maybe_symbolic_build"):
             vars(model).pop(name, None)
         vars(model).update(self._own)
@@ -150,11 +151,11 @@ class TimedFunction:
         model.train_function = self.clock.timed(model.train_function)
 
     def _set_test_step(self) -> None:
-        """Have validations trace the step that plugins wrap, unless those of an earlier fit did."""
+        """Have the validations of this fit trace the step that plugins wrap."""
         model, wrap = self.built.model, self.built.training.wrap_test_step
         if wrap is not None:
-            model.test_step = wrap(model.test_step)
-            model.test_function = self.function_cache.test_function
+            self._own_test_function, self._wraps_tests = model.test_function, True
+            model.test_step, model.test_function = wrap(model.test_step), None
 
     def _key(self) -> tuple[Any, ...]:
         training = self.built.training

@@ -51,6 +51,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     built = build(job, workload)
     baseline = baseline_plans(job, workload)
     metrics = _metrics(built)
+    # of a script before other builds, which share its model
+    not_applied = _not_applied(built)
     reordered = isinstance(workload, BuildsItself) and workload.reorders(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else default_metric(workload, metrics)
@@ -91,7 +93,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         stack_estimate=stack_estimate,
         baseline_estimate=baseline_estimate,
         several_processes=job.runtime.cluster is not None,
-        not_applied=_not_applied(built),
+        not_applied=not_applied,
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
     prepared = attrs.evolve(
@@ -111,7 +113,9 @@ def _not_applied(built: Built) -> dict[str, str]:
     those of other workloads as far as is certain before any."""
     stack, run, model = built.stack, built.run, built.model
     if not isinstance(built.workload, BuildsItself):
-        return stack.without_effect(run, model)
+        # a dry build has no strategy of several devices, which a plugin may be for
+        several = built.job.runtime.builds_strategy_first
+        return {} if several else stack.without_effect(run, model)
     effects = stack.report_effects(run, model)
     return {name: effect.detail for name, effect in effects.items() if not effect.applied}
 

@@ -160,19 +160,41 @@ def time_builds(
 @contextmanager
 def wrapped_step(built: Built) -> Iterator[None]:
     """Set the step that the plugins wrap as the model's own in this block, as a training does."""
-    wrap, attributes = built.training.wrap_train_step, vars(built.model)
+    wrap = built.training.wrap_train_step
     if wrap is None:
         yield
         return
-    before = attributes.get("train_step")
-    attributes["train_step"] = wrap(built.model.train_step)
+    with _set_step(built.model, "train_step", wrap):
+        yield
+
+
+@contextmanager
+def wrapped_test_step(built: Built) -> Iterator[None]:
+    """Likewise the step of validations, which are traced anew in this block."""
+    model, wrap = built.model, built.training.wrap_test_step
+    if wrap is None:
+        yield
+        return
+    own, model.test_function = model.test_function, None
+    try:
+        with _set_step(model, "test_step", wrap):
+            yield
+    finally:
+        model.test_function = own
+
+
+@contextmanager
+def _set_step(model: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    attributes = vars(model)
+    before = attributes.get(name)
+    attributes[name] = wrap(getattr(model, name))
     try:
         yield
     finally:
         if before is None:
-            del attributes["train_step"]
+            del attributes[name]
         else:
-            attributes["train_step"] = before
+            attributes[name] = before
 
 
 def _in_turns(

@@ -66,7 +66,8 @@ def decide(log_ratios: Sequence[float]) -> Decision:
     if pairs < LEAST_PAIRS:
         return Decision(None)
     if found.ratio < LEAST_RATIO:
-        if _may_gain_plainly(log_ratios):
+        # two more pairs, since the sides of a pair change places with the next one
+        if pairs == LEAST_PAIRS + 1 or _may_gain_plainly(log_ratios):
             return Decision(None)
         small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
         return Decision(TrialOutcome.NO_GAIN, small)
@@ -100,10 +101,10 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
 
 
 def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:
-    """Return whether a few noisy pairs, which show no loss, still allow a plain gain."""
+    """Return whether two noisy pairs, which show no loss, still allow a plain gain."""
     found = contrasted(log_ratios)
     return (
-        len(log_ratios) < INTERVAL_PAIRS
+        len(log_ratios) == LEAST_PAIRS
         and found.ratio >= 1
         and found.high is not None
         and found.high >= PLAIN_RATIO

@@ -10,20 +10,18 @@ import attrs
 
 @attrs.define(eq=False)
 class FunctionCache:
-    """The functions that a model's fits share until the model is compiled anew.
+    """The train function that a model's fits share until the model is compiled anew.
 
     Without it a script that calls `fit` repeatedly would trace each time.
 
     :param function: the train function.
     :param key: the settings that it was made for.
-    :param test_function: that of validations whose step plugins wrap.
     :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
         its own.
     """
 
     function: Any = None
     key: tuple[Any, ...] = ()
-    test_function: Any = None
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
 
@@ -33,4 +31,4 @@ class FunctionCache:
 
     def forget(self) -> None:
         """Have the next fit make its own."""
-        self.function, self.key, self.test_function = None, (), None
+        self.function, self.key = None, ()

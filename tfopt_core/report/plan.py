@@ -37,7 +37,10 @@ def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
     return Page((
         words(recipe_name, "bold"),
         indented(facts(_facts(prepared))),
-        *(_plugin(number, plugin) for number, plugin in enumerate(prepared.plugins, start=1)),
+        *(
+            _plugin(number, plugin, prepared.not_applied.get(plugin.name, ""))
+            for number, plugin in enumerate(prepared.plugins, start=1)
+        ),
         *(_data(prepared, split) for split in splits),
         *(_stages(split, lines) for split, lines in prepared.stages.items() if lines),
         *((section("Memory", facts(_memory(prepared.memory))),) if prepared.memory else ()),
@@ -76,7 +79,7 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
         yield "software", ", ".join(software)
 
 
-def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
+def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     parts: list[RenderableType] = []
     if plugin.summary:
         parts.append(words(plugin.summary, "dim"))
@@ -92,7 +95,8 @@ def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
             for index, difference in enumerate(change.differences)
         ]
     if not plugin.differences:
-        rows.append((words("changes", "dim"), words("nothing here", "yellow")))
+        nothing = f"nothing here: {why_not}" if why_not else "nothing here"
+        rows.append((words("changes", "dim"), words(nothing, "yellow")))
     return section(f"{number}. {plugin.name}", *parts, grid(rows, *HOOK_WIDTHS))
 
 

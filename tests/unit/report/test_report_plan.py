@@ -37,9 +37,10 @@ def test_the_mathematics_is_said_in_words() -> None:
     assert "the same training in other precision" in plan()
 
 
-def test_a_plugin_that_would_change_nothing_says_so() -> None:
+def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain() -> None:
     idle = PluginPlan(name="idle", settings={}, asked={}, math="exact", summary="", changes=())
-    assert "nothing here" in plan(plugins=(idle,))
+    assert "nothing here\n" in plan(plugins=(idle,))
+    assert "nothing here: no GPU" in plan(plugins=(idle,), not_applied={"idle": "no GPU"})
 
 
 def test_both_data_plans_stand_side_by_side_where_there_is_room() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, validators
@@ -33,20 +34,27 @@ _XLA: Any = (True, False, "auto")
 LEAST_ROWS = 16
 
 
+# What became of the train step that was last traced for a model: a second fit of the model reuses
+# its train function, and traces nothing.
+_TRACED: WeakKeyDictionary[Any, SplitCalls] = WeakKeyDictionary()
+
+
 def split_step(
-    own: Callable[..., Any], model: Any, calls: SplitCalls, *, after: SplitCalls | None = None
+    own: Callable[..., Any], model: Any, calls: SplitCalls, *, validates: bool = False
 ) -> Callable[..., Any]:
-    """Return a train or test step with the calls of its model in parts.
+    """Return a step with the calls of its model in parts.
 
     The loss, the update and the metrics are those of the whole batch.
 
-    :param after: calls traced before; where these were left whole, so is this step.
+    :param validates: whether it is a test step, which is left whole where the train step was.
     """
 
     def step(data: Any) -> Any:
         import keras
 
-        if after is not None and after.reason:
+        if not validates:
+            _TRACED[model] = calls
+        elif model in _TRACED and _TRACED[model].reason:
             return own(data)
         build_before_trace(model, keras.utils.unpack_x_y_sample_weight(data)[0])
         with calls.within(model):
@@ -196,7 +204,7 @@ class SplitBatch:
             # each operation of a validation has the threads of a part too
             tests = state["tests"] = SplitCalls(self.parts, jit_compile=False)
             wrapped = wrapped.with_wrapped_test_step(
-                lambda step: split_step(step, model, tests, after=calls)
+                lambda step: split_step(step, model, tests, validates=True)
             )
         return attrs.evolve(wrapped, jit_compile=False)
 
@@ -214,12 +222,12 @@ class SplitBatch:
         code.no_plain_form("the calls of the model are replaced while a step is traced")
 
     @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back whether the model was traced in parts."""
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Read back whether the model was traced in parts, in this fit or an earlier one."""
         state = run.state_of(self)
         if state["reason"]:
             return Effect.not_applied(state["reason"])
-        calls: SplitCalls = state["calls"]
+        calls: SplitCalls = _TRACED.get(model, state["calls"])
         if calls.why_whole:
             return Effect.not_applied(calls.why_whole)
         how = ", each compiled by XLA" if calls.jit_compile else ""

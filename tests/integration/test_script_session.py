@@ -17,6 +17,7 @@ from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
+from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
 from tfopt_training.gradient_accumulation import GradientAccumulation
@@ -409,7 +410,11 @@ def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(t
             assert "test_step" not in vars(made)
 
 
-@pytest.mark.parametrize("plugin", [GradientAccumulation(steps=2), FrozenFeatures()])
+@pytest.mark.parametrize(
+    "plugin",
+    [GradientAccumulation(steps=2), FrozenFeatures(), SplitBatch(parts=2, xla=False)],
+    ids=lambda plugin: type(plugin).__name__,
+)
 def test_a_second_fit_has_the_effect_that_an_earlier_one_traced(tmp_path, plugin):
     import tensorflow as tf
 

@@ -139,7 +139,7 @@ def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
         (SplitBatch(parts=2, xla=False), make_run(machine=machine_with((8, 0)))),
     ):
         assert drive(plugin, "configure_training", options, run=run) is options
-        assert not plugin.report_effect(run).applied
+        assert not plugin.report_effect(run, None).applied
     changed = drive(SplitBatch(parts=2, xla=True), "configure_training", options)
     assert changed.jit_compile is False
     assert changed.wrap_train_step is not None

@@ -121,7 +121,7 @@ class Searches:
     def _is_decided(self, name: str) -> bool:
         """Return whether the first round shows that there is nothing to compare."""
         first = self.store.get(f"{name} round 0")
-        return first is not None and is_the_same(first)
+        return first is not None and all_same_stack(first)
 
     def _search(self, name: str) -> Report:
         """Return what `tfopt tune` said of a training; its recipe is kept in its folder."""
@@ -150,7 +150,7 @@ class Searches:
         found = "found.toml" if (folder / "found.toml").exists() else "plain.toml"
         hand_made = [f"{HAND_MADE}-{one}" for one in range(len(LINES[name].recipes))]
         if number and (first := self.store.get(f"{name} round 0")) is not None:
-            hand_made = unlike(first, hand_made)
+            hand_made = distinct(first, hand_made)
         recipes = {FOUND: found, **{one: f"{one}.toml" for one in hand_made}}
         draw = random.Random(f"{name} {number}")
         keys = draw.sample(sorted(recipes), len(recipes))
@@ -202,8 +202,8 @@ class Searches:
 
 
 def _stack(folder: Path, key: str, recipe: str) -> Report:
-    """Return the applied plugins of a recipe with their resolved settings and what these make of
-    the training, behind that."""
+    """Return the plugins that a training applied with their resolved settings, and the data plan,
+    precision and XLA of its recipe; empty if the recipe cannot be planned."""
     output = (folder / key / "output.txt").read_text(encoding="utf-8")
     left_out = set(NOT_APPLIED.findall(output))
     done = run_process(
@@ -211,7 +211,7 @@ def _stack(folder: Path, key: str, recipe: str) -> Report:
         folder, {}, limit_seconds=LIMIT_SECONDS,
     )  # fmt: skip
     if "failed" in done:
-        return {}  # it is compared with all others then
+        return {}
     plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["plan"]
     plugins = {one["name"]: one["settings"] for one in plan["plugins"]}
     stack = {name: plugins[name] for name in sorted(plugins) if name not in left_out}
@@ -220,14 +220,14 @@ def _stack(folder: Path, key: str, recipe: str) -> Report:
     return {"stack": {"plugins": stack, **made}}
 
 
-def is_the_same(first: Report) -> bool:
-    """Return whether all recipes of a first round are the same stack."""
+def all_same_stack(first: Report) -> bool:
+    """Return whether all recipes of a first round have the same stack."""
     stacks = [report.get("stack") for report in first.values()]
     return None not in stacks and all(stack == stacks[0] for stack in stacks)
 
 
-def unlike(first: Report, keys: Sequence[str]) -> list[str]:
-    """Return the keys of a first round whose stacks differ: of like ones, the first."""
+def distinct(first: Report, keys: Sequence[str]) -> list[str]:
+    """Return the keys of a first round whose stacks are distinct: of equal ones, the first."""
     stacks = [first[key].get("stack") for key in keys]
     return [key for number, key in enumerate(keys)
             if stacks[number] is None or stacks[number] not in stacks[:number]]  # fmt: skip

@@ -34,15 +34,15 @@ _XLA: Any = (True, False, "auto")
 LEAST_ROWS = 16
 
 
-# What became of the train step that was last traced for a model: a second fit of the model reuses
-# its train function, and traces nothing.
+# The calls of the train step that was last traced for a model: a second fit of the model reuses its
+# train function, and traces nothing.
 _TRACED: WeakKeyDictionary[Any, SplitCalls] = WeakKeyDictionary()
 
 
 def split_step(
     own: Callable[..., Any], model: Any, calls: SplitCalls, *, validates: bool = False
 ) -> Callable[..., Any]:
-    """Return a step with the calls of its model in parts.
+    """Return a train or test step that computes the calls of its model in parts.
 
     The loss, the update and the metrics are those of the whole batch.
 

@@ -107,11 +107,11 @@ def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
 @named("tuned_stacks")
 def test_recipes_that_are_the_same_stack_are_not_compared(benchmark):
     own, other = {"stack": {"resident": {"xla": False}}}, {"stack": {"resident": {"xla": True}}}
-    assert benchmark.is_the_same({"found": own, "hand-made-0": own})
-    assert not benchmark.is_the_same({"found": own, "hand-made-0": own, "hand-made-1": other})
-    assert not benchmark.is_the_same({"found": {}, "hand-made-0": {}})
+    assert benchmark.all_same_stack({"found": own, "hand-made-0": own})
+    assert not benchmark.all_same_stack({"found": own, "hand-made-0": own, "hand-made-1": other})
+    assert not benchmark.all_same_stack({"found": {}, "hand-made-0": {}})
     first = {"hand-made-0": own, "hand-made-1": own, "hand-made-2": other}
-    assert benchmark.unlike(first, list(first)) == ["hand-made-0", "hand-made-2"]
+    assert benchmark.distinct(first, list(first)) == ["hand-made-0", "hand-made-2"]
     assert benchmark.NOT_APPLIED.findall("\u2713  a  applied: x\n-  b-c  not applied: y\n") == [
         "b-c"
     ]

@@ -161,10 +161,10 @@ class Stack:
         return {stacked.name: self._effect(stacked, run, model) for stacked in self.plugins}
 
     def without_effect(self, run: RunContext, model: Any) -> dict[str, str]:
-        """Return the plugins of which is certain before a training that they have no effect on it,
-        with the reason: their hooks only return values, and these are as before.
+        """Return the plugins that certainly have no effect, by name, each with the reason.
 
-        A plugin whose `report_effect` needs a training is not among them.
+        It is certain before a training if the hooks of a plugin only return values, and each value
+        is unchanged. A plugin whose `report_effect` fails before a training is left out.
         """
         reasons = {}
         for stacked in self.plugins:
@@ -190,7 +190,7 @@ class Stack:
         return effect
 
     def _only_returns_values(self, stacked: StackedPlugin) -> bool:
-        """Return whether no hook acts within the training, or may change the model in place."""
+        """Return whether no hook acts during the training or may change the model in place."""
         hooks = self._hooks[stacked.name] - {"report_effect"}
         return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and not any(
             "model" in self._implementation(stacked, hook).argnames for hook in hooks

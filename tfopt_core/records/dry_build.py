@@ -52,8 +52,8 @@ class Prepared:
     are those that TensorFlow uses. `training_seconds` is an estimate for a training without the
     stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack,
     and `baseline_estimate` one without it of the same moment, where a first look tries plugins.
-    `not_applied` are the plugins without effect, with the reason: in the first steps of a script,
-    of other workloads those of which that is certain before any step.
+    `not_applied` are the plugins without effect, with the reason: of a script after its first
+    steps, of other workloads those that certainly have none, before any step.
     `batch_size` is the global batch with the stack, `baseline_batch_size` that without. `to_target`
     says that runs are compared by their time to a target. `several_processes` says that the stack
     distributes a training over processes. `stages` are those of the data with the stack, by split,

@@ -109,8 +109,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
 
 
 def _not_applied(built: Built) -> dict[str, str]:
-    """Return the plugins without effect, with the reason: those of a script after its first steps,
-    those of other workloads as far as is certain before any."""
+    """Return the plugins without effect, with the reason: of a script after its first steps, of
+    other workloads those that certainly have none, before any step."""
     stack, run, model = built.stack, built.run, built.model
     if not isinstance(built.workload, BuildsItself):
         # a dry build has no strategy of several devices, which a plugin may be for

@@ -170,7 +170,7 @@ def wrapped_step(built: Built) -> Iterator[None]:
 
 @contextmanager
 def wrapped_test_step(built: Built) -> Iterator[None]:
-    """Likewise the step of validations, which are traced anew in this block."""
+    """Set the test step that plugins wrap in this block, where validations are traced anew."""
     model, wrap = built.model, built.training.wrap_test_step
     if wrap is None:
         yield

@@ -152,14 +152,31 @@ def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_wit
     assert Path(file).read_text().splitlines()[int(line) - 1].strip().startswith("def train_step")
 
 
+def unfinished_model() -> Any:
+    """A model whose constructor raised, as a script may keep it in a traceback."""
+    import keras
+
+    kept: list[Any] = []
+
+    class Unfinished(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            kept.append(self)
+            raise ValueError("no units")
+
+    with pytest.raises(ValueError, match="no units"):
+        Unfinished()
+    return kept.pop()
+
+
 def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
     with watched(tmp_path) as own:
-        model = network()
+        left_behind, model = unfinished_model(), network()
         model.compile("sgd", "mse")
         x, y = examples()
         for begin in range(0, 96, 32):
             model.train_on_batch(x[begin : begin + 32], y[begin : begin + 32])
         report = own.run_report(0)
+        assert not hasattr(left_behind, "built")
     assert own.loop.clock.updates == 3
     (fit,) = report.fits
     assert (fit.name, fit.steps, fit.history) == (OWN_LOOP, 3, {})

@@ -27,10 +27,13 @@ def trained_models(variables: Set[int]) -> tuple[Any, ...]:
     """
     import keras
 
+    # one whose constructor raised may be alive still, and has no attributes
     models = [
         one
         for one in gc.get_objects()
-        if issubclass(type(one), keras.Model) and one.built and _is_trained(one, variables)
+        if issubclass(type(one), keras.Model)
+        and getattr(one, "built", False)
+        and _is_trained(one, variables)
     ]
     taken, covered = [], set[int]()
     for model in sorted(models, key=parameters, reverse=True):

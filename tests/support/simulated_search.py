@@ -14,8 +14,9 @@ from tfopt_core.records.tuning import BoundStep, StackTrial, TrialOutcome, Tuned
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import contrasted
 from tfopt_core.tuning.journal import Journal, SearchRecord
-from tfopt_core.tuning.search import GreedySearch, SearchLook, TrialPlan
+from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 
 PLAIN = Traits((), "optimization", "none", (), (), (), ())
 

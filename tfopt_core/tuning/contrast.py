@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.records.tuning import StackTrial, TrialOutcome
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
+# One that shows this much, and may gain the other, is tried along with further plugins.
+HINT_RATIO = 1.01
 # A plugin that is this much worse by at least two pairs, or by the first one, is not tried further.
 # Processes differ by 2 to 3%, but by more where the starts of short epochs sometimes wait.
 WORSE_RATIO, WORSE_AT_ONCE_RATIO = 1 / 1.15, 1 / 1.5
@@ -69,11 +71,11 @@ def decide(log_ratios: Sequence[float]) -> Decision:
         # two more pairs, since the sides of a pair change places with the next one
         if pairs == LEAST_PAIRS + 1 or _may_gain_plainly(log_ratios):
             return Decision(None)
-        small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
+        small = f"{found.ratio:.3f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
         return Decision(TrialOutcome.NO_GAIN, small)
     if min(log_ratios) >= math.log(PLAIN_RATIO):
         return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
-    if _is_settled(log_ratios):
+    if _shows_gain(log_ratios):
         return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
     if pairs < MOST_PAIRS:
         return Decision(None)
@@ -93,11 +95,22 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
         return Decision(TrialOutcome.STAYS, earns)
     if found.ratio < 1:
         return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-    if _is_settled(log_ratios):
+    if _shows_gain(log_ratios):
         return Decision(TrialOutcome.STAYS, earns)
     if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_RATIO):
         return Decision(None)
     return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
+
+
+def hints_at_gain(trial: StackTrial) -> bool:
+    """Return whether a plugin that is not pursued seems to gain a little, or may gain more."""
+    return (
+        trial.outcome is TrialOutcome.NO_GAIN
+        and trial.ratio is not None
+        and trial.ratio >= HINT_RATIO
+        and trial.high is not None
+        and trial.high >= LEAST_RATIO
+    )
 
 
 def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:
@@ -111,12 +124,7 @@ def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:
     )
 
 
-def _is_settled(log_ratios: Sequence[float]) -> bool:
-    """Return whether the interval of these pairs shows a gain that is worth it."""
-    found = contrasted(log_ratios)
-    return (
-        len(log_ratios) >= INTERVAL_PAIRS
-        and found.ratio >= LEAST_RATIO
-        and found.low is not None
-        and found.low > 1
-    )
+def _shows_gain(log_ratios: Sequence[float]) -> bool:
+    """Return whether the interval of these pairs lies above 1."""
+    low = contrasted(log_ratios).low
+    return len(log_ratios) >= INTERVAL_PAIRS and low is not None and low > 1

@@ -15,9 +15,9 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
-from tfopt_core.records.tuning import Action, BoundStep, NotTried, StackTrial, TrialOutcome
+from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
-from tfopt_core.tuning.contrast import LEAST_RATIO, Decision, contrasted, decide, decide_drop
+from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted, hints_at_gain
 from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import (
     BoundsFound,
@@ -26,7 +26,8 @@ from tfopt_core.tuning.progress import (
     TrialBegun,
     TrialEnded,
 )
-from tfopt_core.tuning.stacks import Stack, joined, placed, without
+from tfopt_core.tuning.stacks import Placed, Stack, joined, placed, without
+from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
@@ -35,32 +36,6 @@ FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
 HOPEFUL = (TrialOutcome.NO_GAIN, TrialOutcome.DROPPED)
-
-OnPair = Callable[[Sequence[float]], None]
-
-
-@attrs.frozen(kw_only=True)
-class TrialPlan:
-    """A trial to make: the two stacks, and the rule that decides from the pairs so far.
-
-    :param joined_by: further plugins that the trial adds; the figure is that of all.
-    """
-
-    action: Action
-    plugin: str
-    stack: Stack
-    without: Stack
-    replaces: tuple[str, ...] = ()
-    joined_by: tuple[str, ...] = ()
-
-    @property
-    def plugins(self) -> tuple[str, ...]:
-        """The plugins that the trial adds or takes out."""
-        return (self.plugin, *self.joined_by)
-
-    def decide(self, log_ratios: Sequence[float]) -> Decision:
-        """Return the decision on these pairs."""
-        return decide(log_ratios) if self.action == "add" else decide_drop(log_ratios)
 
 
 @attrs.frozen
@@ -110,6 +85,7 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    _hinted: dict[str, TuneCandidate] = attrs.field(factory=dict)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -190,11 +166,10 @@ class GreedySearch:
         if place.why_not:
             self._not_tried(candidate.plugin, place.why_not)
             return
-        plan = TrialPlan(
-            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
-            replaces=place.replaces,
-        )  # fmt: skip
-        trial = self._made(plan)
+        for plan in self._plans(candidate, place):
+            trial = self._made(plan)
+            if trial.outcome.measured:
+                break
         if trial.outcome is TrialOutcome.REFUSED:
             for anew in self._plans_anew(plan, space):
                 trial = self._made(anew)
@@ -203,7 +178,29 @@ class GreedySearch:
         self._tried.setdefault(candidate.plugin, []).append(
             Attempted(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
         )
+        self._hinted.pop(candidate.plugin, None)
+        if hints_at_gain(trial):
+            self._hinted[candidate.plugin] = candidate
         self._settle(trial, space)
+
+    def _plans(self, candidate: TuneCandidate, place: Placed) -> Iterator[TrialPlan]:
+        """Yield the trial of a candidate, and before it the one that adds what hinted at a gain.
+
+        Small gains add up, and none of them is worth a trial that would have to show it alone.
+        """
+        names = [one.name for one in self.best]
+        stack, hinted = joined(
+            self._hinted.values(), place.stack, self.known, self.owners, replaceable=names
+        )
+        alone = TrialPlan(
+            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
+            replaces=place.replaces,
+        )  # fmt: skip
+        if hinted:
+            kept = {one.name for one in stack}
+            replaces = tuple(name for name in names if name not in kept)
+            yield attrs.evolve(alone, stack=stack, joined_by=hinted, replaces=replaces)
+        yield alone
 
     def _add_exact_ones(self, space: SearchSpace) -> None:
         """Try all exact plugins that are proposed in one trial.
@@ -287,9 +284,13 @@ class GreedySearch:
     # Taking out
 
     def _drop_one(self) -> None:
-        """Take each plugin of the winner out in turn, first those that were never tried alone, of
-        these and of the others the latest first."""
-        alone = {one.plugin for one in self.trials if not one.joined_by}
+        """Take each plugin of the winner out in turn, first those that no trial of their own has
+        put in, of these and of the others the latest first."""
+        alone = {
+            one.plugin
+            for one in self.trials
+            if one.outcome is TrialOutcome.IN and not one.joined_by
+        }
         latest_first = [one.name for one in reversed(self.best)]
         for name in sorted(latest_first, key=alone.__contains__):
             rest = without(name, self.best, self.known)

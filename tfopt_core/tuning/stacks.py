@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -51,16 +51,19 @@ def placed(
 
 def joined(
     candidates: Iterable[TuneCandidate], stack: Stack, known: Mapping[str, Traits],
-    owners: frozenset[str],
+    owners: frozenset[str], replaceable: Collection[str] = (),
 ) -> tuple[Stack, tuple[str, ...]]:  # fmt: skip
     """Return the stack with all candidates that can stand beside it and those before them, and
-    their names."""
+    their names.
+
+    :param replaceable: plugins of the stack whose place a candidate may take.
+    """
     names: tuple[str, ...] = ()
     for candidate in candidates:
         if candidate.plugin in [one.name for one in stack]:
             continue
         place = placed(candidate, stack, known, owners)
-        if not (place.why_not or place.replaces):
+        if not place.why_not and set(place.replaces) <= set(replaceable):
             stack, names = place.stack, (*names, candidate.plugin)
     return stack, names
 

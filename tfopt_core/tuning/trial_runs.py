@@ -28,8 +28,8 @@ from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import Decision, contrasted
-from tfopt_core.tuning.search import OnPair, TrialPlan
 from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 

@@ -139,12 +139,15 @@ def why_in(plugin: str, result: TuneResult) -> str:
             continue
         if trial.outcome is TrialOutcome.IN:
             on = [one.name for one in trial.without]
-            place = f"on top of {', '.join(on)}" if on else "alone"
-            if trial.replaces:
-                place += f", in place of {', '.join(trial.replaces)}"
-            if others := [one for one in trial.plugins if one != plugin]:
-                place += f", together with {', '.join(others)}"
+            others = [one for one in trial.plugins if one != plugin]
+            place = ", ".join([
+                *([f"on top of {', '.join(on)}"] if on else [] if others else ["alone"]),
+                *([f"in place of {', '.join(trial.replaces)}"] if trial.replaces else []),
+                *([f"together with {', '.join(others)}"] if others else []),
+            ])  # fmt: skip
             words.append(f"in, {place}: {_reason(trial)}")
+        elif trial.outcome is TrialOutcome.NO_GAIN and not trial.joined_by:
+            words.append(f"{_label(trial)}: {_reason(trial)}")
         elif trial.outcome is TrialOutcome.STAYS:
             words.append(f"taken out again it was missed: {_reason(trial)}")
     return f"{'. '.join(words)}. These figures chose it; they are no gain." if words else ""

@@ -16,7 +16,7 @@ from tfopt_core.tuning.contrast import contrasted
 from tfopt_core.tuning.journal import Journal, SearchRecord
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
+from tfopt_core.tuning.trial_plan import TrialPlan
 
 PLAIN = Traits((), "optimization", "none", (), (), (), ())
 

@@ -120,7 +120,7 @@ def test_small_gains_are_tried_along_with_further_plugins(tmp_path):
     candidates = [candidate("base"), a, candidate("b"), candidate("c")]
     search = make_search(simulated, tmp_path, candidates)
     search.go()
-    base, alone, both, none, *dropping = search.trials
+    _, alone, both, none, *dropping = search.trials
     assert (alone.plugins, alone.outcome) == (("a",), TrialOutcome.NO_GAIN)
     assert (both.plugins, both.replaces) == (("b", "a"), ("base",))
     assert none.plugins == ("c",)

@@ -41,7 +41,8 @@ def names_of(stack: Stack) -> tuple[str, ...]:
 class SimulatedMachine:
     """Trains stacks in no time: each plugin divides the time of a run by its factor.
 
-    :param factors: the factor of each plugin, or what becomes of its trial.
+    :param factors: the factor of each plugin, or what becomes of its trial; one that is not
+        applied is left out of a trial with others.
     :param together: factors of plugins that stand together, such as two that do the same.
     :param noise: the standard deviation of the logarithm of a run's seconds.
     :param run_seconds: what a run takes of the search's time.
@@ -81,9 +82,15 @@ class SimulatedMachine:
         if stack is None:
             return attrs.evolve(trial, outcome=TrialOutcome.REFUSED)
         trial = attrs.evolve(trial, stack=stack)
-        ends = self.factors[plan.plugin]
-        if isinstance(ends, TrialOutcome):
-            return attrs.evolve(trial, outcome=ends)
+        ends = {name: self.factors[name] for name in plan.plugins}
+        gone = {name: "it broke" for name in ends if ends[name] is TrialOutcome.NOT_APPLIED}
+        plugin, *joined_by = [name for name in ends if name not in gone] or plan.plugins
+        if isinstance(ends[plugin], TrialOutcome):
+            return attrs.evolve(trial, outcome=ends[plugin])
+        trial = attrs.evolve(
+            trial, plugin=plugin, joined_by=tuple(joined_by), left_out=gone,
+            stack=tuple(one for one in stack if one.name not in gone),
+        )  # fmt: skip
         log_ratios: list[float] = []
         while True:
             sides = [self._run(stack) for stack in (plan.without, plan.stack)]

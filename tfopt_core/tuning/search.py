@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import attrs
 
@@ -84,7 +83,7 @@ class GreedySearch:
     interrupted: bool = False
     why_ended: str = ""
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
-    _proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    _chosen: dict[str, TuneCandidate] = attrs.field(factory=dict)
     _hinted: dict[str, TuneCandidate] = attrs.field(factory=dict)
 
     def go(self) -> None:
@@ -105,7 +104,7 @@ class GreedySearch:
         space = self._looked()
         while True:
             before = self.best
-            self._add_exact_ones(space)
+            self._add_together(space)
             # what was measured as the better on an earlier stack is tried first on this one
             for candidate in sorted(space.candidates, key=self._promise):
                 if not self._worth_trying(candidate):
@@ -175,13 +174,17 @@ class GreedySearch:
                 trial = self._made(anew)
                 if trial.outcome is TrialOutcome.IN:
                     break
-        self._tried.setdefault(candidate.plugin, []).append(
-            Attempted(self.best, trial.outcome, trial.ratio, self.bounds[-1].shares)
-        )
+        no_effect = candidate.plugin in trial.left_out
+        outcome = TrialOutcome.NOT_APPLIED if no_effect else trial.outcome
+        self._note(candidate.plugin, outcome, trial.ratio)
         self._hinted.pop(candidate.plugin, None)
-        if hints_at_gain(trial):
+        if hints_at_gain(trial) and not no_effect:
             self._hinted[candidate.plugin] = candidate
         self._settle(trial, space)
+
+    def _note(self, plugin: str, outcome: TrialOutcome, ratio: float | None) -> None:
+        attempted = Attempted(self.best, outcome, ratio, self.bounds[-1].shares)
+        self._tried.setdefault(plugin, []).append(attempted)
 
     def _plans(self, candidate: TuneCandidate, place: Placed) -> Iterator[TrialPlan]:
         """Yield the trial of a candidate, and before it the one that adds what hinted at a gain.
@@ -202,25 +205,32 @@ class GreedySearch:
             yield attrs.evolve(alone, stack=stack, joined_by=hinted, replaces=replaces)
         yield alone
 
-    def _add_exact_ones(self, space: SearchSpace) -> None:
-        """Try all exact plugins that are proposed in one trial.
+    def _add_together(self, space: SearchSpace) -> None:
+        """Try all proposed plugins that can stand together in one trial, where it does not help
+        the exact ones of them, and else each in its turn.
 
-        They have nothing to prove of the quality, and many are for the input, whose waits are noise
-        in all other trials. Where together they do not help, each is tried alone in its turn.
+        One after the other they take most of the budget. Exact ones have nothing to prove of the
+        quality, and many are for the input, whose waits are noise in all other trials.
         """
-        if self._why_stop(FORWARD_SHARE):
-            return
-        exact = [
+        proposed = [
             one for one in space.candidates
-            if one.proposed and one.is_exact and one.plugin not in self._tried
-            and self._worth_trying(one)
+            if one.proposed and one.plugin not in self._tried and self._worth_trying(one)
         ]  # fmt: skip
-        stack, names = joined(exact, self.best, self.known, self.owners)
-        if len(names) > 1 and self._is_new(stack):
+        for group in (proposed, [one for one in proposed if one.is_exact]):
+            stack, names = joined(group, self.best, self.known, self.owners)
+            if len(names) < 2 or not self._is_new(stack):
+                continue
+            if self._why_stop(FORWARD_SHARE):
+                return
             plan = TrialPlan(
                 action="add", plugin=names[0], joined_by=names[1:], stack=stack, without=self.best
             )
-            self._settle(self._made(plan), space)
+            trial = self._made(plan)
+            for name in trial.left_out:
+                self._note(name, TrialOutcome.NOT_APPLIED, None)
+            self._settle(trial, space)
+            if trial.outcome is TrialOutcome.IN:
+                return
 
     def _settle(self, trial: StackTrial, space: SearchSpace) -> None:
         """Go on with the stack of a trial if its plugins help."""
@@ -229,16 +239,16 @@ class GreedySearch:
         before = [one.name for one in self.best]
         self.best = trial.stack
         added = {one.name for one in self.best if one.name not in before}
-        self._proposed |= {
-            one.plugin: one.settings for one in space.candidates if one.plugin in added
-        }
+        known = (*self._hinted.values(), *space.candidates)
+        self._chosen |= {one.plugin: one for one in known if one.plugin in added}
 
     def _is_new(self, stack: Stack) -> bool:
         """Return whether these plugins were not tried together yet."""
         names = {one.name for one in stack}
         return all(
-            names != {one.name for one in trial.stack} for trial in self.trials if trial.joined_by
-        )
+            names != {*(one.name for one in trial.stack), *trial.left_out}
+            for trial in self.trials if trial.joined_by
+        )  # fmt: skip
 
     def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
         """Yield trials of a plugin that was refused, with the settings of the stack open again.
@@ -270,8 +280,10 @@ class GreedySearch:
     def _settings_open(self, stack: Stack) -> Stack:
         """Return a stack with the settings that were proposed, before any "auto" was resolved."""
         return tuple(
-            attrs.evolve(one, settings=self._proposed.get(one.name, one.settings)) for one in stack
-        )
+            attrs.evolve(one, settings=self._chosen[one.name].settings)
+            if one.name in self._chosen else one
+            for one in stack
+        )  # fmt: skip
 
     def _leave_out(self, space: SearchSpace) -> None:
         for candidate in space.candidates:
@@ -285,14 +297,14 @@ class GreedySearch:
 
     def _drop_one(self) -> None:
         """Take each plugin of the winner out in turn, first those that no trial of their own has
-        put in, of these and of the others the latest first."""
+        put in, of these and of the others first those that can gain least, and the latest."""
         alone = {
             one.plugin
             for one in self.trials
             if one.outcome is TrialOutcome.IN and not one.joined_by
         }
         latest_first = [one.name for one in reversed(self.best)]
-        for name in sorted(latest_first, key=alone.__contains__):
+        for name in sorted(latest_first, key=lambda one: (one in alone, self._chosen[one].bound)):
             rest = without(name, self.best, self.known)
             if not rest or name not in [one.name for one in self.best]:
                 # of one plugin alone the fresh pairs decide
@@ -324,6 +336,8 @@ class GreedySearch:
         self.trials.append(trial)
         for name in trial.plugins:
             self.not_tried.pop(name, None)
+        for name, reason in trial.left_out.items():
+            self._not_tried(name, f"it takes no effect: {reason}")
         self.observer(TrialEnded(trial, self._left()))
         return trial
 

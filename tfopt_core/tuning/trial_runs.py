@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
+from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
@@ -129,10 +130,13 @@ class TrialRunner:
             reason="",
         )  # fmt: skip
         log_ratios: list[float] = []
+        left_out: dict[str, str] = {}
         try:
-            request, resolved = self._prepared(plan)
+            request, resolved = self._prepared(plan, left_out)
             trial = attrs.evolve(trial, stack=resolved)
-            decision = self._pairs(plan, request, log_ratios, on_pair)
+            decision = self._pairs(plan, request, log_ratios, left_out, on_pair)
+            if left_out:
+                trial = _without_ineffective(trial, left_out, request)
         except (NoFigure, TfoptError) as error:
             decision = decision_of(error)
         assert decision.outcome is not None
@@ -146,22 +150,29 @@ class TrialRunner:
             trial, outcome=decision.outcome, reason=decision.reason, seconds=self.now() - begun
         )
 
-    def _prepared(self, plan: TrialPlan) -> tuple[Request, Stack]:
-        """Make the dry build of the side with the plugin. Return its request, and its stack."""
+    def _prepared(self, plan: TrialPlan, left_out: dict[str, str]) -> tuple[Request, Stack]:
+        """Make the dry build of the side with the plugin. Return its request, and its stack.
+
+        :param left_out: is given the plugins of the plan that take no effect.
+        :raises NoFigure: if all of them do.
+        """
         folder = self.request.folder / f"trial-{self._number:03d}"
         request = attrs.evolve(self.request, plugins=stacked(plan.stack), folder=folder)
         self.deadline.begin()
         prepared, request = prepare(request, self.runner)
-        for name in plan.plugins:
-            if name in prepared.not_applied:
-                raise NoFigure(TrialOutcome.NOT_APPLIED, prepared.not_applied[name])
+        _note_ineffective(plan, prepared.not_applied, left_out)
         stack = tuple(
             TunedPlugin(name=one.name, settings=plain(one.settings)) for one in request.plugins
         )
         return request, stack
 
     def _pairs(
-        self, plan: TrialPlan, request: Request, log_ratios: list[float], on_pair: OnPair
+        self,
+        plan: TrialPlan,
+        request: Request,
+        log_ratios: list[float],
+        left_out: dict[str, str],
+        on_pair: OnPair,
     ) -> Decision:
         """Make pairs of runs until they decide; ABBA or BAAB, drawn anew for each two."""
         rest = stacked(plan.without)
@@ -178,7 +189,7 @@ class TrialRunner:
             scheduled = [Turn(pair, place, variant, seed) for place, variant in enumerate(order)]
             runs = {run.variant: run for run in self._pair(processes, scheduled)}
             without, with_ = (runs[variant.name] for variant in sides)
-            fits = _fitting(plan, without, with_)
+            fits = _fitting(plan, without, with_, left_out)
             if fits is not None:
                 return fits
             target = self.request.recipe.measure.target
@@ -257,18 +268,48 @@ def process_seconds(budget: float) -> float:
     return max(LEAST_PROCESS_SECONDS, PROCESS_SHARE * budget)
 
 
-def _fitting(plan: TrialPlan, without: RunResult, with_: RunResult) -> Decision | None:
+def _note_ineffective(
+    plan: TrialPlan, reasons: Mapping[str, str], left_out: dict[str, str]
+) -> None:
+    """Note which plugins that are tried took no effect: the figure is that of the others.
+
+    :raises NoFigure: if none of them took one.
+    """
+    left_out |= {name: reasons[name] for name in plan.plugins if name in reasons}
+    if left_out.keys() >= set(plan.plugins):
+        raise NoFigure(TrialOutcome.NOT_APPLIED, left_out[plan.plugin])
+
+
+def _without_ineffective(
+    trial: StackTrial, left_out: Mapping[str, str], request: Request
+) -> StackTrial:
+    """Return the trial without plugins that took no effect, but for those that others require."""
+    required = {
+        name
+        for one in request.plugins
+        if one.name not in left_out
+        for name in traits(one.name, type(one.plugin)).requires
+    }
+    gone = {name: reason for name, reason in left_out.items() if name not in required}
+    plugin, *joined_by = (name for name in trial.plugins if name not in gone)
+    return attrs.evolve(
+        trial, plugin=plugin, joined_by=tuple(joined_by), left_out=gone,
+        stack=tuple(one for one in trial.stack if one.name not in gone),
+    )  # fmt: skip
+
+
+def _fitting(
+    plan: TrialPlan, without: RunResult, with_: RunResult, left_out: dict[str, str]
+) -> Decision | None:
     """Return the decision on a pair of which a run does not count; None if both do.
 
-    :raises NoFigure: if a plugin that is tried took no effect, or a run failed.
+    :raises NoFigure: if no plugin that is tried took effect, or a run failed.
     """
     if not with_.ok:
         outcome = TrialOutcome.OUT_OF_MEMORY if with_.out_of_memory else TrialOutcome.FAILED
         raise NoFigure(outcome, cause_of(with_))
-    for name in plan.plugins:
-        effect = with_.effects.get(name)
-        if effect is not None and not effect.applied:
-            raise NoFigure(TrialOutcome.NOT_APPLIED, effect.detail)
+    reasons = {name: one.detail for name, one in with_.effects.items() if not one.applied}
+    _note_ineffective(plan, reasons, left_out)
     if without.ok:
         return None
     if without.out_of_memory:

@@ -33,7 +33,7 @@ REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=
 
 class Pretends:
     """Answers at once; `walls` are the seconds of the runs without and with a plugin, or a
-    failure; `beside` is the failure of a run beside another one."""
+    failure; `applied` says of which plugins they take effect; `beside` is the failure of a run beside another one."""
 
     def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None):
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares
@@ -51,7 +51,11 @@ class Pretends:
             return outcome(wall)
         # timings differ a little from run to run
         wall *= 1 + 0.001 * len(self.runs)
-        effects = {one.name: Effect(self.applied, "why") for one in task.job.plugins}
+        applied = self.applied if isinstance(self.applied, dict) else {}
+        effects = {
+            one.name: Effect(applied.get(one.name, self.applied is True), "why")
+            for one in task.job.plugins
+        }
         return outcome(
             RunReport(
                 wall_seconds=wall, peak_rss_bytes=int(wall * 1000), effects=effects,
@@ -79,7 +83,7 @@ def prepared(task):
 
 @pytest.fixture
 def trial_of(tmp_path):
-    def go(runner, objective="time", machine=None, **settings):
+    def go(runner, objective="time", machine=None, joined_by=(), **settings):
         request = Request(
             recipe=Recipe(name="r", workload=WorkloadSpec(use="flights")), plugins=(),
             machine=machine or make_machine(), folder=tmp_path, environment={},
@@ -89,8 +93,9 @@ def trial_of(tmp_path):
             deadline=ProcessDeadline(60.0), seed=1,
         )  # fmt: skip
         plan = TrialPlan(
-            action="add", plugin="cache", stack=(plugin("cache", **settings),), without=()
-        )
+            action="add", plugin="cache", joined_by=joined_by, without=(),
+            stack=(plugin("cache", **settings), *(plugin(one) for one in joined_by)),
+        )  # fmt: skip
         return trials(plan, lambda log_ratios: None)
 
     return go
@@ -132,6 +137,14 @@ def test_each_failure_is_an_outcome_with_a_reason(how, ends, trial_of):
     trial = trial_of(Pretends(**how))
     assert trial.outcome is ends
     assert trial.reason
+
+
+def test_of_several_plugins_those_without_effect_are_left_out_with_the_reason(trial_of):
+    runner = Pretends(applied={"cache": False, "autotune": True})
+    trial = trial_of(runner, joined_by=("prefetch", "autotune"))
+    assert trial.outcome is TrialOutcome.IN
+    assert trial.left_out == {"cache": "why", "prefetch": "why"}
+    assert (trial.plugins, [one.name for one in trial.stack]) == (("autotune",), ["autotune"])
 
 
 def test_a_wrong_setting_is_refused_before_a_process_starts(trial_of):

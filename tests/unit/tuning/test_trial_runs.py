@@ -33,7 +33,8 @@ REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=
 
 class Pretends:
     """Answers at once; `walls` are the seconds of the runs without and with a plugin, or a
-    failure; `applied` says of which plugins they take effect; `beside` is the failure of a run beside another one."""
+    failure; `applied` says of which plugins take effect, True of all; `beside` is the failure of a
+    run beside another one."""
 
     def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None):
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares

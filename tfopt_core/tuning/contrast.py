@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.tuning import StackTrial, TrialOutcome
+from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
-# One that shows this much, and may gain the other, is tried along with further plugins.
-HINT_RATIO = 1.01
+# One that is in already stays for less, since only further pairs can show that it earns its place.
+LEAST_EARNED = 1.01
 # A plugin that is this much worse by at least two pairs, or by the first one, is not tried further.
 # Processes differ by 2 to 3%, but by more where the starts of short epochs sometimes wait.
 WORSE_RATIO, WORSE_AT_ONCE_RATIO = 1 / 1.15, 1 / 1.5
@@ -26,8 +26,8 @@ PLAIN_RATIO = 1.15
 # Pairs that any other decision takes at least; from which on an interval decides; and at most, of
 # what seems to gain and is not settled before.
 LEAST_PAIRS, INTERVAL_PAIRS, MOST_PAIRS = 2, 4, 6
-# Of the printed intervals, and of the decisions by them; 80%, since a mistake costs only the
-# drop-one trial that follows.
+# Of the printed intervals, and of the decisions by them: 80%, since what goes in by mistake is taken
+# out again where it is not missed, and the fresh pairs have the last word.
 LEVEL = 0.2
 
 
@@ -95,22 +95,11 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
         return Decision(TrialOutcome.STAYS, earns)
     if found.ratio < 1:
         return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-    if _shows_gain(log_ratios):
+    if found.ratio >= LEAST_EARNED and _shows_gain(log_ratios):
         return Decision(TrialOutcome.STAYS, earns)
-    if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_RATIO):
+    if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_EARNED):
         return Decision(None)
     return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-
-
-def hints_at_gain(trial: StackTrial) -> bool:
-    """Return whether a plugin that is not pursued seems to gain a little, or may gain more."""
-    return (
-        trial.outcome is TrialOutcome.NO_GAIN
-        and trial.ratio is not None
-        and trial.ratio >= HINT_RATIO
-        and trial.high is not None
-        and trial.high >= LEAST_RATIO
-    )
 
 
 def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:

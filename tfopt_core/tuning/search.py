@@ -16,7 +16,7 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
-from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted, hints_at_gain
+from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted
 from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import (
     BoundsFound,
@@ -25,7 +25,7 @@ from tfopt_core.tuning.progress import (
     TrialBegun,
     TrialEnded,
 )
-from tfopt_core.tuning.stacks import Placed, Stack, joined, placed, without
+from tfopt_core.tuning.stacks import Stack, joined, placed, without
 from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
@@ -84,7 +84,6 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _chosen: dict[str, TuneCandidate] = attrs.field(factory=dict)
-    _hinted: dict[str, TuneCandidate] = attrs.field(factory=dict)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -109,11 +108,9 @@ class GreedySearch:
             for candidate in sorted(space.candidates, key=self._promise):
                 if not self._worth_trying(candidate):
                     continue
-                self.why_ended = self._why_stop(FORWARD_SHARE)
-                if self.why_ended:
+                if not self._add(candidate, space):
                     self._leave_out(space)
                     return
-                self._add(candidate, space)
             if self.best == before:
                 return
             # what bounds a step is another part now
@@ -160,50 +157,36 @@ class GreedySearch:
         earlier = self._tried.get(candidate.plugin)
         return bool(earlier), -(earlier[-1].ratio or 0.0) if earlier else 0.0
 
-    def _add(self, candidate: TuneCandidate, space: SearchSpace) -> None:
+    def _add(self, candidate: TuneCandidate, space: SearchSpace) -> bool:
+        """Try a candidate on top of the best stack. Return False if no time is left for it."""
         place = placed(candidate, self.best, self.known, self.owners)
         if place.why_not:
             self._not_tried(candidate.plugin, place.why_not)
-            return
-        for plan in self._plans(candidate, place):
-            trial = self._made(plan)
-            if trial.outcome.measured:
-                break
+            return True
+        plan = TrialPlan(
+            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
+            replaces=place.replaces,
+        )  # fmt: skip
+        self.why_ended = self._why_not_begin(plan, FORWARD_SHARE)
+        if self.why_ended:
+            return False
+        trial = self._made(plan)
         if trial.outcome is TrialOutcome.REFUSED:
             for anew in self._plans_anew(plan, space):
+                if self._why_not_begin(anew, FORWARD_SHARE):
+                    break
                 trial = self._made(anew)
                 if trial.outcome is TrialOutcome.IN:
                     break
         no_effect = candidate.plugin in trial.left_out
         outcome = TrialOutcome.NOT_APPLIED if no_effect else trial.outcome
         self._note(candidate.plugin, outcome, trial.ratio)
-        self._hinted.pop(candidate.plugin, None)
-        if hints_at_gain(trial) and not no_effect:
-            self._hinted[candidate.plugin] = candidate
         self._settle(trial, space)
+        return True
 
     def _note(self, plugin: str, outcome: TrialOutcome, ratio: float | None) -> None:
         attempted = Attempted(self.best, outcome, ratio, self.bounds[-1].shares)
         self._tried.setdefault(plugin, []).append(attempted)
-
-    def _plans(self, candidate: TuneCandidate, place: Placed) -> Iterator[TrialPlan]:
-        """Yield the trial of a candidate, and before it the one that adds what hinted at a gain.
-
-        Small gains add up, and none of them is worth a trial that would have to show it alone.
-        """
-        names = [one.name for one in self.best]
-        stack, hinted = joined(
-            self._hinted.values(), place.stack, self.known, self.owners, replaceable=names
-        )
-        alone = TrialPlan(
-            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
-            replaces=place.replaces,
-        )  # fmt: skip
-        if hinted:
-            kept = {one.name for one in stack}
-            replaces = tuple(name for name in names if name not in kept)
-            yield attrs.evolve(alone, stack=stack, joined_by=hinted, replaces=replaces)
-        yield alone
 
     def _add_together(self, space: SearchSpace) -> None:
         """Try all proposed plugins that can stand together in one trial, where it does not help
@@ -220,11 +203,11 @@ class GreedySearch:
             stack, names = joined(group, self.best, self.known, self.owners)
             if len(names) < 2 or not self._is_new(stack):
                 continue
-            if self._why_stop(FORWARD_SHARE):
-                return
             plan = TrialPlan(
                 action="add", plugin=names[0], joined_by=names[1:], stack=stack, without=self.best
             )
+            if self._why_not_begin(plan, FORWARD_SHARE):
+                return
             trial = self._made(plan)
             for name in trial.left_out:
                 self._note(name, TrialOutcome.NOT_APPLIED, None)
@@ -239,8 +222,7 @@ class GreedySearch:
         before = [one.name for one in self.best]
         self.best = trial.stack
         added = {one.name for one in self.best if one.name not in before}
-        known = (*self._hinted.values(), *space.candidates)
-        self._chosen |= {one.plugin: one for one in known if one.plugin in added}
+        self._chosen |= {one.plugin: one for one in space.candidates if one.plugin in added}
 
     def _is_new(self, stack: Stack) -> bool:
         """Return whether these plugins were not tried together yet."""
@@ -296,8 +278,11 @@ class GreedySearch:
     # Taking out
 
     def _drop_one(self) -> None:
-        """Take each plugin of the winner out in turn, first those that no trial of their own has
-        put in, of these and of the others first those that can gain least, and the latest."""
+        """Take each plugin of the winner out in turn.
+
+        Those that went in only together with others come first; within each group those that can
+        gain least, then the latest.
+        """
         alone = {
             one.plugin
             for one in self.trials
@@ -309,11 +294,11 @@ class GreedySearch:
             if not rest or name not in [one.name for one in self.best]:
                 # of one plugin alone the fresh pairs decide
                 continue
-            why = self._why_stop(SEARCH_SHARE)
+            plan = TrialPlan(action="drop", plugin=name, stack=self.best, without=rest)
+            why = self._why_not_begin(plan, SEARCH_SHARE)
             if why:
                 self.why_ended = self.why_ended or why
                 return
-            plan = TrialPlan(action="drop", plugin=name, stack=self.best, without=rest)
             if self._made(plan).outcome is TrialOutcome.DROPPED:
                 self.best = rest
 
@@ -321,8 +306,7 @@ class GreedySearch:
 
     def _made(self, plan: TrialPlan) -> StackTrial:
         """Make a trial, or take it from an earlier search. Return it, once it is in the journal."""
-        key = self.journal.key_of(plan.action, plan.plugin, plan.stack, plan.without)
-        trial = self.journal.kept(key)
+        key, trial = self._kept(plan)
         if trial is None:
             others = tuple(one.name for one in plan.stack if one.name not in plan.plugins)
             self.observer(
@@ -341,6 +325,10 @@ class GreedySearch:
         self.observer(TrialEnded(trial, self._left()))
         return trial
 
+    def _kept(self, plan: TrialPlan) -> tuple[str, StackTrial | None]:
+        key = self.journal.key_of(plan.action, plan.plugin, plan.stack, plan.without)
+        return key, self.journal.kept(key)
+
     def _on_pair(self, log_ratios: Sequence[float]) -> None:
         found = contrasted(log_ratios)
         self.observer(
@@ -350,8 +338,10 @@ class GreedySearch:
     def _left(self) -> float:
         return max(0.0, SEARCH_SHARE * self.budget - self.elapsed())
 
-    def _why_stop(self, share: float) -> str:
-        """Return why no further trial begins; empty if one may."""
+    def _why_not_begin(self, plan: TrialPlan, share: float) -> str:
+        """Return why a trial does not begin; empty if it may. One that is known takes no time."""
+        if self._kept(plan)[1] is not None:
+            return ""
         ends = self.elapsed() + self._usual_seconds()
         if ends >= share * self.budget:
             return "no other trial fits the search's part of the budget; a larger --budget goes on"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -51,19 +51,16 @@ def placed(
 
 def joined(
     candidates: Iterable[TuneCandidate], stack: Stack, known: Mapping[str, Traits],
-    owners: frozenset[str], replaceable: Collection[str] = (),
+    owners: frozenset[str],
 ) -> tuple[Stack, tuple[str, ...]]:  # fmt: skip
     """Return the stack with all candidates that can stand beside it and those before them, and
-    their names.
-
-    :param replaceable: plugins of the stack whose place a candidate may take.
-    """
+    their names."""
     names: tuple[str, ...] = ()
     for candidate in candidates:
         if candidate.plugin in [one.name for one in stack]:
             continue
         place = placed(candidate, stack, known, owners)
-        if not place.why_not and set(place.replaces) <= set(replaceable):
+        if not (place.why_not or place.replaces):
             stack, names = place.stack, (*names, candidate.plugin)
     return stack, names
 

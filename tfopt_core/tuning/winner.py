@@ -146,8 +146,6 @@ def why_in(plugin: str, result: TuneResult) -> str:
                 *([f"together with {', '.join(others)}"] if others else []),
             ])  # fmt: skip
             words.append(f"in, {place}: {_reason(trial)}")
-        elif trial.outcome is TrialOutcome.NO_GAIN and not trial.joined_by:
-            words.append(f"{_label(trial)}: {_reason(trial)}")
         elif trial.outcome is TrialOutcome.STAYS:
             words.append(f"taken out again it was missed: {_reason(trial)}")
     return f"{'. '.join(words)}. These figures chose it; they are no gain." if words else ""

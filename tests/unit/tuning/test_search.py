@@ -136,32 +136,6 @@ def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
     assert "gone" in search.not_tried["c"].reason
 
 
-def test_small_gains_are_tried_along_with_further_plugins(tmp_path):
-    simulated = machine(base=1.5, a=1.025, b=1.02, c=1.0)
-    simulated.noise = 0.003
-    a = candidate("a", traits=traits_of(conflicts=("base",)))
-    simulated.together = {frozenset("a"): 1.5}  # it does what "base" does, and more
-    candidates = [candidate("base"), a, candidate("b"), candidate("c")]
-    search = make_search(simulated, tmp_path, candidates)
-    search.go()
-    _, alone, both, none, *dropping = search.trials
-    assert (alone.plugins, alone.outcome) == (("a",), TrialOutcome.NO_GAIN)
-    assert (both.plugins, both.replaces) == (("b", "a"), ("base",))
-    assert none.plugins == ("c",)
-    assert {one.plugin: one.outcome for one in dropping} == dict.fromkeys("ab", TrialOutcome.STAYS)
-    assert names_of(search.best) == ("b", "a")
-
-
-def test_what_refuses_a_small_gain_is_tried_without_it(tmp_path):
-    simulated = machine(a=1.025, b=1.5)
-    simulated.noise = 0.003
-    simulated.resolved = lambda stack: None if names_of(stack) == ("b", "a") else stack
-    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
-    search.go()
-    assert [one.plugins for one in search.trials][:3] == [("a",), ("b", "a"), ("b",)]
-    assert names_of(search.best) == ("b",)
-
-
 @pytest.mark.promise(52, injected="trials that run out of memory, fail or are refused, simulated")
 @pytest.mark.parametrize(
     "outcome",
@@ -296,6 +270,22 @@ def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):
     [record] = read_searches(tmp_path)
     assert len(record.trials) == len(search.trials)
     assert record.resumed == 1
+
+
+def test_a_search_resumed_at_the_end_of_its_budget_has_the_trials_that_it_made(tmp_path):
+    plugins = [candidate("a"), candidate("b"), candidate("c")]
+    simulated = machine(a=1.0, b=2.0, c=1.5)
+    simulated.interrupt_at = 3  # at the first trial that takes a plugin out
+    make_search(simulated, tmp_path, plugins).go()
+    [stopped] = read_searches(tmp_path)
+    again = machine(a=1.0, b=2.0, c=1.5)
+    again.now = 9_000.0
+    search = make_search(
+        again, tmp_path, plugins, journal=Journal.resume(tmp_path / "search", stopped)
+    )
+    search.go()
+    assert again.plans == []
+    assert names_of(search.best) == ("b", "c")
 
 
 def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_path):

@@ -13,7 +13,6 @@ from tfopt_core.diagnosis.recipe_seal import is_unchanged
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.recipe.model import BaselineSpec
 from tfopt_core.records.settings_search import EarnedValue, SettingsProof, SettingsSearch
-from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
 from tfopt_core.tuning.proof import proof_recipe
@@ -39,17 +38,6 @@ def test_the_winner_can_be_read_and_says_why_each_plugin_is_in(tmp_path):
     assert "no gain" in text
     assert "A CPU" in text
     assert is_unchanged(text)
-
-
-def test_a_plugin_that_went_in_with_another_says_what_it_showed_alone(tmp_path):
-    tuned = make_tuned()
-    [xla] = [one for one in tuned.trials if one.plugin == "xla"]
-    alone = attrs.evolve(xla, outcome=TrialOutcome.NO_GAIN, reason="1.02x with it")
-    both = attrs.evolve(xla, plugin="prefetch", joined_by=("xla",))
-    text = winner_text(attrs.evolve(tuned, trials=(alone, both)), recipe(tmp_path), tmp_path)
-    flat = " ".join(text.replace("#", " ").split())
-    assert "tried, no gain: 1.02x with it" in flat
-    assert "in, together with prefetch: 1.30x with it" in flat
 
 
 SETTINGS = SettingsSearch(

@@ -27,13 +27,10 @@ def trained_models(variables: Set[int]) -> tuple[Any, ...]:
     """
     import keras
 
-    # one whose constructor raised may be alive still, and has no attributes
     models = [
         one
         for one in gc.get_objects()
-        if issubclass(type(one), keras.Model)
-        and getattr(one, "built", False)
-        and _is_trained(one, variables)
+        if issubclass(type(one), keras.Model) and _is_trained(one, variables)
     ]
     taken, covered = [], set[int]()
     for model in sorted(models, key=parameters, reverse=True):
@@ -45,7 +42,11 @@ def trained_models(variables: Set[int]) -> tuple[Any, ...]:
 
 
 def _is_trained(model: Any, variables: Set[int]) -> bool:
-    trained = model.trainable_variables
+    try:
+        trained = model.trainable_variables if model.built else ()
+    except Exception:
+        # a model whose constructor raised may still be alive; it lacks attributes
+        return False
     return bool(trained) and (not variables or any(id(one) in variables for one in trained))
 
 

@@ -26,8 +26,8 @@ PLAIN_RATIO = 1.15
 # Pairs that any other decision takes at least; from which on an interval decides; and at most, of
 # what seems to gain and is not settled before.
 LEAST_PAIRS, INTERVAL_PAIRS, MOST_PAIRS = 2, 4, 6
-# Of the printed intervals, and of the decisions by them: 80%, since what goes in by mistake is taken
-# out again where it is not missed, and the fresh pairs have the last word.
+# Of the printed intervals, and of the decisions by them: 80%, since what goes in by mistake is
+# taken out where it is not missed, and the fresh pairs have the last word.
 LEVEL = 0.2
 
 

@@ -1,4 +1,4 @@
-"""A trial that a search wants to be made."""
+"""The plan of a trial: its two stacks, and the rule that decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfopt_core.records.tuning import Action
 from tfopt_core.tuning.contrast import Decision, decide, decide_drop
 from tfopt_core.tuning.stacks import Stack
 
-# Is given the logarithms of the ratios of a trial's pairs so far.
+# Called after each pair of a trial with the logarithms of all ratios so far.
 OnPair = Callable[[Sequence[float]], None]
 
 

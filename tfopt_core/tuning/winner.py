@@ -138,7 +138,7 @@ def why_in(plugin: str, result: TuneResult) -> str:
         if plugin not in trial.plugins:
             continue
         if trial.outcome is TrialOutcome.IN:
-            on = [one.name for one in trial.without]
+            on = [one.name for one in trial.without if one.name not in trial.replaces]
             others = [one for one in trial.plugins if one != plugin]
             place = ", ".join([
                 *([f"on top of {', '.join(on)}"] if on else [] if others else ["alone"]),

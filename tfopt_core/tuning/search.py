@@ -31,6 +31,9 @@ from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
 FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
+# Fresh pairs that a verdict needs. They take at least what those of the trials take, so a search of
+# a slow training ends sooner: it would end without a verdict.
+PROOF_PAIRS = 4
 # Where nothing has helped in the trials that end by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
@@ -336,14 +339,21 @@ class GreedySearch:
         )
 
     def _left(self) -> float:
-        return max(0.0, SEARCH_SHARE * self.budget - self.elapsed())
+        return max(0.0, self._until(SEARCH_SHARE) - self.elapsed())
+
+    def _until(self, share: float) -> float:
+        """Return the seconds of the search by which a trial must be expected to end."""
+        pairs = [one.seconds / one.pairs for one in self.trials if one.pairs]
+        if not self.best or not pairs:
+            return share * self.budget
+        return min(share * self.budget, self.budget - PROOF_PAIRS * median(pairs))
 
     def _why_not_begin(self, plan: TrialPlan, share: float) -> str:
         """Return why a trial does not begin; empty if it may. One that is known takes no time."""
         if self._kept(plan)[1] is not None:
             return ""
         ends = self.elapsed() + self._usual_seconds()
-        if ends >= share * self.budget:
+        if ends >= self._until(share):
             return "no other trial fits the search's part of the budget; a larger --budget goes on"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
             return "nothing that fits a third of the budget helped; a larger --budget goes on"

@@ -232,6 +232,18 @@ def test_no_trial_begins_that_would_end_behind_its_part_of_the_budget(tmp_path):
     assert "part of the budget" in search.why_ended
 
 
+def test_the_time_of_four_fresh_pairs_is_kept_free(tmp_path):
+    # they take 80 s of 200 s, so the third trial, of 40 s, would end at 120 s too late
+    simulated = machine(a=2.0, b=2.0, c=2.0)
+    simulated.run_seconds = 10.0
+    plugins = [candidate("a"), candidate("b"), candidate("c")]
+    search = make_search(simulated, tmp_path, plugins, budget=200.0)
+    search.go()
+    assert names_of(search.best) == ("a", "b")
+    assert simulated.now == 80.0
+    assert "part of the budget" in search.not_tried["c"].reason
+
+
 def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
     factors = {f"p{number}": 1.0 for number in range(40)}
     simulated = SimulatedMachine(factors, np.random.default_rng(1), noise=0.001)

@@ -62,8 +62,8 @@ class StackTrial:
     `action` is "add", or "drop" for the trial that asks whether a plugin of the winner earns its
     place. `stack` is the side with the plugin, `without` the other; where the plugin conflicts with
     others, it takes their place, and `replaces` names them. `joined_by` are further plugins
-    that the trial adds; the figure is that of all. `left_out` are those of which it showed that
-    they take no effect, with the reason; they are in no stack. `ratio` is the figure without the
+    that the trial adds; the figure is that of all. `left_out` are plugins that it tried and that
+    took no effect, with the reason; the stacks do not hold them. `ratio` is the figure without the
     plugin over that with it (above 1: better with it), with its interval [low, high] at
     `confidence` from `pairs` pairs of short runs; None where nothing could be compared. It steers
     the search and is no gain: it is the largest of many. `kept_from` is the search whose trial

@@ -15,6 +15,7 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
+from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted
 from tfopt_core.tuning.journal import Journal
@@ -31,9 +32,6 @@ from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
 FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
-# Fresh pairs that a verdict needs. They take at least what those of the trials take, so a search of
-# a slow training ends sooner: it would end without a verdict.
-PROOF_PAIRS = 4
 # Where nothing has helped in the trials that end by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 # What did not help may help on another stack; what failed or was far slower is not tried again.
@@ -192,8 +190,8 @@ class GreedySearch:
         self._tried.setdefault(plugin, []).append(attempted)
 
     def _add_together(self, space: SearchSpace) -> None:
-        """Try all proposed plugins that can stand together in one trial, where it does not help
-        the exact ones of them, and else each in its turn.
+        """Try all proposed plugins that can stand together in one trial, then the exact ones of
+        them if that did not help.
 
         One after the other they take most of the budget. Exact ones have nothing to prove of the
         quality, and many are for the input, whose waits are noise in all other trials.
@@ -342,14 +340,18 @@ class GreedySearch:
         return max(0.0, self._until(SEARCH_SHARE) - self.elapsed())
 
     def _until(self, share: float) -> float:
-        """Return the seconds of the search by which a trial must be expected to end."""
+        """Return the seconds of the search by which a trial must be expected to end.
+
+        The fresh pairs that a verdict needs are left the time that so many pairs of the trials
+        took: for a slow training that is more than the rest of the budget.
+        """
         pairs = [one.seconds / one.pairs for one in self.trials if one.pairs]
         if not self.best or not pairs:
             return share * self.budget
-        return min(share * self.budget, self.budget - PROOF_PAIRS * median(pairs))
+        return min(share * self.budget, self.budget - LOOKS[0] * median(pairs))
 
     def _why_not_begin(self, plan: TrialPlan, share: float) -> str:
-        """Return why a trial does not begin; empty if it may. One that is known takes no time."""
+        """Return why a trial does not begin; empty if it may. A kept trial takes no time."""
         if self._kept(plan)[1] is not None:
             return ""
         ends = self.elapsed() + self._usual_seconds()

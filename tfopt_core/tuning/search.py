@@ -85,6 +85,7 @@ class GreedySearch:
     why_ended: str = ""
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _chosen: dict[str, TuneCandidate] = attrs.field(factory=dict)
+    _candidates: Sequence[TuneCandidate] = ()
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -97,6 +98,7 @@ class GreedySearch:
         except KeyboardInterrupt:
             self.interrupted = True
             self.why_ended = "interrupted; --resume goes on with the search"
+            self._leave_out("interrupted before a trial of it ended")
 
     # Forward
 
@@ -110,7 +112,7 @@ class GreedySearch:
                 if not self._worth_trying(candidate):
                     continue
                 if not self._add(candidate, space):
-                    self._leave_out(space)
+                    self._leave_out(self.why_ended)
                     return
             if self.best == before:
                 return
@@ -124,6 +126,7 @@ class GreedySearch:
     def _looked(self) -> SearchSpace:
         looked = self.look(self.best)
         self.bounds.append(looked.bound)
+        self._candidates = looked.space.candidates
         for one in looked.space.not_tried:
             self.not_tried.setdefault(one.plugin, one)
         waiting = [one for one in looked.space.candidates if self._worth_trying(one)]
@@ -268,10 +271,11 @@ class GreedySearch:
             for one in stack
         )  # fmt: skip
 
-    def _leave_out(self, space: SearchSpace) -> None:
-        for candidate in space.candidates:
+    def _leave_out(self, reason: str) -> None:
+        """List the candidates of the last look that wait for their first trial."""
+        for candidate in self._candidates:
             if candidate.plugin not in self._tried and self._worth_trying(candidate):
-                self._not_tried(candidate.plugin, self.why_ended)
+                self._not_tried(candidate.plugin, reason)
 
     def _not_tried(self, plugin: str, reason: str) -> None:
         self.not_tried[plugin] = NotTried(plugin=plugin, reason=reason)

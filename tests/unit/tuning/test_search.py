@@ -256,13 +256,15 @@ def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
     assert {one.plugin for one in search.trials} | set(search.not_tried) == set(factors)
 
 
-def test_ctrl_c_keeps_the_best_so_far(tmp_path):
-    simulated = machine(a=2.0, b=1.5)
+def test_ctrl_c_keeps_the_best_so_far_and_lists_what_was_still_waiting(tmp_path):
+    simulated = machine(a=2.0, b=1.5, c=1.5)
     simulated.interrupt_at = 1
-    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
+    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b"), candidate("c")])
     search.go()
     assert search.interrupted
     assert names_of(search.best) == ("a",)
+    assert list(search.not_tried) == ["b", "c"]
+    assert all("interrupted" in one.reason for one in search.not_tried.values())
 
 
 def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):

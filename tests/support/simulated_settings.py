@@ -16,11 +16,11 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.holdout import PLACE
 from tfopt_core.trials.request import Request
+from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.trial_runs import ProcessDeadline
 from tfopt_core.tuning.tunables import tunables
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask

@@ -62,8 +62,8 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.store.database import Store, store_path
+    from tfopt_core.tuning.deadline import ProcessDeadline, process_seconds
     from tfopt_core.tuning.session import TuneRequest, TuneSession
-    from tfopt_core.tuning.trial_runs import ProcessDeadline, process_seconds
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import Limits

@@ -33,14 +33,15 @@ from tfopt_core.store.lock import held
 from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
+from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.journal import Journal, SearchRecord, damage_in_words, read_searches
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.settings_session import SettingsSession
 from tfopt_core.tuning.shared_storage import SharedStorage
-from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner, stacked
+from tfopt_core.tuning.stacks import Stack, stacked
+from tfopt_core.tuning.trial_runs import TrialRunner
 from tfopt_core.workers.spawn import Runner
 
 # The part of its budget that the search of stacks has where settings are searched after it.

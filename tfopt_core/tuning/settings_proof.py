@@ -28,7 +28,7 @@ from tfopt_core.statistics.pairs import Pair
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
 from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trial_runs import NoFigure
+from tfopt_core.tuning.trial_figures import NoFigure
 
 MOST_PAIRS = 12
 # Values that make trainings fail are not accepted, however good the other trainings are.

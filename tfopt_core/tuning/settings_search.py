@@ -22,7 +22,7 @@ from tfopt_core.tuning.journal import LASTING_SETTINGS, Journal, place_of
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
 from tfopt_core.tuning.settings_runs import SettingsRunner
 from tfopt_core.tuning.study import ProposedTrial, Study
-from tfopt_core.tuning.trial_runs import NoFigure, decision_of
+from tfopt_core.tuning.trial_figures import NoFigure, decision_of
 from tfopt_core.tuning.tunables import active_values, changed
 
 # The parts of the whole budget after which no trial of settings begins, and no pair that asks what

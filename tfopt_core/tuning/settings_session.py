@@ -27,6 +27,7 @@ from tfopt_core.records.tuning import TuneResult
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.claimant import Claimant
+from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, with_settings_proof
@@ -35,9 +36,8 @@ from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.shared_storage import SharedStorage
 from tfopt_core.tuning.shared_study import SharedStudy, search_facts
-from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.trial_runs import ProcessDeadline, stacked
 from tfopt_core.tuning.tunables import Tunable, tunables, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 

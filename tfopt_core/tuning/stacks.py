@@ -1,4 +1,4 @@
-"""Put a plugin into a stack, or take one out: conflicts, requirements, order. Pure functions."""
+"""Put a plugin into a stack, take one out, configure all: conflicts, requirements, order."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Traits
+from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.safe_stack import in_order
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import PluginEntry
 from tfopt_core.records.tuning import TunedPlugin
 from tfopt_core.tuning.candidates import TuneCandidate
 
@@ -84,3 +88,15 @@ def requiring(out: set[str], names: Sequence[str], known: Mapping[str, Traits]) 
 
 def _exclude(one: str, other: str, known: Mapping[str, Traits]) -> bool:
     return other in known[one].conflicts or one in known[other].conflicts
+
+
+def stacked(stack: Stack) -> tuple[StackedPlugin, ...]:
+    """Return the configured plugins of a stack.
+
+    :raises InputError: with the first problem of a setting, or between plugins.
+    """
+    entries = [PluginEntry(one.name, dict(one.settings)) for one in stack]
+    plugins, problems = assemble(entries)
+    if problems:
+        raise InputError(problems[0].message)
+    return plugins

@@ -52,13 +52,6 @@ class TrialRunner:
     now: Callable[[], float] = time.monotonic
     _number: int = 0
 
-    @property
-    def _in_turns(self) -> bool:
-        """Whether the two sides of a pair train in turns."""
-        # for memory, the one's peak would count what the other holds; a training to a target is
-        # whole, and at the end of an epoch threads may sleep until a time of day
-        return self.objective == "time" and can_take_turns(self.request.machine)
-
     def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
         """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
         self._number += 1

@@ -118,6 +118,7 @@ class _Trial:
     left_out: dict[str, str] = attrs.field(factory=dict)
 
     def carry_out(self) -> StackTrial:
+        """Build the stack, make the pairs, and return what became of it."""
         plan, begun = self.plan, self.runs.now()
         trial = StackTrial(
             action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,

@@ -62,7 +62,7 @@ NOT_APPLIED = re.compile(r"^- +(\S+) +not applied", re.MULTILINE)
 NOTHING = f"""name = "{NOTHING_HELPS}"
 [workload]
 factory = "{PEERS.parent / "networks.py"}:{NOTHING_HELPS}"
-epochs = 30
+epochs = 4
 batch_size = 64
 """
 TITLES = ["training", "stack found", "verdict of its fresh pairs", "search s", "in all s",

@@ -134,7 +134,7 @@ def characters(examples: int = 8000) -> Workload:
 
 def spectral(examples: int = 4096) -> Workload:
     """Return a network whose weights are made orthogonal in each step by two decompositions, one
-    behind the other, which take most of the step and which one core computes.
+    after the other, which take most of the step and which one core computes.
 
     :param examples: of the 10,000 training pictures.
     """

@@ -103,35 +103,35 @@ class GreedySearch:
     # Forward
 
     def _forward(self) -> None:
-        space = self._looked()
+        self._diagnose()
         while True:
             before = self.best
-            self._add_together(space)
+            self._add_together()
             # what was measured as the better on an earlier stack is tried first on this one
-            for candidate in sorted(space.candidates, key=self._promise):
+            for candidate in sorted(self._candidates, key=self._promise):
                 if not self._worth_trying(candidate):
                     continue
-                if not self._add(candidate, space):
+                if not self._add(candidate):
                     self._leave_out(self.why_ended)
                     return
             if self.best == before:
                 return
             # what bounds a step is another part now
             try:
-                space = self._looked()
+                self._diagnose()
             except TfoptError as error:
                 self.warnings.append(f"the best stack could not be diagnosed: {error}")
                 return
 
-    def _looked(self) -> SearchSpace:
+    def _diagnose(self) -> None:
+        """Diagnose the best stack: what bounds it, and which candidates there are on it."""
         looked = self.look(self.best)
         self.bounds.append(looked.bound)
         self._candidates = looked.space.candidates
         for one in looked.space.not_tried:
             self.not_tried.setdefault(one.plugin, one)
-        waiting = [one for one in looked.space.candidates if self._worth_trying(one)]
+        waiting = [one for one in self._candidates if self._worth_trying(one)]
         self.observer(BoundsFound(looked.bound, len(waiting), looked.space.not_tried))
-        return looked.space
 
     def _worth_trying(self, candidate: TuneCandidate) -> bool:
         """Return whether a candidate may gain on the best stack and was not tried on it."""
@@ -161,7 +161,7 @@ class GreedySearch:
         earlier = self._tried.get(candidate.plugin)
         return bool(earlier), -(earlier[-1].ratio or 0.0) if earlier else 0.0
 
-    def _add(self, candidate: TuneCandidate, space: SearchSpace) -> bool:
+    def _add(self, candidate: TuneCandidate) -> bool:
         """Try a candidate on top of the best stack. Return False if no time is left for it."""
         place = placed(candidate, self.best, self.known, self.owners)
         if place.why_not:
@@ -176,7 +176,7 @@ class GreedySearch:
             return False
         trial = self._made(plan)
         if trial.outcome is TrialOutcome.REFUSED:
-            for anew in self._plans_anew(plan, space):
+            for anew in self._plans_anew(plan):
                 if self._why_not_begin(anew, FORWARD_SHARE):
                     break
                 trial = self._made(anew)
@@ -185,14 +185,14 @@ class GreedySearch:
         no_effect = candidate.plugin in trial.left_out
         outcome = TrialOutcome.NOT_APPLIED if no_effect else trial.outcome
         self._note(candidate.plugin, outcome, trial.ratio)
-        self._settle(trial, space)
+        self._settle(trial)
         return True
 
     def _note(self, plugin: str, outcome: TrialOutcome, ratio: float | None) -> None:
         attempted = Attempted(self.best, outcome, ratio, self.bounds[-1].shares)
         self._tried.setdefault(plugin, []).append(attempted)
 
-    def _add_together(self, space: SearchSpace) -> None:
+    def _add_together(self) -> None:
         """Try all proposed plugins that can stand together in one trial, then the exact ones of
         them if that did not help.
 
@@ -200,7 +200,7 @@ class GreedySearch:
         quality, and many are for the input, whose waits are noise in all other trials.
         """
         proposed = [
-            one for one in space.candidates
+            one for one in self._candidates
             if one.proposed and one.plugin not in self._tried and self._worth_trying(one)
         ]  # fmt: skip
         for group in (proposed, [one for one in proposed if one.is_exact]):
@@ -215,18 +215,18 @@ class GreedySearch:
             trial = self._made(plan)
             for name in trial.left_out:
                 self._note(name, TrialOutcome.NOT_APPLIED, None)
-            self._settle(trial, space)
+            self._settle(trial)
             if trial.outcome is TrialOutcome.IN:
                 return
 
-    def _settle(self, trial: StackTrial, space: SearchSpace) -> None:
+    def _settle(self, trial: StackTrial) -> None:
         """Go on with the stack of a trial if its plugins help."""
         if trial.outcome is not TrialOutcome.IN:
             return
         before = [one.name for one in self.best]
         self.best = trial.stack
         added = {one.name for one in self.best if one.name not in before}
-        self._chosen |= {one.plugin: one for one in space.candidates if one.plugin in added}
+        self._chosen |= {one.plugin: one for one in self._candidates if one.plugin in added}
 
     def _is_new(self, stack: Stack) -> bool:
         """Return whether these plugins were not tried together yet."""
@@ -236,7 +236,7 @@ class GreedySearch:
             for trial in self.trials if trial.joined_by
         )  # fmt: skip
 
-    def _plans_anew(self, plan: TrialPlan, space: SearchSpace) -> Iterator[TrialPlan]:
+    def _plans_anew(self, plan: TrialPlan) -> Iterator[TrialPlan]:
         """Yield trials of a plugin that was refused, with the settings of the stack open again.
 
         The other plugins chose their settings, such as XLA, without it. The first trial adds all
@@ -249,7 +249,7 @@ class GreedySearch:
             return
         shut_out = set(self.known[plan.plugin].conflicts)
         refusing = [
-            one for one in space.candidates
+            one for one in self._candidates
             if one.proposed and shut_out & set(one.traits.conflicts)
             and one.bound >= LEAST_RATIO and not self._is_broken(one)
         ]  # fmt: skip

@@ -26,16 +26,19 @@ REFUTED = frozenset({
 def why_not_written(result: TuneResult) -> str:
     """Return why the winner gets no recipe; empty if it gets one."""
     found = result.settings
+    nothing = "nothing that was tried helps here"
+    if result.interrupted:
+        nothing = "the search was interrupted before anything helped"
     if found is not None and (found.options or result.objective == "quality"):
         if not found.best:
-            return "nothing that was tried helps here"
+            return nothing
         if found.proof is not None and not (found.proof.confirmed or found.proof.interrupted):
             return f"the fresh pairs do not confirm the search: {found.proof.statement}"
         return ""
     if not result.stack:
         if found is not None and found.proof is not None:
             return f"the fresh pairs do not confirm the search: {found.proof.statement}"
-        return "nothing that was tried helps here"
+        return nothing
     if result.proof is not None and result.proof.comparison.verdict in REFUTED:
         return f"the fresh pairs do not confirm the search: {result.proof.comparison.headline}"
     return ""

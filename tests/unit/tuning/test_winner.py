@@ -127,6 +127,11 @@ def test_options_that_the_fresh_pairs_refute_get_no_recipe():
     assert why == "nothing that was tried helps here"
 
 
+def test_a_search_that_is_interrupted_does_not_say_that_nothing_helps():
+    stopped = make_tuned(settings=None, proof=None, stack=(), interrupted=True)
+    assert why_not_written(stopped) == "the search was interrupted before anything helped"
+
+
 def test_what_was_tried_and_left_out_stands_in_it_switched_off(tmp_path):
     data = tomllib.loads(winner_text(make_tuned(), recipe(tmp_path), tmp_path))
     assert {one["use"]: one.get("enabled", True) for one in data["plugins"]} == {

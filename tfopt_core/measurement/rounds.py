@@ -32,6 +32,7 @@ from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
+from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.spawn import Runner
 
 # Why the second contrast is measured no further.
@@ -238,8 +239,9 @@ class Rounds:
         ours = None if run.cpu_seconds is None else run.cpu_seconds + own
         seen = disturbance(before, self.world.counters(), ours)
         run = attrs.evolve(run, disturbance=seen)
-        self.store.add_run(measurement, run)
-        self.planned.runs.append(run)
+        with HoldInterrupt():
+            self.store.add_run(measurement, run)
+            self.planned.runs.append(run)
         self.observer(
             progress.RunEnded(
                 index=index, total_runs=self.planned.total_runs(), run=run,
@@ -254,8 +256,9 @@ class Rounds:
         why = disturbed_in_words(of_round) or UNLIKE
         self.observer(progress.Noted(f"round {round_ + 1} is repeated: {why}"))
         aside = {run.id: attrs.evolve(run, status="repeated") for run in of_round}
-        self.store.replace_runs(list(aside.values()))
-        self.planned.runs = [aside.get(run.id, run) for run in self.planned.runs]
+        with HoldInterrupt():
+            self.store.replace_runs(list(aside.values()))
+            self.planned.runs = [aside.get(run.id, run) for run in self.planned.runs]
 
     def _end_added(self, why: str) -> bool:
         """Measure the second contrast no further; return whether that saves anything."""

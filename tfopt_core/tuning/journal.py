@@ -165,11 +165,12 @@ class Journal:
         return self.own.earned.get(key)
 
     def add_earned(self, key: str, earned: EarnedValue) -> None:
-        """Write what a value earned.
+        """Write what a value earned, unless this search had it before it was stopped.
 
         :raises StoreError: if it cannot be written.
         """
-        self.write_entry({"earned": {"of": key, "value": _converter.unstructure(earned)}})
+        if key not in self.own.earned:
+            self.write_entry({"earned": {"of": key, "value": _converter.unstructure(earned)}})
 
     def end(self, proof: str) -> None:
         """Note that the search is over.

@@ -28,6 +28,7 @@ from tfopt_core.tuning.progress import (
 )
 from tfopt_core.tuning.stacks import Stack, joined, placed, without
 from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
+from tfopt_core.workers.interrupts import HoldInterrupt
 
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any
 # trial; the rest is for the fresh pairs.
@@ -86,6 +87,7 @@ class GreedySearch:
     _tried: dict[str, list[Attempted]] = attrs.field(factory=dict)
     _chosen: dict[str, TuneCandidate] = attrs.field(factory=dict)
     _candidates: Sequence[TuneCandidate] = ()
+    _ctrl_c: HoldInterrupt = attrs.field(factory=HoldInterrupt)
 
     def go(self) -> None:
         """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
@@ -93,8 +95,10 @@ class GreedySearch:
         :raises TfoptError: if the baseline cannot be diagnosed.
         """
         try:
-            self._forward()
-            self._drop_one()
+            # it ends a diagnosis or a trial; what follows from one that has ended is done whole
+            with self._ctrl_c:
+                self._forward()
+                self._drop_one()
         except KeyboardInterrupt:
             self.interrupted = True
             self.why_ended = "interrupted; --resume goes on with the search"
@@ -125,7 +129,8 @@ class GreedySearch:
 
     def _diagnose(self) -> None:
         """Diagnose the best stack: what bounds it, and which candidates there are on it."""
-        looked = self.look(self.best)
+        with self._ctrl_c.lifted():
+            looked = self.look(self.best)
         self.bounds.append(looked.bound)
         self._candidates = looked.space.candidates
         for one in looked.space.not_tried:
@@ -320,7 +325,8 @@ class GreedySearch:
                     seconds_left=self._left(),
                 )
             )  # fmt: skip
-            trial = self.attempt(plan, self._on_pair)
+            with self._ctrl_c.lifted():
+                trial = self.attempt(plan, self._on_pair)
         self.journal.add(key, trial)
         self.trials.append(trial)
         for name in trial.plugins:

@@ -24,6 +24,7 @@ from tfopt_core.tuning.settings_runs import SettingsRunner
 from tfopt_core.tuning.study import ProposedTrial, Study
 from tfopt_core.tuning.trial_figures import NoFigure, decision_of
 from tfopt_core.tuning.tunables import active_values, changed
+from tfopt_core.workers.interrupts import HoldInterrupt
 
 # The parts of the whole budget after which no trial of settings begins, and no pair that asks what
 # a value earned; the rest is for the fresh pairs.
@@ -147,11 +148,11 @@ class ValueSearch:
         """Train without any value, for the time and the quality of all trials."""
         if kept:
             trial = kept[0]
+            self.trials.append(trial)
         else:
             self.observer(SearchPhase("training without any changed value", minor=True))
             trial = attrs.evolve(self.runner.untuned(self._seed("untuned")), place=self._place)
-            self.journal.add_settings(trial)
-        self.trials.append(trial)
+            self._record(trial)
         self.allowed = trial.allowed_seconds
 
     def _untuned_request(self) -> Request:
@@ -171,9 +172,13 @@ class ValueSearch:
             # a storage first: a trial of the journal is not under way there
             self.study.tell(asked, trial)
         finally:
-            self.journal.add_settings(trial)
-        self.trials.append(trial)
+            self._record(trial)
         return trial
+
+    def _record(self, trial: SettingsTrial) -> None:
+        with HoldInterrupt():
+            self.journal.add_settings(trial)
+            self.trials.append(trial)
 
     def _best_values(self) -> dict[str, Any]:
         """Return the changed values of the best trial, empty if none beats the untuned training."""
@@ -212,10 +217,11 @@ class ValueSearch:
                     return
                 self.observer(SearchPhase(f"what {key} earned", minor=True))
                 earned = self._contrast(key, untuned[key], rest)
+            with HoldInterrupt():
                 self.journal.add_earned(name, earned)
-            self.earned.append(earned)
-            if not earned.stays:
-                self.best = rest
+                self.earned.append(earned)
+                if not earned.stays:
+                    self.best = rest
 
     def _contrast(self, key: str, untuned: Any, rest: Values) -> EarnedValue:
         begun, runner = self.elapsed(), self.runner

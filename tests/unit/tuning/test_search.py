@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import attrs
 import numpy as np
 import pytest
@@ -265,6 +267,24 @@ def test_ctrl_c_keeps_the_best_so_far_and_lists_what_was_still_waiting(tmp_path)
     assert names_of(search.best) == ("a",)
     assert list(search.not_tried) == ["b", "c"]
     assert all("interrupted" in one.reason for one in search.not_tried.values())
+
+
+def test_ctrl_c_as_a_trial_is_written_down_leaves_nothing_out_that_follows_from_it(tmp_path):
+    def press(event):
+        if isinstance(event, TrialEnded):
+            signal.raise_signal(signal.SIGINT)
+
+    simulated = machine(a=2.0, b=1.5)
+    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
+    search.observer = press
+    search.go()
+    assert search.interrupted
+    assert [one.plugin for one in search.trials] == ["a"]
+    assert names_of(search.best) == ("a",)
+    assert list(search.not_tried) == ["b"]
+    # the next trial was about to begin
+    assert len(simulated.plans) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):

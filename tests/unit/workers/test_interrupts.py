@@ -14,33 +14,43 @@ def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_it_is_raised_at_the_end_of_the_block():
-    done = []
-    with pytest.raises(KeyboardInterrupt), HoldInterrupt():
+def pressed_before(done: list[str]) -> None:
+    with HoldInterrupt():
         press()
         press()
         done.append("all of it")
-    assert done == ["all of it"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_it_is_raised_before_what_may_be_interrupted_begins():
-    done = []
-    with pytest.raises(KeyboardInterrupt), HoldInterrupt() as hold:
+def pressed_before_the_lifted_part(done: list[str]) -> None:
+    with HoldInterrupt() as hold:
         press()
         with hold.lifted():
             done.append("begun")
-    assert done == []
 
 
-def test_it_interrupts_what_may_be_interrupted_and_nothing_after_it():
-    done = []
+def pressed_in_the_lifted_part(done: list[str]) -> None:
     with HoldInterrupt() as hold:
-        with pytest.raises(KeyboardInterrupt), hold.lifted():
-            press()
-            done.append("went on")
-        done.append("after it")
-    assert done == ["after it"]
+        try:
+            with hold.lifted():
+                press()
+                done.append("went on")
+        finally:
+            done.append("after it")
+
+
+@pytest.mark.parametrize(
+    ("held", "done"),
+    [
+        (pressed_before, ["all of it"]),
+        (pressed_before_the_lifted_part, []),
+        (pressed_in_the_lifted_part, ["after it"]),
+    ],
+)
+def test_it_is_raised_where_it_may_be_and_nowhere_else(held, done):
+    seen: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        held(seen)
+    assert seen == done
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

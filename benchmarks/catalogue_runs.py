@@ -23,7 +23,7 @@ from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.card import Math, math_of
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import Turn, Variant
+from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -199,9 +199,9 @@ class Workbench:
         except TfoptError as error:
             return CatalogueRun(key=key, failed=str(error))
         plugins = processes.request.plugins
-        turn = Turn(number, 0, Variant(name, plugins), number + 1)
+        scheduled = ScheduledRun(number, 0, Variant(name, plugins), number + 1)
         before, own = read_counters(), process_time()
-        run = processes.run(turn, f"{place_name} {number} {name}", lambda message: None)
+        run = processes.run(scheduled, f"{place_name} {number} {name}", lambda message: None)
         computed = None if run.cpu_seconds is None else run.cpu_seconds + process_time() - own
         run = attrs.evolve(run, disturbance=disturbance(before, read_counters(), computed))
         return _recorded(key, run, plugins)

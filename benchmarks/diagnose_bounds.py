@@ -85,7 +85,7 @@ def step_seconds(
     requests: Mapping[str, Any], runner: Any, rounds: int
 ) -> dict[str, list[float | None]]:
     """Return the seconds of a steady step by request and round; None for a failed run."""
-    from tfopt_core.records.variants import Turn, Variant
+    from tfopt_core.records.variants import ScheduledRun, Variant
     from tfopt_core.statistics.timing.cutting import LONGEST_SECONDS
     from tfopt_core.trials.processes import Processes
 
@@ -94,9 +94,12 @@ def step_seconds(
         # there and back, so that a machine that slows down favours none
         for position, name in enumerate(list(requests)[:: 1 if round_ % 2 == 0 else -1]):
             request = requests[name]
-            turn = Turn(round_, position, Variant(name, request.plugins), round_ + 1)
+            scheduled = ScheduledRun(round_, position, Variant(name, request.plugins), round_ + 1)
             run = Processes(request, runner).run(
-                turn, request.folder.name, lambda message: None, longest_seconds=LONGEST_SECONDS
+                scheduled,
+                request.folder.name,
+                lambda message: None,
+                longest_seconds=LONGEST_SECONDS,
             )
             if not run.ok:
                 print(f"  {name} failed: {run.error}", flush=True)

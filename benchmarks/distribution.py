@@ -23,7 +23,7 @@ from options import make_parser
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.results import FitResult
-from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.clusters.local import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
@@ -107,8 +107,8 @@ def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -
     processes: Processes = Processes(request, runner)
     # a recipe must have a plugin, and one device needs none
     stack = tuple(p for p in request.plugins if p.name != "prefetch")
-    turn = Turn(0, 0, Variant(FULL, stack), 1 + number)
-    run = processes.run(turn, "run", lambda message: None)
+    scheduled = ScheduledRun(0, 0, Variant(FULL, stack), 1 + number)
+    run = processes.run(scheduled, "run", lambda message: None)
     if not run.ok:
         sys.exit(f"{name} failed: {run.error}\n{run.output_tail}")
     return run.fit

@@ -18,7 +18,7 @@ from support.real_process import environment, tfopt, tiny_project, wait_until
 from tfopt_core.app.command_request import make_request
 from tfopt_core.cli.main import run
 from tfopt_core.measurement import busy
-from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.statistics import disturbance
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import supervise
@@ -70,9 +70,9 @@ def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(ha
     request, _ = make_request("recipe.toml", [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=project / "runs", environment=environment())
     runner = SpawnRunner(limits=Limits(total=LIMIT_SECONDS))
-    turn = Turn(0, 0, Variant(BASELINE, ()), seed=3)
+    scheduled = ScheduledRun(0, 0, Variant(BASELINE, ()), seed=3)
     with runs_forked():
-        hung = Processes(request, runner).run(turn, "run", lambda message: None)
+        hung = Processes(request, runner).run(scheduled, "run", lambda message: None)
     assert hung.status == "failed"
     assert hung.error == "took longer than its limit of 10 min"
     assert "waits_for_what_never_comes" in Path(hung.output_path).read_text()

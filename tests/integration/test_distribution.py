@@ -14,7 +14,7 @@ from support.forked_command import runs_forked
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.messages import EpochDone
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.trials.processes import Processes
@@ -107,9 +107,11 @@ def trained(
     runner = LocalCluster(
         inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(on_message=keep_of)
     )
-    turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
+    scheduled = ScheduledRun(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
-        run = Processes(request, runner).run(turn, "run", keep, save=True, checkpoints=checkpoints)
+        run = Processes(request, runner).run(
+            scheduled, "run", keep, save=True, checkpoints=checkpoints
+        )
     assert run.ok is not fails, f"{run.error}\n{run.output_tail}"
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     return Trained(run, epochs, others, ids, model)

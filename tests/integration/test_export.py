@@ -17,7 +17,7 @@ from support.in_process import InProcessRunner
 from support.real_process import environment, python, tfopt
 
 from tfopt_core.app.command_request import make_request
-from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.spawn import Runner, SpawnRunner
 
@@ -138,8 +138,8 @@ def history_of(
     """The history of a run as `tfopt train` makes it."""
     request = make_request(recipe, overrides, compares=False, keeps=False)[0]
     request = attrs.evolve(request, folder=folder, environment=environment())
-    turn = Turn(0, 0, Variant(FULL, request.plugins), SEED)
-    trained = Processes(request, runner).run(turn, "run", lambda _: None, **how)
+    scheduled = ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED)
+    trained = Processes(request, runner).run(scheduled, "run", lambda _: None, **how)
     assert trained.ok, trained.error
     return dict(trained.fits[0].history)
 

@@ -23,7 +23,7 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.run import RunReport
-from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
@@ -214,8 +214,8 @@ def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_
             order.append(place)
             tell(message)
 
-        turn = attrs.evolve(TURN, position=place)
-        return processes.run(turn, str(place), noting, longest_seconds=1.0, turn_seconds=0.2)
+        scheduled = attrs.evolve(SCHEDULED, position=place)
+        return processes.run(scheduled, str(place), noting, longest_seconds=1.0, turn_seconds=0.2)
 
     begun = time.monotonic()
     sides = [functools.partial(work, place) for place in range(2)]
@@ -244,7 +244,7 @@ def refused(folders, place, through):
 overlay_mount.mount_overlays = refused
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
 """
-TURN = Turn(0, 0, Variant(BASELINE, ()), 5)
+SCHEDULED = ScheduledRun(0, 0, Variant(BASELINE, ()), 5)
 
 
 def prepared_script(folder: Path, text: str, runner: ForkRunner, **modules: str) -> Request:
@@ -261,7 +261,7 @@ def test_a_script_runs_in_a_fork_unless_it_sets_what_tensorflow_may_read(forking
     results = []
     for name, sets in {"fork": "", "spawn": 'os.environ["ANY_OTHER"] = "1"'}.items():
         request = prepared_script(tmp_path / name, SCRIPT.format(sets=sets), forking)
-        results.append(Processes(request, forking).run(TURN, "r", lambda message: None))
+        results.append(Processes(request, forking).run(SCHEDULED, "r", lambda message: None))
         # in its private folder, which a fork mounts itself
         assert not (tmp_path / name / "written.txt").exists()
         assert results[-1].written == ("written.txt (new)",)
@@ -277,7 +277,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
     tmp_path, monkeypatch
 ):
     def made(runner: ForkRunner, tell: Callable[[object], None] = lambda message: None) -> None:
-        run = Processes(request, runner).run(TURN, "r", tell)
+        run = Processes(request, runner).run(SCHEDULED, "r", tell)
         assert run.started == FELL_BACK, run.error
         assert run.written == ("written.txt (new)",)
         assert len(run.fit.history["loss"]) == 2
@@ -323,7 +323,9 @@ def test_no_run_of_a_script_is_forked_if_a_plugin_builds_a_strategy(tmp_path, pl
 
     for variant in (Variant(BASELINE, ()), Variant(FULL, request.plugins)):
         with pytest.raises(KeyboardInterrupt):
-            Processes(request, runner).run(Turn(0, 0, variant, 1), "r", lambda message: None)
+            Processes(request, runner).run(
+                ScheduledRun(0, 0, variant, 1), "r", lambda message: None
+            )
     assert [task.forks for task in tasks] == [forks, forks]
 
 

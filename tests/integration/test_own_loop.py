@@ -26,7 +26,7 @@ from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import OWN_LOOP
-from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
@@ -297,9 +297,11 @@ def recipe_of(folder: Path, script: str, *lines: str) -> Path:
 def one_run(recipe: Path, **changes: Any) -> Any:
     request, _ = make_request(str(recipe), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=recipe.parent / ".tfopt" / "runs")
-    turn = Turn(0, 0, Variant(BASELINE, request.plugins), seed=3)
+    scheduled = ScheduledRun(0, 0, Variant(BASELINE, request.plugins), seed=3)
     with runs_forked():
-        return Processes(request, SpawnRunner()).run(turn, "run", lambda message: None, **changes)
+        return Processes(request, SpawnRunner()).run(
+            scheduled, "run", lambda message: None, **changes
+        )
 
 
 @pytest.mark.slow

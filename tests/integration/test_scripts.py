@@ -20,7 +20,7 @@ from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
 from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.hooks.card import math_of
-from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
 from tfopt_core.trials import processes
@@ -216,7 +216,9 @@ def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(
     request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
     runs = [
         Processes(request, SpawnRunner()).run(
-            Turn(number, 0, Variant(BASELINE, ()), seed=3 + number), "run", lambda message: None
+            ScheduledRun(number, 0, Variant(BASELINE, ()), seed=3 + number),
+            "run",
+            lambda message: None,
         )
         for number in range(2)
     ]
@@ -273,7 +275,7 @@ def test_a_tensorboard_logs_into_the_private_folder(forked, tmp_path, monkeypatc
     request, _ = make_request(str(recipe), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
     run = Processes(request, SpawnRunner()).run(
-        Turn(0, 0, Variant(BASELINE, ()), seed=3), "run", lambda message: None
+        ScheduledRun(0, 0, Variant(BASELINE, ()), seed=3), "run", lambda message: None
     )
     assert run.error is None
     logged = {file.split("/")[0] for file in run.written if "events.out.tfevents" in file}
@@ -321,8 +323,8 @@ def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(
     lines = [f'args = ["{does}"]', *([] if fit is None else [f"fit = {fit}"])]
     request, _ = make_request(str(recipe_for(script, *lines)), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=tmp_path / "runs")
-    turn = Turn(0, 0, Variant(BASELINE, ()), seed=3)
-    done = Processes(request, SpawnRunner()).run(turn, "run", lambda message: None)
+    scheduled = ScheduledRun(0, 0, Variant(BASELINE, ()), seed=3)
+    done = Processes(request, SpawnRunner()).run(scheduled, "run", lambda message: None)
     assert done.status == status
     assert said in ((done.after_fits if status == "ok" else done.error) or "")
     assert (done.after_fits is None) == (done.error is not None)

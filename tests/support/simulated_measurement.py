@@ -33,10 +33,10 @@ def verdict_of(source: np.random.Generator, walls: Walls, *, repeating: bool = T
 
     def make_round(round_):
         nonlocal now
-        for turn in schedule.turns(round_, VARIANTS):
-            wall, disturbance = walls(turn.variant.name, now)
+        for scheduled in schedule.runs(round_, VARIANTS):
+            wall, disturbance = walls(scheduled.variant.name, now)
             now += wall + START
-            run = make_run(turn.variant.name, round_, wall)
+            run = make_run(scheduled.variant.name, round_, wall)
             runs.append(attrs.evolve(run, disturbance=disturbance))
 
     for round_ in range(LOOKS[-1]):

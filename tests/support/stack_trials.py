@@ -20,7 +20,7 @@ from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import Turn
+from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.judgement import stack_math
 from tfopt_core.testing import make_machine
@@ -134,8 +134,8 @@ class StackTrials:
 
     def _trained(self, processes: Processes, place: int) -> RunResult:
         variant = baseline_and_full(processes.request.plugins)[place]
-        turn = Turn(round=1, position=1, variant=variant, seed=SEED)
-        return processes.run(turn, "stack", lambda message: None)
+        scheduled = ScheduledRun(round=1, position=1, variant=variant, seed=SEED)
+        return processes.run(scheduled, "stack", lambda message: None)
 
     def _processes(self, plugins: Any, options: Mapping[str, Any]) -> Processes:
         self._count += 1

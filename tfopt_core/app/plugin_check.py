@@ -20,7 +20,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import Certificate, replay_both
 from tfopt_core.records.doctor import DoctorFinding
-from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.statistics.judgement import stack_math
 from tfopt_core.testing import check_plugin
 from tfopt_core.trials.preparation import prepare
@@ -168,7 +168,7 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     certificate = replay_both(processes, seed=SEED, math=math)
     yield exactness(math_of(stacked.name, resolved.plugin), certificate)
     run = processes.run(
-        Turn(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
+        ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
     )
     if not run.ok:
         yield DoctorFinding(

@@ -20,7 +20,7 @@ from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
-from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -84,7 +84,7 @@ def train_once(
 
         facts = facts_of(request) if cluster_of(request) is not None else {}
         run = Processes(request, runner).run(
-            _turn(request), request.folder.name, tell,
+            _scheduled(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             checkpoints=_checkpoint_config(request, point, prepared),
             facts=facts, as_it_is=True,
@@ -115,7 +115,7 @@ def train_script(
             prepared, request = prepare(request, quiet)
             notes = prepared.search_notes
         run = Processes(request, runner).run(
-            _turn(request), request.folder.name, tell,
+            _scheduled(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             as_it_is=True, own_seeds=request.seed is None,
         )  # fmt: skip
@@ -158,9 +158,9 @@ def _checkpoint_config(
     return checkpoint_config(point, request, prepared)
 
 
-def _turn(request: Request) -> Turn:
+def _scheduled(request: Request) -> ScheduledRun:
     seed = request.seed or random.SystemRandom().randrange(1, 2**31)
-    return Turn(0, 0, Variant(FULL, request.plugins), seed)
+    return ScheduledRun(0, 0, Variant(FULL, request.plugins), seed)
 
 
 def _saved(request: Request, *, must: bool = False) -> Path | None:

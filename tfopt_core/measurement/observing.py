@@ -7,7 +7,7 @@ import attrs
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.results import Results
-from tfopt_core.records.variants import Turn, Variant
+from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import OBSERVED, Request
 from tfopt_core.workers.spawn import Runner
@@ -27,10 +27,10 @@ def observed(
     observer(progress.Noted(f"an extra, untimed run for {names}"))
     joined = request.observed()
     rounds = 1 + max((run.round for run in results.runs), default=-1)
-    turn = Turn(rounds, 0, Variant(OBSERVED, joined.plugins), seed)
+    scheduled = ScheduledRun(rounds, 0, Variant(OBSERVED, joined.plugins), seed)
     try:
         run = Processes(joined, runner).run(
-            turn, f"{request.folder.name}-{OBSERVED}", lambda message: None
+            scheduled, f"{request.folder.name}-{OBSERVED}", lambda message: None
         )
     except KeyboardInterrupt:
         return _without(results, f"{names}: Ctrl-C ended the extra run")

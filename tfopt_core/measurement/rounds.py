@@ -18,7 +18,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.run_maker import RunMaker
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full
 from tfopt_core.measurement.waiting import Waiting, add_waiting
-from tfopt_core.records.variants import FULL, Turn
+from tfopt_core.records.variants import FULL, ScheduledRun
 from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.verdicts.stopping import (
@@ -204,35 +204,36 @@ class Rounds:
 
     def _round(self, round_: int) -> None:
         """Run each variant once, and all of them again if the machine was disturbed."""
-        self._missing_turns(round_)
+        self._missing_runs(round_)
         if worth_repeating(self.planned.runs, round_) and self.planned.may_repeat(round_):
             self._set_aside(round_)
-            self._missing_turns(round_)
+            self._missing_runs(round_)
 
-    def _missing_turns(self, round_: int) -> None:
+    def _missing_runs(self, round_: int) -> None:
         """Make the missing runs of a round, in the order of the schedule."""
         # all runs of a round are cut by one rule; a resumed one may begin within a round
         if self._longest is None or not any(run.round == round_ for run in self.planned.runs):
             self._longest = self.planned.longest_seconds(round_)
         given_up = failed_for_good(self.planned.runs)
         variants = [v for v in self.planned.variants(round_) if v.name not in given_up]
-        for turn in self._schedule.turns(round_, variants):
+        for scheduled in self._schedule.runs(round_, variants):
             of_round = [run for run in self.planned.runs if run.round == round_]
             if not any(
-                run.variant == turn.variant.name and run.status != "repeated" for run in of_round
+                run.variant == scheduled.variant.name and run.status != "repeated"
+                for run in of_round
             ):
-                self._run(attrs.evolve(turn, position=len(of_round)))
+                self._run(attrs.evolve(scheduled, position=len(of_round)))
 
-    def _run(self, turn: Turn) -> None:
+    def _run(self, scheduled: ScheduledRun) -> None:
         index, measurement = len(self.planned.runs), self.planned.request.folder.name
         started = progress.RunStarted(
-            index=index, total_runs=self.planned.total_runs(), variant=turn.variant.name,
-            round=turn.round, pairs=self.planned.pairs,
+            index=index, total_runs=self.planned.total_runs(), variant=scheduled.variant.name,
+            round=scheduled.round, pairs=self.planned.pairs,
         )  # fmt: skip
         before, own = self.world.counters(), process_time()
         run = self.maker.make(
-            turn, f"{measurement}-{index:02d}", started=started, kept=index,
-            save=self.planned.request.save_to is not None and turn.variant.name == FULL,
+            scheduled, f"{measurement}-{index:02d}", started=started, kept=index,
+            save=self.planned.request.save_to is not None and scheduled.variant.name == FULL,
             longest_seconds=self._longest,
         )  # fmt: skip
         own = process_time() - own  # this process draws the display and summarizes the run
@@ -291,7 +292,7 @@ class Rounds:
             self.planned.decide(isolating=self.planned.worth_isolating())
             if self.planned.state.isolating:
                 self.planned.isolate_each()
-                self._missing_turns(0)
+                self._missing_runs(0)
 
     def _save_for_first_verdict(self, rounds: int) -> None:
         """Leave out plugins in turn no further where the pairs of a first verdict would overrun the

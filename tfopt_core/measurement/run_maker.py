@@ -10,7 +10,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import Turn
+from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.trials.processes import Processes
 
 
@@ -25,7 +25,7 @@ class RunMaker:
 
     def make(
         self,
-        turn: Turn,
+        scheduled: ScheduledRun,
         run_id: str,
         *,
         started: progress.RunStarted,
@@ -45,7 +45,7 @@ class RunMaker:
         self.code.check(kept)
         self.observer(started)
         run = self.processes.run(
-            turn, run_id, self._teller(), save=save, longest_seconds=longest_seconds
+            scheduled, run_id, self._teller(), save=save, longest_seconds=longest_seconds
         )
         self.code.check(kept)
         return run

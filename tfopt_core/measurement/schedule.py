@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 
 
 def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
@@ -77,7 +77,7 @@ class Schedule:
 
     seed: int
 
-    def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
+    def runs(self, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
         """Return one round: every variant once, all under the round's seed.
 
         With two variants each two rounds are ABBA or BAAB, so that a linear drift of the machine's
@@ -92,4 +92,4 @@ class Schedule:
                 order.reverse()
         else:
             random.Random(f"{self.seed} order of round {round_}").shuffle(order)
-        return [Turn(round_, place, variant, seed) for place, variant in enumerate(order)]
+        return [ScheduledRun(round_, place, variant, seed) for place, variant in enumerate(order)]

@@ -13,7 +13,7 @@ from tfopt_core.measurement import progress
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.records.results import Results, RunResult
-from tfopt_core.records.variants import Turn, Variant
+from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.figures import not_projected, total_seconds
 from tfopt_core.statistics.wording import seconds_in_words
 
@@ -63,14 +63,14 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     number = 1 + max(run.round for run in results.runs)
     whole: list[RunResult] = []
     for place, variant in enumerate(pair):
-        turn = Turn(number, place, variant, results.runs[0].seed)
+        scheduled = ScheduledRun(number, place, variant, results.runs[0].seed)
         started = progress.RunStarted(
             index=place, total_runs=len(pair), variant=variant.name, round=number, pairs=1
         )
         try:
             kept = len(rounds.planned.runs)
             run_id = f"{results.id}-whole-{place}"
-            whole.append(rounds.maker.make(turn, run_id, started=started, kept=kept))
+            whole.append(rounds.maker.make(scheduled, run_id, started=started, kept=kept))
         except KeyboardInterrupt:
             asked = when is WholePair.ALWAYS
             stopped = attrs.evolve(results, interrupted=asked)

@@ -40,7 +40,7 @@ class Contrast:
 
 
 @attrs.frozen
-class Turn:
+class ScheduledRun:
     """One run of the schedule: its round, its place in it, and its seed."""
 
     round: int

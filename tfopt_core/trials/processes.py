@@ -29,7 +29,7 @@ from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.run import RunFacts, RunReport
-from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
@@ -138,7 +138,7 @@ class Processes:
 
     def run(
         self,
-        turn: Turn,
+        scheduled: ScheduledRun,
         run_id: str,
         tell: Tell,
         *,
@@ -151,27 +151,29 @@ class Processes:
         as_it_is: bool = False,
         own_seeds: bool = False,
     ) -> RunResult:
-        """Train one turn of the schedule and return its result; a failure is a result too.
+        """Train one run of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
         :param longest_seconds, turn_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has
             them.
         :param as_it_is: train a script in its own folder, for the user, not in a private one.
         """
-        folder = run_folder(self.request.folder, turn.round, turn.position, turn.variant.name)
+        folder = run_folder(
+            self.request.folder, scheduled.round, scheduled.position, scheduled.variant.name
+        )
         # a killed run may have left files that harm this one, such as the lock of a disk cache
         shutil.rmtree(folder, ignore_errors=True)
         task = RunTask(
-            job=self._job(turn.variant, turn.seed, folder),
+            job=self._job(scheduled.variant, scheduled.seed, folder),
             save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
             turn_seconds=turn_seconds, adapt=adapt, checkpoints=checkpoints,
             measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)
         result = RunResult(
-            id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
-            seed=turn.seed, status="failed", process_seconds=outcome.seconds,
-            started=outcome.started,
+            id=run_id, variant=scheduled.variant.name, round=scheduled.round,
+            position=scheduled.position, seed=scheduled.seed, status="failed",
+            process_seconds=outcome.seconds, started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
         result = _with_outcome(result, outcome, self.request.recipe.measure.target)

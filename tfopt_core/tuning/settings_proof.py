@@ -83,29 +83,29 @@ def _pair(
     runner: SettingsRunner, sides: tuple[Request, Request], schedule: Schedule, number: int
 ) -> tuple[ProofPair, tuple[TrialTraining, TrialTraining] | None]:
     """Return the figures of a pair, and its trainings if both ended well."""
-    turns = schedule.turns(number, baseline_and_full(sides[1].plugins))
+    scheduled = schedule.runs(number, baseline_and_full(sides[1].plugins))
     trained: list[TrialTraining | None] = [None, None]
     failure = ""
-    for turn in turns:
-        side = int(turn.variant.name != BASELINE)
+    for one in scheduled:
+        side = int(one.variant.name != BASELINE)
         try:
-            trained[side] = runner.train(sides[side], turn.seed, place=number)
+            trained[side] = runner.train(sides[side], one.seed, place=number)
         except NoFigure as error:
             name = ("untuned", "tuned")[side]
             failure = f"the {name} training failed: {error}"
     untuned, tuned = trained
     if untuned is None or tuned is None:
-        return ProofPair(seed=turns[0].seed, failure=failure), None
+        return ProofPair(seed=scheduled[0].seed, failure=failure), None
     if runner.goal.objective != "quality":
         seconds = [one.run.fit.seconds_to_target for one in (untuned, tuned)]
-        sample = ProofPair(seed=turns[0].seed, untuned=seconds[0], tuned=seconds[1])
+        sample = ProofPair(seed=scheduled[0].seed, untuned=seconds[0], tuned=seconds[1])
         return sample, (untuned, tuned)
     try:
         figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.goal.sign)
     except NoFigure as error:
         failure = f"no figure of quality: {error}"
-        return ProofPair(seed=turns[0].seed, failure=failure), None
-    sample = ProofPair(seed=turns[0].seed, untuned=figures[0], tuned=figures[1])
+        return ProofPair(seed=scheduled[0].seed, failure=failure), None
+    sample = ProofPair(seed=scheduled[0].seed, untuned=figures[0], tuned=figures[1])
     return sample, (untuned, tuned)
 
 

@@ -15,7 +15,7 @@ from tfopt_core.records.messages import EpochDone, ProcessStarted, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial, Values
 from tfopt_core.records.tuning import TrialOutcome
-from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -171,7 +171,7 @@ class SettingsRunner:
         self._begin()
         variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
         run = Processes(request, self.runner).run(
-            Turn(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
+            ScheduledRun(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
             longest_seconds=None if self.goal.trains_whole else RUN_SECONDS,
         )  # fmt: skip
         trained = TrialTraining(run, tuple(epochs))

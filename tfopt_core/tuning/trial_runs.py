@@ -16,7 +16,7 @@ from tfopt_core.recipe import Objective
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
-from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -67,11 +67,13 @@ class TrialRunner:
         first = random.Random(f"{self.seed} {number} {pair // 2}").randrange(2)
         seed = random.Random(f"{self.seed} {number} {pair} seed").randrange(1, 2**31)
         order = sides if (first + pair) % 2 else sides[::-1]
-        scheduled = [Turn(pair, place, variant, seed) for place, variant in enumerate(order)]
+        scheduled = [
+            ScheduledRun(pair, place, variant, seed) for place, variant in enumerate(order)
+        ]
         runs = {run.variant: run for run in self._trained(processes, scheduled)}
         return [runs[variant.name] for variant in sides]
 
-    def _trained(self, processes: Processes, scheduled: Sequence[Turn]) -> list[RunResult]:
+    def _trained(self, processes: Processes, scheduled: Sequence[ScheduledRun]) -> list[RunResult]:
         if self._in_turns:
             run = functools.partial(self._run, processes, in_turns=True)
             runs = TurnsOfProcesses(
@@ -84,13 +86,13 @@ class TrialRunner:
         return [self._run(processes, one, lambda message: None) for one in scheduled]
 
     def _run(
-        self, processes: Processes, turn: Turn, tell: Tell, *, in_turns: bool = False
+        self, processes: Processes, scheduled: ScheduledRun, tell: Tell, *, in_turns: bool = False
     ) -> RunResult:
         self.deadline.begin()
         longest = RUN_SECONDS_IN_TURNS if in_turns else RUN_SECONDS
-        run_id = f"{processes.request.folder.name}-{turn.round}-{turn.position}"
+        run_id = f"{processes.request.folder.name}-{scheduled.round}-{scheduled.position}"
         return processes.run(
-            turn, run_id, tell,
+            scheduled, run_id, tell,
             longest_seconds=None if self.objective == "time-to-target" else longest,
             turn_seconds=TURN_SECONDS if in_turns else None,
         )  # fmt: skip

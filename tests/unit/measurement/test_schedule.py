@@ -29,8 +29,8 @@ A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin
 def orders_of(seed, rounds):
     """Which variant begins each round: "b" for the baseline, "f" for the full stack."""
     schedule = Schedule(seed)
-    turns = (schedule.turns(round_, baseline_and_full([A])) for round_ in range(rounds))
-    return "".join(first.variant.name[0] for first, _ in turns)
+    runs = (schedule.runs(round_, baseline_and_full([A])) for round_ in range(rounds))
+    return "".join(first.variant.name[0] for first, _ in runs)
 
 
 @given(st.integers(0, 2**31))
@@ -46,14 +46,14 @@ def test_which_of_both_comes_is_drawn_anew_for_each_two_rounds():
 
 def test_a_round_shares_one_seed_that_no_other_round_has():
     schedule = Schedule(5)
-    rounds = [schedule.turns(r, baseline_and_full([A])) for r in range(12)]
-    assert all(len({turn.seed for turn in turns}) == 1 for turns in rounds)
-    assert len({turns[0].seed for turns in rounds}) == 12
+    rounds = [schedule.runs(r, baseline_and_full([A])) for r in range(12)]
+    assert all(len({run.seed for run in runs}) == 1 for runs in rounds)
+    assert len({runs[0].seed for runs in rounds}) == 12
 
 
 def test_three_variants_come_in_random_order_each_once():
     variants = [Variant(name, ()) for name in "xyz"]
-    orders = {tuple(t.variant.name for t in Schedule(5).turns(r, variants)) for r in range(30)}
+    orders = {tuple(t.variant.name for t in Schedule(5).runs(r, variants)) for r in range(30)}
     assert len(orders) > 3
     assert all(sorted(order) == ["x", "y", "z"] for order in orders)
 

@@ -111,7 +111,9 @@ def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_oth
 
     def scheduled(trial):
         schedule = Schedule(trial)
-        return [turn.variant.name for r in range(8) for turn in schedule.turns(r, variants)]
+        return [
+            scheduled.variant.name for r in range(8) for scheduled in schedule.runs(r, variants)
+        ]
 
     alternating = false_verdicts_under_drift(scheduled, trials)
     one_after_the_other = false_verdicts_under_drift(lambda _: [BASELINE] * 8 + [FULL] * 8, trials)

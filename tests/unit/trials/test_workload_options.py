@@ -13,7 +13,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import isolating
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec
-from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, with_settings
@@ -75,7 +75,9 @@ def test_the_jobs_of_a_measurement_have_them(tmp_path):
     for stack in ((), request.plugins):
         variant = Variant(FULL if stack else BASELINE, stack)
         with pytest.raises(KeyboardInterrupt):
-            Processes(request, runner).run(Turn(0, 0, variant, 1), "0", lambda message: None)
+            Processes(request, runner).run(
+                ScheduledRun(0, 0, variant, 1), "0", lambda message: None
+            )
     assert jobs == {"baseline": 0.01, "full": 0.1}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tfopt_core.recipe.layer import Layer, PluginLayer
 from tfopt_core.recipe.model import SCRIPT_KEYS, TARGET_BOUNDS, WORKLOAD_CHOICES
 from tfopt_core.recipe.tree import Node
@@ -36,14 +38,15 @@ def _merge_plugins(
 def _without_replaced(base: Node, top: Node) -> Node:
     """Return `base` without the alternatives that `top` replaces.
 
-    Otherwise a base's `use` and the extending recipe's `factory` would be two workloads, and its
-    `at_least` and an `at_most` two bounds.
+    Otherwise a base's `use` and the extending recipe's `factory` would be two workloads, its
+    `at_least` and an `at_most` two bounds, and its `budget` beside a number of pairs an error.
     """
     replaced = _workload_keys_replaced(base, top)
     base = _edit(base, "workload", replaced)
     if "options" in replaced:
         # both name options of the other workload
         base = _edit(_edit(base, "measure", {"baseline"}), "tune", {"options"})
+    base = _edit(base, "measure", _time_replaced(_below(top, "measure")))
     measure = base.table().get("measure")
     if measure is None:
         return base
@@ -68,6 +71,15 @@ def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
     if {"script", "module"} & set(chosen):
         replaced |= {"epochs", "batch_size"}  # a script sets these itself
     return replaced
+
+
+def _time_replaced(measure: Mapping[str, Node]) -> set[str]:
+    """Return which of `pairs` and `budget` the other one replaces: there is one or the other."""
+    if measure.keys() >= {"pairs", "budget"}:
+        return set()
+    if "budget" in measure:
+        return {"pairs"}
+    return {"budget"} if "pairs" in measure and measure["pairs"].value != "auto" else set()
 
 
 def _below(node: Node, *keys: str) -> dict[str, Node]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tfopt_core.recipe import Reading, read_recipe
+import pytest
+
+from tfopt_core.recipe import MeasureSpec, Reading, read_recipe
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]
@@ -44,9 +46,32 @@ def test_another_metric_of_quality_drops_what_was_said_of_the_first(tmp_path):
     assert (same.tolerance, same.direction) == (0.01, "max")
 
 
+@pytest.mark.parametrize(
+    ("was", "changes", "pairs", "budget"),
+    [
+        ("budget = 300", ["pairs=12"], 12, None),
+        ("budget = 300", ["pairs=auto"], "auto", 300.0),
+        ("pairs = 8", ["budget=5m"], "auto", 300.0),
+        ("pairs = 8", ["pairs=4"], 4, None),
+        # both are an error, which a command that compares reports
+        ("budget = 300", ["pairs=12", "budget=9"], 12, 9.0),
+    ],
+)
+def test_a_number_of_pairs_takes_the_place_of_a_budget_and_a_budget_that_of_the_number(
+    tmp_path, was, changes, pairs, budget
+):
+    base = tmp_path / "base.toml"
+    base.write_text(f'[workload]\nuse = "w"\n[measure]\n{was}\n')
+    overrides = [f"measure.{change}" for change in changes]
+    measure = read_recipe(base, overrides).require().measure
+    expected = MeasureSpec().budget_seconds if budget is None else budget
+    assert (measure.pairs, measure.budget_seconds) == (pairs, expected)
+
+
 def test_tables_merge_key_by_key(read: Read) -> None:
     text = (
-        OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n[measure]\nbudget = 9"
+        OVER
+        + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n[measure]\nlength = 'full'"
     )
     recipe = read(text, base=BASE).require()
     assert recipe.description == "base"
@@ -55,7 +80,7 @@ def test_tables_merge_key_by_key(read: Read) -> None:
         "mnist", 5, 7,
     )  # fmt: skip
     assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 3}}
-    assert (recipe.measure.pairs, recipe.measure.budget_seconds) == (8, 9.0)
+    assert (recipe.measure.pairs, recipe.measure.length) == (8, "full")
 
 
 def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read: Read) -> None:

@@ -16,6 +16,7 @@ from support.real_process import make_project, python, tfopt, tiny_project
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import (
     RESULTS,
+    SEARCHES,
     checkpoints_of,
     make_request,
     temporary_request,
@@ -54,7 +55,9 @@ def test_a_link_to_an_empty_folder_keeps_the_results_there(tmp_path):
         _, results = make_request(str(project / "recipe.toml"), [], compares=True)
         assert results == project / RESULTS
         store_path(project).touch()
-    assert sorted(path.name for path in scratch.iterdir()) == [".gitignore", "runs.sqlite"]
+        (scratch / SEARCHES).mkdir(exist_ok=True)
+    kept = sorted(path.name for path in scratch.iterdir())
+    assert kept == [".gitignore", "runs.sqlite", SEARCHES]
 
 
 def test_a_command_that_keeps_nothing_has_its_observers_write_into_its_temporary_folder(

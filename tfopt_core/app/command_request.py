@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from tfopt_core.records.resume_point import ResumePoint
 
 RESULTS = ".tfopt"
-# What tfopt keeps in that folder.
+# The folder in it that holds the searches of `tfopt tune`.
+SEARCHES = "tune"
+# What tfopt keeps in it.
 OWN_NAMES = frozenset({
     ".gitignore", "checkpoints", "measuring.lock", "observed", "runs", "runs.sqlite",
-    "runs.sqlite-shm", "runs.sqlite-wal",
+    "runs.sqlite-shm", "runs.sqlite-wal", SEARCHES,
 })  # fmt: skip
 # Files that a command will write, by the option that names each.
 Outputs = Mapping[str, Path | None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from tfopt_core.app.command_request import make_request, new_id, seconds_of
+from tfopt_core.app.command_request import SEARCHES, make_request, new_id, seconds_of
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.files import write_text
 from tfopt_core.recipe import TuneSpec, shipped_recipes
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tfopt_core.trials.request import Request
     from tfopt_core.tuning.shared_storage import SharedStorage
 
-# The folder of the project's results that holds the searches.
-TUNE_FOLDER = "tune"
 _LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
 
 
@@ -92,7 +90,7 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
         own = {one.use: dict(one.settings) for one in request.recipe.plugins}
         asked = TuneRequest(
             request=attrs.evolve(
-                request, plugins=(), observers=(), folder=results / TUNE_FOLDER / new_id()
+                request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
             ),
             target=options.target, own=own, objective=objective, budget=budget,
             installed=inspect_plugins(), only=frozenset(options.plugins),

@@ -20,18 +20,21 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 )  # fmt: skip
 @click.option(
     "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=candidates.plugins,
-    help="Try this plugin and none that is not named; may be repeated.",
+    help="Try only the plugins that this option names; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the winner's recipe goes, in place of NAME.tuned.toml.",
 )  # fmt: skip
 @json_option
-@click.option("--resume", "resuming", is_flag=True, help="Go on with the search that was stopped.")
-@click.option("--fresh", is_flag=True, help="Begin from nothing, without earlier trials.")
+@click.option(
+    "--resume", "resuming", is_flag=True, help="Go on with the search of TARGET that was stopped."
+)
+@click.option("--fresh", is_flag=True, help="Use no trials of earlier searches.")
 @click.option(
     "--time-limit", metavar="TIME",
-    help="End a process of the search that takes longer; a sixth of the budget by default.",
+    help="End a process of the search that takes longer; by default a sixth of the budget, at "
+    "least 2 min.",
 )  # fmt: skip
 @click.option(
     "--storage", metavar="URL",
@@ -44,8 +47,9 @@ def tune(quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 
     TARGET is a recipe, the name of one that ships, or a script (train.py, "python -m train"). The
-    installed plugins that can shorten what bounds a step are tried one after another, each by some
-    short runs with and without it; plugins that do not earn their place are taken out again. Only
+    installed plugins that can shorten what bounds a step are tried by short runs with and without
+    them, first those that a diagnosis proposes together, then one after another; plugins of the
+    best stack that do not earn their place are taken out again. Only
     fresh runs of the winner against the baseline give the gain that is printed. The winner's
     recipe goes to NAME.tuned.toml. A second search begins from the trials of the first.
 

@@ -70,8 +70,8 @@ def test_a_number_of_pairs_takes_the_place_of_a_budget_and_a_budget_that_of_the_
 
 def test_tables_merge_key_by_key(read: Read) -> None:
     text = (
-        OVER
-        + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n[measure]\nlength = 'full'"
+        OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n"
+        '[measure]\nlength = "full"'
     )
     recipe = read(text, base=BASE).require()
     assert recipe.description == "base"

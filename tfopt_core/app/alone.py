@@ -12,7 +12,6 @@ from tfopt_core.errors import InputError
 from tfopt_core.store.lock import measuring_alone
 
 if TYPE_CHECKING:
-    from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.view import View
 
 # Whoever has the lock and has not written its name yet.
@@ -20,21 +19,25 @@ UNNAMED = "another tfopt"
 
 
 @contextmanager
-def alone_in_project(results: Path, options: ApplyOptions, view: View) -> Iterator[None]:
+def alone_in_project(
+    results: Path, command: str, view: View, *, no_wait: bool = False
+) -> Iterator[None]:
     """Wait until no other measurement is under way in a project, and keep others waiting.
 
     :param results: the folder of the project's results.
+    :param command: the command of this process, for those that wait.
     :param view: shows who is waited for.
-    :raises InputError: with `--no-wait`, naming the process that measures.
+    :param no_wait: do not wait.
+    :raises InputError: with `no_wait`, naming the process that measures.
     :raises StoreError: if the folder cannot be written.
     """
-    own = f'process {os.getpid()} ("tfopt apply {options.target}")'
+    own = f'process {os.getpid()} ("{command}")'
     with ExitStack() as shown:
         on_phase: Callable[[str], None] | None = None
 
         def wait(other: str) -> None:
             nonlocal on_phase
-            if options.no_wait:
+            if no_wait:
                 raise InputError(
                     f'{other or UNNAMED} is measuring in "{results.parent}"; leave --no-wait out '
                     "to wait for it"

@@ -57,7 +57,11 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     with ExitStack() as alone:
         return _conduct(
             options, view,
-            lambda results: alone.enter_context(alone_in_project(results, options, view)),
+            lambda results: alone.enter_context(
+                alone_in_project(
+                    results, f"tfopt apply {options.target}", view, no_wait=options.no_wait
+                )
+            ),
         )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def make_request(
         raise InputError("--save: a script with a training loop of its own saves its model itself")
     for option, path in (("--save", save_to), *outputs.items()):
         if path is not None:
-            _check_writable(option, path)
+            check_writable(option, path)
     project = project_folder(checked.recipe)
     results = _make_ours(project) if keeps else project / RESULTS
     request = Request(
@@ -199,7 +199,7 @@ def _leads_to_others(folder: Path, project: Path) -> bool:
     return any(entry.name not in OWN_NAMES for entry in folder.iterdir())
 
 
-def _check_writable(option: str, path: Path) -> None:
+def check_writable(option: str, path: Path) -> None:
     """Check that a file can be written, before minutes of measuring.
 
     :raises InputError: naming option and path.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from tfopt_core.app.command_request import SEARCHES, make_request, new_id, seconds_of
+from tfopt_core.app.alone import alone_in_project
+from tfopt_core.app.command_request import (
+    SEARCHES,
+    check_writable,
+    make_request,
+    new_id,
+    seconds_of,
+)
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.files import write_text
 from tfopt_core.recipe import TuneSpec, shipped_recipes
@@ -85,8 +93,14 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     storage = shared_storage(options, searches_settings=searches_settings)
     budget = spec.budget_seconds if given is None else given
     path = options.write_to or winner_path(request)
+    check_writable("the winner's recipe" if options.write_to is None else "--write", path)
     check_free(path)
-    with view.searching() as observer:
+    # those that share a storage search side by side, on this machine too
+    alone = (
+        nullcontext() if storage is not None
+        else alone_in_project(results, f"tfopt tune {options.target}", view)
+    )  # fmt: skip
+    with alone, view.searching() as observer:
         own = {one.use: dict(one.settings) for one in request.recipe.plugins}
         asked = TuneRequest(
             request=attrs.evolve(
@@ -143,18 +157,19 @@ def _check_known(plugins: tuple[str, ...]) -> None:
 
 
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
-    """Write the winner's recipe, if there is one. Return the result with the file, or the reason.
-
-    :raises InputError: if the file cannot be written, or was changed meanwhile.
-    """
+    """Write the winner's recipe, if there is one. Return the result with the file, or the reason,
+    such as a disk that is full by now."""
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.tuning.winner import why_not_written, winner_text
 
     why_not = why_not_written(result)
     if why_not:
         return attrs.evolve(result, why_not_written=why_not)
-    check_free(path)
-    write_text(path, winner_text(result, request.recipe, path.absolute().parent), replace=True)
+    try:
+        check_free(path)
+        write_text(path, winner_text(result, request.recipe, path.absolute().parent), replace=True)
+    except InputError as error:
+        return attrs.evolve(result, why_not_written=str(error))
     return attrs.evolve(result, written=str(path))
 
 

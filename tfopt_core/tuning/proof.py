@@ -23,7 +23,7 @@ def proof_recipe(
     """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
     many pairs as the budget holds.
 
-    :param path: where the winner's recipe will lie.
+    :param path: where the winner's recipe will lie; of the recipe, only its folder counts.
     :param seconds: the budget of the fresh pairs.
     """
     measured = attrs.evolve(
@@ -31,6 +31,8 @@ def proof_recipe(
         objective=objective, baseline=None,
     )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
+    if recipe.path is not None:
+        path = recipe.path.with_name(path.name)  # the paths in the recipe start there
     return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
 
 

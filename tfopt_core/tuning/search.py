@@ -134,7 +134,8 @@ class GreedySearch:
         self.bounds.append(looked.bound)
         self._candidates = looked.space.candidates
         for one in looked.space.not_tried:
-            self.not_tried.setdefault(one.plugin, one)
+            if one.plugin not in self.not_tried:
+                self._not_tried(one.plugin, one.reason)
         waiting = [one for one in self._candidates if self._worth_trying(one)]
         self.observer(BoundsFound(looked.bound, len(waiting), looked.space.not_tried))
 
@@ -238,7 +239,7 @@ class GreedySearch:
         names = {one.name for one in stack}
         return all(
             names != {*(one.name for one in trial.stack), *trial.left_out}
-            for trial in self.trials if trial.joined_by
+            for trial in self.trials if trial.joined_by or trial.left_out
         )  # fmt: skip
 
     def _plans_anew(self, plan: TrialPlan) -> Iterator[TrialPlan]:
@@ -283,7 +284,9 @@ class GreedySearch:
                 self._not_tried(candidate.plugin, reason)
 
     def _not_tried(self, plugin: str, reason: str) -> None:
-        self.not_tried[plugin] = NotTried(plugin=plugin, reason=reason)
+        """List a plugin as not tried, unless a trial of it, on an earlier stack, is listed."""
+        if not any(plugin in one.plugins for one in self.trials):
+            self.not_tried[plugin] = NotTried(plugin=plugin, reason=reason)
 
     # Taking out
 

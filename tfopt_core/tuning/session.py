@@ -313,7 +313,7 @@ class TuneSession:
 
 def _nothing(search: GreedySearch, settings: SettingsSearch | None) -> str:
     """Return that nothing helps, or that the fresh pairs confirm no value."""
-    tried = len({one.plugin for one in search.trials})
+    tried = len({name for one in search.trials for name in one.plugins})
     took = seconds_in_words(search.elapsed())
     plugins = f"{tried} plugins were tried and none stays"
     if tried < 2:
@@ -321,6 +321,8 @@ def _nothing(search: GreedySearch, settings: SettingsSearch | None) -> str:
     if settings is not None and settings.proof is not None:
         what = f"the fresh pairs confirm no value, and {plugins}"
         return f"nothing is proved to help here: {what}; that took {took}"
+    if not tried and search.why_ended:
+        return f"nothing was tried: {search.why_ended}; that took {took}"
     if not tried:
         return f"nothing to gain: no installed plugin is worth trying here; that took {took}"
     return f"nothing helps here: {plugins}; that took {took}"

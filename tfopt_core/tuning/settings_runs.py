@@ -22,11 +22,19 @@ from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.trial_figures import NoFigure, cause_of, decision_of, log_ratio
+from tfopt_core.tuning.trial_figures import (
+    NoFigure,
+    cause_of,
+    check_math,
+    decision_of,
+    log_ratio,
+    misses_target,
+)
 from tfopt_core.tuning.trial_runs import RUN_SECONDS
 from tfopt_core.tuning.tunables import Tunable, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 
+MISSED = "it never reached the target"
 # Takes the metric of an epoch, higher is better, and the epoch; returns whether to end there.
 OnEpoch = Callable[[float, int], bool]
 
@@ -129,10 +137,7 @@ class SettingsRunner:
         for name in self._searched_plugins & set(prepared.not_applied):
             why_not = prepared.not_applied[name]
             raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {why_not}")
-        for one in prepared.plugins:
-            if one.math == "changes" and not self.goal.trains_whole:
-                why = f'{one.name} changes the training, which "{self.goal.objective}" may not'
-                raise NoFigure(TrialOutcome.REFUSED, why)
+        check_math(prepared, self.goal.objective)
         return request
 
     def train(
@@ -236,7 +241,7 @@ class SettingsRunner:
                 trial, outcome=SettingsOutcome.PRUNED, reason=str(error),
                 epochs=_metrics(error.trained),
             )  # fmt: skip
-        except _Missed as error:
+        except Missed as error:
             trial = attrs.evolve(trial, outcome=SettingsOutcome.MISSED, reason=str(error))
         except (NoFigure, TfoptError) as error:
             decision = decision_of(error)
@@ -248,8 +253,11 @@ class SettingsRunner:
         """Return ln(figure without / with), or the difference in quality with less without.
 
         :raises NoFigure: if a figure is missing.
+        :raises Missed: if the training with the values never reached the target.
         """
         goal = self.goal
+        if goal.objective == "time-to-target" and misses_target(with_.run):
+            raise Missed(MISSED)
         if goal.objective != "quality":
             target = self.request.recipe.measure.target
             return log_ratio(goal.objective, target, without.run, with_.run)
@@ -274,11 +282,15 @@ class SettingsRunner:
             try:
                 return self.goal.sign * trained.within(allowed)
             except NoFigure as error:
-                raise _Missed(error.reason) from None
-        if self.goal.objective == "time-to-target" and trained.run.fit.seconds_to_target is None:
-            raise _Missed("it never reached the target")
+                raise Missed(error.reason) from None
+        if self.goal.objective == "time-to-target" and misses_target(trained.run):
+            raise Missed(MISSED)
         assert untuned is not None  # trials for a ratio have it
-        without = self.train(untuned, seed, place=self._number)
+        try:
+            without = self.train(untuned, seed, place=self._number)
+        except NoFigure as error:
+            reason = f"the untuned training beside it failed: {error.reason}"
+            raise NoFigure(TrialOutcome.FAILED, reason) from None
         return math.exp(self.gain(trained, without, None))
 
 
@@ -290,7 +302,7 @@ class _Pruned(NoFigure):
         self.trained = trained
 
 
-class _Missed(Exception):
+class Missed(Exception):
     """A training that ended well and has no figure; the message says why."""
 
 

@@ -20,7 +20,7 @@ from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import LEAST_RATIO
 from tfopt_core.tuning.journal import LASTING_SETTINGS, Journal, place_of
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
-from tfopt_core.tuning.settings_runs import SettingsRunner
+from tfopt_core.tuning.settings_runs import Missed, SettingsRunner
 from tfopt_core.tuning.study import ProposedTrial, Study
 from tfopt_core.tuning.trial_figures import NoFigure, decision_of
 from tfopt_core.tuning.tunables import active_values, changed
@@ -238,6 +238,10 @@ class ValueSearch:
                     for side in order
                 }
                 gains.append(runner.gain(runs["with"], runs["without"], self.allowed))
+        except Missed as error:
+            return EarnedValue(
+                **given, stays=False, reason=f"{error} with it", seconds=self.elapsed() - begun
+            )
         except (NoFigure, TfoptError) as error:
             return EarnedValue(
                 **given, stays=True, reason=f"could not be compared: {decision_of(error).reason}",

@@ -127,24 +127,31 @@ class SettingsSession:
         self.observer(SearchPhase(_in_words(self.space)))
         try:
             self._know_the_metric()
+            study = self._study(found)
         except KeyboardInterrupt:
             self.interrupted, self.why_ended = True, INTERRUPTED
             return found
         values = ValueSearch(
-            runner=self._trainings(aside=self._goal.trains_whole),
-            study=(study := self._study(found)),
+            runner=self._trainings(aside=self._goal.trains_whole), study=study,
             journal=self.journal, elapsed=self.elapsed, budget=self.budget, seed=self.seed,
             observer=self.observer,
         )  # fmt: skip
         values.go()
-        shared = _shared(study)
-        self.warnings = tuple(study.warnings)
         self.interrupted, self.why_ended = values.interrupted, values.why_ended
+        shared = None
+        try:
+            shared = _shared(study)
+        except KeyboardInterrupt:
+            self.interrupted, self.why_ended = True, INTERRUPTED
+        self.warnings = tuple(study.warnings)
         best = values.best
+        nothing = NOTHING_BETTER
+        if not any(one.values for one in values.trials):
+            nothing = f"no value was tried: {values.why_ended}"
         return attrs.evolve(
             found, metric=self._goal.metric, trials=tuple(values.trials), best=best,
             earned=tuple(values.earned), seconds=self.elapsed() - begun, shared=shared,
-            statement="" if best else NOTHING_BETTER,
+            statement="" if best else nothing,
         )  # fmt: skip
 
     def searched(self, result: TuneResult) -> TuneResult:

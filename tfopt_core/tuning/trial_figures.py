@@ -8,6 +8,8 @@ from typing import Any
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
 from tfopt_core.recipe import Objective, TargetSpec
+from tfopt_core.recipe.model import TuneObjective
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.statistics.figures import compared_seconds, not_projected
@@ -40,6 +42,24 @@ def log_ratio(
             raise NoFigure(TrialOutcome.FAILED, figures)
         (before,), (after,) = figures
     return math.log(before / after)
+
+
+def misses_target(run: RunResult) -> bool:
+    """Return whether a run that ended well never reached the target."""
+    return run.fit.seconds_to_target is None
+
+
+def check_math(prepared: Prepared, objective: TuneObjective) -> None:
+    """Check that no plugin changes the training where nothing reads how it learns.
+
+    :raises NoFigure: naming the plugin.
+    """
+    if objective not in ("time", "memory"):
+        return
+    for one in prepared.plugins:
+        if one.math == "changes":
+            why = f'{one.name} changes the training, which "{objective}" may not'
+            raise NoFigure(TrialOutcome.REFUSED, why)
 
 
 def _judgement(objective: Objective, target: TargetSpec | None, *runs: RunResult) -> Judgement:

@@ -23,7 +23,14 @@ from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import Decision, contrasted
 from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.trial_figures import NoFigure, cause_of, decision_of, log_ratio
+from tfopt_core.tuning.trial_figures import (
+    NoFigure,
+    cause_of,
+    check_math,
+    decision_of,
+    log_ratio,
+    misses_target,
+)
 from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
@@ -150,7 +157,7 @@ class _Trial:
     def _prepared(self) -> Request:
         """Make the dry build of the side with the plugin. Return its request.
 
-        :raises NoFigure: if no plugin that is tried takes effect.
+        :raises NoFigure: if no plugin that is tried takes effect, or one changes the training.
         """
         request = attrs.evolve(
             self.runs.request, plugins=stacked(self.plan.stack),
@@ -158,6 +165,7 @@ class _Trial:
         )  # fmt: skip
         self.runs.deadline.begin()
         prepared, request = prepare(request, self.runs.runner)
+        check_math(prepared, self.runs.objective)
         self._note_ineffective(prepared.not_applied)
         return request
 
@@ -178,6 +186,8 @@ class _Trial:
             self._check(with_)
             if not without.ok:
                 return self._only_with(without)
+            if self.runs.objective == "time-to-target" and misses_target(with_):
+                return self._missed(without)
             target = request.recipe.measure.target
             self.log_ratios.append(log_ratio(self.runs.objective, target, without, with_))
             self.on_pair(self.log_ratios)
@@ -195,6 +205,17 @@ class _Trial:
             raise NoFigure(TrialOutcome.FAILED, reason)
         outcome = TrialOutcome.IN if self.plan.action == "add" else TrialOutcome.STAYS
         return Decision(outcome, "it fits into memory, and does not without it")
+
+    def _missed(self, without: RunResult) -> Decision:
+        """Return the decision where the run with the plugins never reached the target. Counted with
+        its wall time, a stack that is fast and learns nothing would win.
+
+        :raises NoFigure: if the other run missed it too.
+        """
+        if misses_target(without):
+            raise NoFigure(TrialOutcome.FAILED, "neither run of a pair reached the target")
+        outcome = TrialOutcome.WORSE if self.plan.action == "add" else TrialOutcome.DROPPED
+        return Decision(outcome, "it never reached the target with it")
 
     def _check(self, run: RunResult) -> None:
         """Check the run with the plugins.

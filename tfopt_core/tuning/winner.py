@@ -26,7 +26,7 @@ REFUTED = frozenset({
 def why_not_written(result: TuneResult) -> str:
     """Return why the winner gets no recipe; empty if it gets one."""
     found = result.settings
-    nothing = "nothing that was tried helps here"
+    nothing = "nothing that was tried helps here" if result.trials else "nothing was tried"
     if result.interrupted:
         nothing = "the search was interrupted before anything helped"
     if found is not None and (found.options or result.objective == "quality"):

@@ -17,7 +17,8 @@ from support.simulated_search import (
     traits_of,
 )
 
-from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.records.tuning import NotTried, TrialOutcome
+from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.journal import Journal, SearchRecord, read_searches
 from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
 
@@ -81,6 +82,24 @@ def test_what_did_not_help_is_tried_again_where_it_is_for_more_of_a_step_the_bes
     assert names_of(search.best) == ("d", "c")
 
 
+def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path):
+    search = make_search(machine(a=1.0, b=2.0), tmp_path, [candidate("a"), candidate("b")])
+    first = search.look
+
+    def look(stack):
+        looked = first(stack)
+        if not stack:
+            return looked
+        space = SearchSpace((), tuple(NotTried(plugin=name, reason="no use") for name in "ac"))
+        return attrs.evolve(looked, space=space)
+
+    search.look = look
+    search.go()
+    assert names_of(search.best) == ("b",)
+    assert {one.plugin for one in search.trials} == {"a", "b"}
+    assert list(search.not_tried) == ["c"]
+
+
 def exact(name: str, **traits):
     return candidate(name, traits=traits_of(**traits), math="exact", proposed=True)
 
@@ -128,6 +147,15 @@ def test_exact_plugins_of_which_one_harms_are_then_tried_alone(tmp_path):
     search.go()
     assert [one.plugins for one in search.trials] == [("a", "b"), ("a",), ("b",)]
     assert names_of(search.best) == ("a",)
+
+
+def test_plugins_that_were_tried_together_are_not_tried_together_again(tmp_path):
+    # all proposed ones are exact, and all but one take no effect
+    simulated = machine(a=1.0, b=TrialOutcome.NOT_APPLIED, c=TrialOutcome.NOT_APPLIED)
+    search = make_search(simulated, tmp_path, [exact("a"), exact("b"), exact("c")])
+    search.go()
+    together = [plan.plugins for plan in simulated.plans if len(plan.plugins) > 1]
+    assert together == [("a", "b", "c")]
 
 
 def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):

@@ -6,8 +6,11 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
+from support.simulated_search import plugin
 from support.simulated_settings import RATES, SimulatedTrainings, make_runner
 
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.tuning.proof import proof_recipe
 from tfopt_core.tuning.session import TuneRequest, TuneSession, _nothing
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -47,6 +50,16 @@ def test_a_search_by_quality_begins_from_the_trainings_of_an_earlier_one(tmp_pat
     assert not any(one.kept_from for one in third.settings.trials)
 
 
+def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_lies(tmp_path):
+    workload = WorkloadSpec(factory="train.py:build")
+    recipe = Recipe(name="r", workload=workload, path=tmp_path / "recipe.toml")
+    proof = proof_recipe(
+        recipe, (plugin("cache"),), objective="time", path=tmp_path / "out" / "x.toml", seconds=60.0
+    )
+    assert proof.directory == tmp_path
+    assert proof.path.name == "x.toml"
+
+
 @pytest.mark.parametrize(
     ("tried", "settings", "said"),
     [
@@ -54,9 +67,13 @@ def test_a_search_by_quality_begins_from_the_trainings_of_an_earlier_one(tmp_pat
         (["a", "b", "a"], None, "nothing helps here: 2 plugins were tried and none stays"),
         (["a"], SimpleNamespace(proof=object()), "the fresh pairs confirm no value, and 1 plugin"),
         ([], None, "no installed plugin is worth trying here"),
+        ([], "no time was left", "nothing was tried: no time was left; that took 60 s"),
+        ([("a", "b")], None, "nothing helps here: 2 plugins were tried and none stays"),
     ],
 )
 def test_a_search_without_a_gain_says_what_was_tried(tried, settings, said):
-    trials = [SimpleNamespace(plugin=name) for name in tried]
-    search = SimpleNamespace(trials=trials, elapsed=lambda: 60.0)
+    ended = settings if isinstance(settings, str) else ""
+    settings = None if ended else settings
+    trials = [SimpleNamespace(plugins=tuple(names)) for names in tried]
+    search = SimpleNamespace(trials=trials, elapsed=lambda: 60.0, why_ended=ended)
     assert said in _nothing(search, settings)

@@ -88,6 +88,22 @@ def test_a_pair_has_one_seed_and_the_ratio_is_that_of_the_untuned_to_its_own(tmp
     assert better.figure == pytest.approx(4 / 3, rel=0.02)
 
 
+def test_where_the_untuned_training_fails_its_failure_is_not_that_of_the_values(tmp_path):
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"units": [7, 32]}, objective="time-to-target"
+    )
+    runner = search.runner
+    recipe = runner.request.recipe
+    workload = attrs.evolve(recipe.workload, options={"units": 7})
+    untuned = attrs.evolve(runner.request, recipe=attrs.evolve(recipe, workload=workload))
+    trial = runner.attempt(
+        {"options.units": 32, "options.learning_rate": 0.01}, 1, untuned=untuned, allowed=None,
+        on_epoch=None,
+    )  # fmt: skip
+    assert trial.outcome is SettingsOutcome.FAILED
+    assert trial.reason == "the untuned training beside it failed: raised ValueError: 7 units"
+
+
 @pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])
 def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     search = make_value_search(

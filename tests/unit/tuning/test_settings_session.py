@@ -160,6 +160,25 @@ def test_a_resume_draws_what_was_not_drawn_before(session_of, tmp_path):
     assert len([one for one in session.search().trials if one.values]) == 28
 
 
+@pytest.mark.parametrize("waits", [(SettingsSession, "_study"), (Study, "shared")])
+def test_ctrl_c_while_a_storage_is_waited_for_interrupts_the_search_of_settings(
+    waits, session_of, monkeypatch
+):
+    monkeypatch.setattr(*waits, Mock(side_effect=KeyboardInterrupt))
+    session = session_of("quality", {"learning_rate": RATES})
+    found = session.search()
+    assert session.interrupted
+    assert "--resume" in session.why_ended
+    assert bool(found.best) is (waits[0] is Study)
+
+
+def test_without_time_for_a_trial_no_value_is_called_worse(session_of):
+    session = session_of("time-to-target", {"learning_rate": RATES})
+    session.budget = 0.0
+    statement = session.search().statement
+    assert statement.startswith("no value was tried: the search's part of the budget")
+
+
 def test_a_storage_that_is_lost_after_the_search_costs_no_result(session_of, monkeypatch):
     def lose(study):
         raise StoreError("gone")

@@ -9,7 +9,7 @@ from support.simulated_search import plugin
 
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
@@ -35,15 +35,20 @@ REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=
 class Pretends:
     """Answers at once; `walls` are the seconds of the runs without and with a plugin, or a
     failure; `applied` says of which plugins take effect, True of all; `beside` is the failure of a
-    run beside another one."""
+    run beside another one; `reaches` says which sides reach a target; `math` is that of all
+    plugins."""
 
-    def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None):
+    def __init__(
+        self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None,
+        reaches=(True, True), math="exact",
+    ):  # fmt: skip
+        self.reaches, self.math = reaches, math
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares
         self.beside, self.runs, self.turn_seconds = beside, [], []
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
-            return outcome(self.prepares or prepared(task))
+            return outcome(self.prepares or prepared(task, self.math))
         self.runs.append((task.job.variant, task.job.seed))
         self.turn_seconds.append(task.turn_seconds)
         if task.turn_seconds and self.beside is not None:
@@ -58,10 +63,12 @@ class Pretends:
             one.name: Effect(applied.get(one.name, self.applied is True), "why")
             for one in task.job.plugins
         }
+        last = 0.9 if self.reaches[bool(task.job.plugins)] else 0.2
+        history = {"val_accuracy": (0.1, last)}
         return outcome(
             RunReport(
                 wall_seconds=wall, peak_rss_bytes=int(wall * 1000), effects=effects,
-                fits=(make_outcome(wall_seconds=wall),),
+                fits=(make_outcome(wall_seconds=wall, history=history),),
             )
         )  # fmt: skip
 
@@ -72,10 +79,10 @@ def outcome(message):
     )
 
 
-def prepared(task):
+def prepared(task, math):
     plans = tuple(
         PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings, math="exact", summary="",
+            name=one.name, settings=one.settings, asked=one.settings, math=math, summary="",
             changes=(),
         )
         for one in task.job.plugins
@@ -85,9 +92,11 @@ def prepared(task):
 
 @pytest.fixture
 def trial_of(tmp_path):
-    def go(runner, objective="time", machine=None, joined_by=(), **settings):
+    def go(runner, objective="time", machine=None, joined_by=(), action="add", **settings):
+        measured = MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.8))
         request = Request(
-            recipe=Recipe(name="r", workload=WorkloadSpec(use="flights")), plugins=(),
+            recipe=Recipe(name="r", workload=WorkloadSpec(use="flights"), measure=measured),
+            plugins=(),
             machine=machine or make_machine(), folder=tmp_path, environment={},
         )  # fmt: skip
         trials = TrialRunner(
@@ -95,7 +104,7 @@ def trial_of(tmp_path):
             deadline=ProcessDeadline(60.0), seed=1,
         )  # fmt: skip
         plan = TrialPlan(
-            action="add", plugin="cache", joined_by=joined_by, without=(),
+            action=action, plugin="cache", joined_by=joined_by, without=(),
             stack=(plugin("cache", **settings), *(plugin(one) for one in joined_by)),
         )  # fmt: skip
         return trials(plan, lambda log_ratios: None)
@@ -159,6 +168,32 @@ def test_a_wrong_setting_is_refused_before_a_process_starts(trial_of):
 def test_for_memory_the_peaks_are_compared(trial_of):
     trial = trial_of(Pretends(without=10.0, with_=2.5), objective="memory")
     assert trial.ratio == pytest.approx(4.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("reaches", "action", "ends"),
+    [
+        ((True, False), "add", TrialOutcome.WORSE),
+        ((True, False), "drop", TrialOutcome.DROPPED),
+        ((False, True), "add", TrialOutcome.IN),
+        ((False, False), "add", TrialOutcome.FAILED),
+    ],
+)
+def test_a_stack_that_trains_fast_and_never_reaches_the_target_does_not_go_in(
+    reaches, action, ends, trial_of
+):
+    trial = trial_of(Pretends(reaches=reaches), objective="time-to-target", action=action)
+    assert trial.outcome is ends
+    assert ("reached the target" in trial.reason) is (ends is not TrialOutcome.IN)
+
+
+def test_by_time_a_plugin_that_changes_the_training_by_its_own_settings_is_refused(trial_of):
+    runner = Pretends(math="changes")
+    trial = trial_of(runner)
+    assert trial.outcome is TrialOutcome.REFUSED
+    assert trial.reason == 'cache changes the training, which "time" may not'
+    assert runner.runs == []
+    assert trial_of(runner, objective="time-to-target").outcome is TrialOutcome.IN
 
 
 def test_the_sides_of_a_pair_take_turns_where_their_times_on_a_cpu_are_compared(trial_of):

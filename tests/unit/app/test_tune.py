@@ -1,18 +1,24 @@
-"""What `tfopt tune` refuses to search settings for, before anything runs."""
+"""What `tfopt tune` checks before anything runs, and writes in the end."""
 
 from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import attrs
 import pytest
+from support.tuned import make_tuned
 
-from tfopt_core.app.tune import TuneOptions, objective_of, shared_storage
+from tfopt_core.app.command_request import RESULTS
+from tfopt_core.app.tune import TuneOptions, objective_of, shared_storage, tune, written
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe import read_recipe
+from tfopt_core.report.terminal import Terminal
+from tfopt_core.store.lock import measuring_alone
 from tfopt_core.tuning.study import check_optuna
 
+RECIPE = '[workload]\nuse = "flights"\nepochs = 1\n'
 FACTORY, SCRIPT = 'factory = "train.py:build"', 'script = "train.py"'
 TARGET = '[measure]\ntarget = { metric = "val_accuracy", at_least = 0.9 }\n'
 RATES = "options = { rate = { low = 1e-4, high = 1e-2 } }"
@@ -81,3 +87,37 @@ def test_a_storage_needs_a_search_of_settings_and_is_not_begun_afresh(tmp_path):
 
 def test_a_password_in_the_storages_address_is_in_no_repr():
     assert "secret" not in repr(TuneOptions(target="r.toml", storage="mysql://me:secret@host/db"))
+
+
+def test_where_the_winners_recipe_cannot_be_written_is_said_before_anything_runs(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    options = TuneOptions(target=str(path), write_to=tmp_path / "out" / "x.toml")
+    with pytest.raises(InputError, match="--write: there is no folder"):
+        tune(options, Terminal(quiet=True))
+
+
+def test_a_recipe_that_cannot_be_written_in_the_end_costs_no_result(tmp_path):
+    request = request_of(tmp_path, FACTORY, 'objective = "time"')
+    changed = tmp_path / "mine.tuned.toml"
+    changed.write_text("# mine\n")
+    result = written(make_tuned(), request, changed)
+    assert result.proof is not None
+    assert result.written == ""
+    assert "was changed since tfopt wrote it" in result.why_not_written
+    assert changed.read_text() == "# mine\n"
+
+
+def test_a_search_waits_while_another_process_measures_in_the_project(tmp_path):
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "pyproject.toml").touch()
+    view = Mock()
+    view.phases.side_effect = Waited
+    options = TuneOptions(target=str(tmp_path / "recipe.toml"))
+    with measuring_alone(tmp_path / RESULTS, "another", print), pytest.raises(Waited):
+        tune(options, view)
+    view.searching.assert_not_called()
+
+
+class Waited(Exception):
+    """The display of what is waited for was opened."""

@@ -24,12 +24,13 @@ from tfopt_core.report.style.trials import (
 from tfopt_core.report.style.vocabulary import settings_in_words
 
 NOTE = (
-    "80% intervals. Figures of the search choose; as the largest of many they are larger than the "
-    "truth, so none of them is a gain."
+    "A figure is the time (or peak memory) without a plugin over that with it, from short runs, "
+    "with an 80% interval: above 1 the plugin helps. These figures only choose plugins: the "
+    "largest of many noisy ones is larger than the truth, so none of them is a measured gain."
 )
 SETTINGS_NOTE = (
-    "A figure is of one pair, or one training in the untuned one's time; figures choose, and none "
-    "of them is a gain."
+    "A figure is that of one pair, or of one training that is as long as the untuned one. It only "
+    "chooses values, and is no measured gain."
 )
 
 NOT_TRIED_NOTE = (
@@ -199,4 +200,4 @@ def _closing(result: TuneResult) -> Iterator[RenderableType]:
         yield words(f"recipe: {result.written}   ({use})")
     elif result.why_not_written:
         yield paragraph(f"no recipe was written: {result.why_not_written}")
-    yield words(f"kept as {result.id}", "dim")
+    yield words(f"kept as {result.id}; the same command begins from its trials", "dim")

@@ -35,6 +35,7 @@ from tfopt_core.workers.interrupts import HoldInterrupt
 FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
 # Where nothing has helped in the trials that end by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
+GOES_ON = "the same command with a larger --budget goes on from there"
 # What did not help may help on another stack; what failed or was far slower is not tried again.
 HOPEFUL = (TrialOutcome.NO_GAIN, TrialOutcome.DROPPED)
 
@@ -369,9 +370,9 @@ class GreedySearch:
             return ""
         ends = self.elapsed() + self._usual_seconds()
         if ends >= self._until(share):
-            return "no other trial fits the search's part of the budget; a larger --budget goes on"
+            return f"no other trial fits the search's part of the budget; {GOES_ON}"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
-            return "nothing that fits a third of the budget helped; a larger --budget goes on"
+            return f"nothing that fits a third of the budget helped; {GOES_ON}"
         return ""
 
     def _usual_seconds(self) -> float:

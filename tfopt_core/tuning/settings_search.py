@@ -20,6 +20,7 @@ from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import LEAST_RATIO
 from tfopt_core.tuning.journal import LASTING_SETTINGS, Journal, place_of
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
+from tfopt_core.tuning.search import GOES_ON
 from tfopt_core.tuning.settings_runs import Missed, SettingsRunner
 from tfopt_core.tuning.study import ProposedTrial, Study
 from tfopt_core.tuning.trial_figures import NoFigure, decision_of
@@ -259,7 +260,7 @@ class ValueSearch:
     def _why_stop(self, share: float) -> str:
         if self.elapsed() < share * self.budget:
             return ""
-        return "the search's part of the budget was used up; a larger --budget goes on"
+        return f"the search's part of the budget was used up; {GOES_ON}"
 
     def _seed(self, of: str) -> int:
         return random.Random(f"{self.seed} {of}").randrange(1, 2**31)

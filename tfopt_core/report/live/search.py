@@ -152,7 +152,7 @@ def search_lines(event: SearchEvent) -> Iterator[str]:
         case BoundsFound():
             on = f"with {', '.join(event.bound.stack)}: " if event.bound.stack else ""
             yield plain(f"{on}{event.bound.sentence}")
-            yield f"{event.candidates} plugins to try, {len(event.not_tried)} not worth it"
+            yield f"{event.candidates} plugins to try, {len(event.not_tried)} left out"
         case TrialEnded():
             left = seconds_in_words(event.seconds_left)
             yield plain(f"{trial_in_words(event.trial)}; {left} left to search")

@@ -115,7 +115,7 @@ def test_a_trial_of_settings_is_one_line_and_moves_the_live_view_on():
 def test_no_figure_of_the_search_is_called_a_gain():
     page = show(render_tuned(make_tuned(proof=None, statement="")), width=120)
     assert "faster" not in page
-    assert "none of them is a gain" in " ".join(page.split())
+    assert "none of them is a measured gain" in " ".join(page.split())
 
 
 def test_a_search_that_begins_from_another_says_so():

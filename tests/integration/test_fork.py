@@ -196,7 +196,8 @@ SCRIPT = """
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", ["factory", pytest.param("script", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["factory", "script"])
 def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_path, kind):
     if kind == "script":
         request = prepared_script(
@@ -257,6 +258,7 @@ def prepared_script(folder: Path, text: str, runner: ForkRunner, **modules: str)
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.thorough
 def test_a_script_runs_in_a_fork_unless_it_sets_what_tensorflow_may_read(forking, tmp_path):
     results = []
     for name, sets in {"fork": "", "spawn": 'os.environ["ANY_OTHER"] = "1"'}.items():
@@ -273,6 +275,7 @@ def test_a_script_runs_in_a_fork_unless_it_sets_what_tensorflow_may_read(forking
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.thorough
 def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_process(
     tmp_path, monkeypatch
 ):

@@ -104,6 +104,7 @@ def assert_trains_as(plain: Any, stack: Any, folder: Any, build_model: Any = att
     return built
 
 
+@pytest.mark.thorough
 def test_validations_are_in_parts_only_where_each_has_cores_of_its_own_and_the_training_is(
     tmp_path: Any, plain: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""How long a process of a trial may take."""
+"""How long a run of a trial trains, and how long a process of one may take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+# A run of a trial is cut after this many seconds of timed steps, or of those in turns.
+RUN_SECONDS, RUN_SECONDS_IN_TURNS = 6.0, 3.0
 # One process of a trial may take this share of the budget, and at least so many seconds.
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 

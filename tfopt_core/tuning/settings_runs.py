@@ -20,7 +20,7 @@ from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.deadline import ProcessDeadline
+from tfopt_core.tuning.deadline import RUN_SECONDS, ProcessDeadline
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.trial_figures import (
     NoFigure,
@@ -30,7 +30,6 @@ from tfopt_core.tuning.trial_figures import (
     log_ratio,
     misses_target,
 )
-from tfopt_core.tuning.trial_runs import RUN_SECONDS
 from tfopt_core.tuning.tunables import Tunable, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 

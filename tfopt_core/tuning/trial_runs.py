@@ -21,7 +21,7 @@ from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import Decision, contrasted
-from tfopt_core.tuning.deadline import ProcessDeadline
+from tfopt_core.tuning.deadline import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.trial_figures import (
     NoFigure,
@@ -35,8 +35,6 @@ from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 
-# A run of a trial is cut after this many seconds of timed steps, or of those in turns.
-RUN_SECONDS, RUN_SECONDS_IN_TURNS = 6.0, 3.0
 # A side of a pair trains so long before it is the other's turn: four turns in such a run.
 TURN_SECONDS = RUN_SECONDS_IN_TURNS / 4
 

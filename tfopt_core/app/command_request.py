@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tfopt_core.records.resume_point import ResumePoint
 
 RESULTS = ".tfopt"
-# The folder in it that holds the searches of `tfopt tune`.
+# Its folder with the searches of `tfopt tune`.
 SEARCHES = "tune"
-# What tfopt keeps in it.
+# What tfopt keeps in the folder of results.
 OWN_NAMES = frozenset({
     ".gitignore", "checkpoints", "measuring.lock", "observed", "runs", "runs.sqlite",
     "runs.sqlite-shm", "runs.sqlite-wal", SEARCHES,

@@ -79,13 +79,14 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
         others = [one.name for one in trial.stack if one.name not in trial.plugins]
         tried = " + ".join(trial.plugins)
         name = tried if trial.action == "add" else f"{tried} taken out"
+        if trial.replaces:
+            name += f", in place of {' + '.join(trial.replaces)}"
         outcome = str(trial.outcome)
         if not trial.outcome.measured:
             outcome += f": {trial.reason}"
-        if trial.replaces:
-            outcome += f", in place of {', '.join(trial.replaces)}"
         table.add_row(
-            words(name), words(", ".join(others) or "-"), words(short_figures(trial) or "-"),
+            words(name), words(" + ".join(others) or "-"),
+            paragraph(short_figures(trial).replace("), ", ")\n") or "-"),
             words(outcome, OUTCOME_COLORS[trial.outcome]),
         )  # fmt: skip
     return table

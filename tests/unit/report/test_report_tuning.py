@@ -41,13 +41,27 @@ from tfopt_core.tuning.progress import (
 
 def test_the_page_has_each_trial_the_proof_and_the_cost():
     page = " ".join(show(render_tuned(make_tuned()), width=120).split())
-    assert "1.30x (1.20 to 1.41), 2 pairs" in page
+    assert "1.30x (1.20 to 1.41)" in page
+    assert "2 pairs" in page
     assert "out of memory: it ran out" in page
     assert "prefetch taken out" in page
     assert "tpu: no TPU" in page
     assert "--plugin NAME tries one that it left out" in page
     assert "80 trainings repay it" in page
     assert make_tuned().proof.comparison.headline in page
+
+
+def test_at_80_columns_no_name_of_a_plugin_is_parted():
+    long = "steps-per-execution"
+    trials = (
+        make_trial(long, TrialOutcome.IN, joined_by=("autotune", "prefetch")),
+        make_trial("chunked", TrialOutcome.NO_GAIN, on=("autotune",), replaces=(long,)),
+        make_trial("split-batch", TrialOutcome.IN, on=(long, "autotune", "prefetch")),
+    )
+    page = show(render_tuned(make_tuned(trials=trials)), width=80)
+    table = page.split("Trials")[1].split("A figure is")[0]
+    assert table.count(long) == 3
+    assert "split-batch" in table
 
 
 SETTINGS = SettingsSearch(

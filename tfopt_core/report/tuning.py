@@ -16,6 +16,7 @@ from tfopt_core.report.style.layout import Page, bullets, facts, indented, parag
 from tfopt_core.report.style.trials import (
     OUTCOME_COLORS,
     SETTINGS_COLORS,
+    outcome_in_words,
     settings_figure,
     short_figures,
     value_in_words,
@@ -81,13 +82,10 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
         name = tried if trial.action == "add" else f"{tried} taken out"
         if trial.replaces:
             name += f", in place of {' + '.join(trial.replaces)}"
-        outcome = str(trial.outcome)
-        if not trial.outcome.measured:
-            outcome += f": {trial.reason}"
         table.add_row(
             words(name), words(" + ".join(others) or "-"),
             paragraph(short_figures(trial).replace("), ", ")\n") or "-"),
-            words(outcome, OUTCOME_COLORS[trial.outcome]),
+            words(outcome_in_words(trial), OUTCOME_COLORS[trial.outcome]),
         )  # fmt: skip
     return table
 

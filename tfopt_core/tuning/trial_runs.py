@@ -212,6 +212,7 @@ class _Trial:
         """
         if misses_target(without):
             raise NoFigure(TrialOutcome.FAILED, "neither run of a pair reached the target")
+        self.log_ratios.clear()  # those of earlier pairs did not decide
         outcome = TrialOutcome.WORSE if self.plan.action == "add" else TrialOutcome.DROPPED
         return Decision(outcome, "it never reached the target with it")
 

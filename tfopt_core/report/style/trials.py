@@ -31,10 +31,15 @@ def trial_in_words(trial: StackTrial) -> str:
     place = f" in place of {', '.join(trial.replaces)}" if trial.replaces else ""
     figures = f" {figures_in_words(trial)}," if trial.ratio is not None else ""
     kept = f" (kept from {trial.kept_from})" if trial.kept_from else ""
-    outcome = f"{trial.outcome}"
-    if not trial.outcome.measured:
-        outcome += f": {trial.reason}"
+    outcome = outcome_in_words(trial)
     return f"{verb} {' + '.join(trial.plugins)}{on}{place}:{figures} {outcome}{kept}"
+
+
+def outcome_in_words(trial: StackTrial) -> str:
+    """Return the outcome, with the reason where that is no figure."""
+    if trial.outcome.measured and trial.ratio is not None:
+        return str(trial.outcome)
+    return f"{trial.outcome}: {trial.reason}"
 
 
 def figures_in_words(trial: StackTrial) -> str:

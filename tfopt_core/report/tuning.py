@@ -73,7 +73,9 @@ def _facts(result: TuneResult) -> Iterator[tuple[str, object]]:
 
 
 def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), collapse_padding=True,
+    )  # fmt: skip
     for name in ("trial", "beside", "figure", "outcome"):
         table.add_column(name, overflow="fold", no_wrap=name == "figure")
     for trial in trials:

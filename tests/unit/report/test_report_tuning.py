@@ -51,19 +51,23 @@ def test_the_page_has_each_trial_the_proof_and_the_cost():
     assert make_tuned().proof.comparison.headline in page
 
 
-def test_at_80_columns_no_name_is_parted_and_what_has_no_figure_has_a_reason():
+def test_at_80_columns_no_name_of_a_plugin_is_parted():
     long = "steps-per-execution"
     trials = (
         make_trial(long, TrialOutcome.IN, joined_by=("autotune", "prefetch")),
         make_trial("chunked", TrialOutcome.NO_GAIN, on=("autotune",), replaces=(long,)),
         make_trial("split-batch", TrialOutcome.IN, on=(long, "autotune", "prefetch")),
-        make_trial("l2", TrialOutcome.WORSE, reason="it missed", ratio=None, pairs=0),
     )
     page = show(render_tuned(make_tuned(trials=trials)), width=80)
     table = page.split("Trials")[1].split("A figure is")[0]
     assert table.count(long) == 3
     assert "split-batch" in table
-    assert "worse: it missed" in table
+
+
+def test_a_trial_without_a_figure_says_why_it_ended_as_it_did():
+    missed = make_trial("l2", TrialOutcome.WORSE, reason="it missed", ratio=None, pairs=0)
+    page = show(render_tuned(make_tuned(trials=(missed,))), width=100)
+    assert "worse: it missed" in page
 
 
 SETTINGS = SettingsSearch(

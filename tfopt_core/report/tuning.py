@@ -86,7 +86,7 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
             name += f", in place of {' + '.join(trial.replaces)}"
         table.add_row(
             words(name), words(" + ".join(others) or "-"),
-            paragraph(short_figures(trial).replace("), ", ")\n") or "-"),
+            paragraph(short_figures(trial) or "-"),
             words(outcome_in_words(trial), OUTCOME_COLORS[trial.outcome]),
         )  # fmt: skip
     return table

@@ -23,7 +23,8 @@ def proof_recipe(
     """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
     many pairs as the budget holds.
 
-    :param path: where the winner's recipe will lie; of the recipe, only its folder counts.
+    :param path: where the winner's recipe will lie. Only its name is taken: the paths in the recipe
+        start in the folder of the one that was tuned.
     :param seconds: the budget of the fresh pairs.
     """
     measured = attrs.evolve(
@@ -32,7 +33,7 @@ def proof_recipe(
     )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
     if recipe.path is not None:
-        path = recipe.path.with_name(path.name)  # the paths in the recipe start there
+        path = recipe.path.with_name(path.name)
     return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
 
 

@@ -370,7 +370,7 @@ class GreedySearch:
             return ""
         ends = self.elapsed() + self._usual_seconds()
         if ends >= self._until(share):
-            return f"no other trial fits the search's part of the budget; {GOES_ON}"
+            return f"no trial fits what is left of the search's part of the budget; {GOES_ON}"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
             return f"nothing that fits a third of the budget helped; {GOES_ON}"
         return ""

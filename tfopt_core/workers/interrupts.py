@@ -18,8 +18,8 @@ import attrs
 class HoldInterrupt:
     """Holds Ctrl-C back in a `with` block, at whose end it is raised; once at most.
 
-    In another thread than the main one it does nothing: Python raises KeyboardInterrupt in the main
-    thread alone.
+    In another thread than the main one it does nothing, since Python raises KeyboardInterrupt in
+    the main thread alone; nor where another program handles Ctrl-C, which could not get it back.
     """
 
     _pressed: bool = False
@@ -45,7 +45,8 @@ class HoldInterrupt:
             self._hold()
 
     def _hold(self) -> None:
-        if threading.current_thread() is threading.main_thread():
+        of_python = signal.getsignal(signal.SIGINT) is not None
+        if of_python and threading.current_thread() is threading.main_thread():
             self._handler = signal.signal(signal.SIGINT, self._press)
 
     def _release(self) -> None:

@@ -61,19 +61,17 @@ def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_
 
 
 @pytest.mark.parametrize(
-    ("tried", "settings", "said"),
+    ("tried", "settings", "ended", "said"),
     [
-        (["a"], None, "nothing helps here: 1 plugin was tried and does not stay; that took 60 s"),
-        (["a", "b", "a"], None, "nothing helps here: 2 plugins were tried and none stays"),
-        (["a"], SimpleNamespace(proof=object()), "the fresh pairs confirm no value, and 1 plugin"),
-        ([], None, "no installed plugin is worth trying here"),
-        ([], "no time was left", "nothing was tried: no time was left; that took 60 s"),
-        ([("a", "b")], None, "nothing helps here: 2 plugins were tried and none stays"),
+        (["a"], None, "", "nothing helps here: 1 plugin was tried and does not stay; that took"),
+        (["a", "b", "a"], None, "", "nothing helps here: 2 plugins were tried and none stays"),
+        (["a"], SimpleNamespace(proof=object()), "", "the fresh pairs confirm no value, and 1"),
+        ([], None, "", "no installed plugin is worth trying here"),
+        ([], None, "no time was left", "nothing was tried: no time was left; that took 60 s"),
+        ([("a", "b")], None, "", "nothing helps here: 2 plugins were tried and none stays"),
     ],
 )
-def test_a_search_without_a_gain_says_what_was_tried(tried, settings, said):
-    ended = settings if isinstance(settings, str) else ""
-    settings = None if ended else settings
+def test_a_search_without_a_gain_says_what_was_tried(tried, settings, ended, said):
     trials = [SimpleNamespace(plugins=tuple(names)) for names in tried]
     search = SimpleNamespace(trials=trials, elapsed=lambda: 60.0, why_ended=ended)
     assert said in _nothing(search, settings)

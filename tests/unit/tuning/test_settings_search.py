@@ -104,6 +104,16 @@ def test_where_the_untuned_training_fails_its_failure_is_not_that_of_the_values(
     assert trial.reason == "the untuned training beside it failed: raised ValueError: 7 units"
 
 
+def test_a_value_with_which_the_target_is_missed_is_put_back(tmp_path):
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, objective="time-to-target"
+    )
+    search.best = {"options.learning_rate": 1.0}
+    earned = search._contrast("options.learning_rate", 0.001, {})
+    assert not earned.stays
+    assert earned.reason == "it never reached the target with it"
+
+
 @pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])
 def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     search = make_value_search(

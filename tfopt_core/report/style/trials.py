@@ -56,13 +56,13 @@ def figures_in_words(trial: StackTrial) -> str:
 
 
 def short_figures(trial: StackTrial) -> str:
-    """Return `1.25x (1.20 to 1.31), 2 pairs`, for a table; "" for none."""
+    """Return `1.25x (1.20 to 1.31)` and, in a second line, `2 pairs`, for a table; "" for none."""
     if trial.ratio is None:
         return ""
     if trial.low is None or trial.high is None:
         return f"{units.ratio_text(trial.ratio)}, 1 pair"
     figures = units.ratio_with_interval(trial.ratio, trial.low, trial.high)
-    return f"{figures}, {trial.pairs} pairs"
+    return f"{figures}\n{trial.pairs} pairs"
 
 
 def settings_figure(trial: SettingsTrial) -> str:

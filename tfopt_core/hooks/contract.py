@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -15,6 +16,22 @@ from tfopt_core.hooks.specs import ALL_HOOKS, VALUE_HOOKS, HookSpecs
 
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS = ("use", "enabled")
+
+
+class HookManager(pluggy.PluginManager):
+    """A plugin manager that looks for hooks in the class of a plugin.
+
+    pluggy 1.5 and 1.6 read every attribute of the instance: a property runs, and a setting that is
+    not set yet raises AttributeError.
+    """
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> pluggy.HookimplOpts | None:
+        """Return the options of a marked method of a plugin or its class, None for the rest."""
+        plugin_class = plugin if inspect.isclass(plugin) else type(plugin)
+        attribute = inspect.getattr_static(plugin_class, name, None)
+        if not isinstance(attribute, FunctionType | staticmethod | classmethod):
+            return None
+        return super().parse_hookimpl_opts(plugin_class, name)
 
 
 def check_class(name: str, plugin_class: Any) -> None:
@@ -47,7 +64,7 @@ def check_hooks(name: str, plugin: Any) -> None:
     """
     marked = implementations(plugin)
     for hook in ALL_HOOKS:
-        if hook not in marked and callable(getattr(plugin, hook, None)):
+        if hook not in marked and callable(getattr(type(plugin), hook, None)):
             raise PluginDefinitionError(
                 name, "is named like a hook but not marked; add @hookimpl", hook
             )
@@ -65,10 +82,10 @@ def check_hooks(name: str, plugin: Any) -> None:
 
 
 def implementations(plugin: Any) -> dict[str, dict[str, Any]]:
-    """Return the marked methods of a plugin, with pluggy's options for each."""
-    manager = pluggy.PluginManager(PROJECT)
+    """Return the marked methods of a plugin or its class, with pluggy's options for each."""
+    manager = HookManager(PROJECT)
     found = {}
-    for attribute in dir(type(plugin)):
+    for attribute in dir(plugin if inspect.isclass(plugin) else type(plugin)):
         options = manager.parse_hookimpl_opts(plugin, attribute)
         if options is not None:
             found[attribute] = dict(options)

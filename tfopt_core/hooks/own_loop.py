@@ -33,7 +33,7 @@ def why_not_reached(plugin_class: type[Any]) -> str:
         return DECLARED
     if getattr(plugin_class, "model_change", "none") != "none":
         return CHANGES_MODEL
-    hooks = implementations(object.__new__(plugin_class))
+    hooks = implementations(plugin_class)
     beyond = [hook for hook in (*VALUE_HOOKS, *hooks) if hook in hooks and hook not in REACHING]
     return NOT_REACHED.format(hook=beyond[0]) if beyond else ""
 

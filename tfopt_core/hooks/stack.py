@@ -13,7 +13,7 @@ import pluggy
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.context import RunContext
-from tfopt_core.hooks.contract import check_class, check_hooks, implementations
+from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.guards import Guard, Trace, guarded
 from tfopt_core.hooks.machine import Machine
@@ -61,7 +61,7 @@ class Stack:
         self.plugins = tuple(plugins)
         self._defaults = defaults
         self._trace = Trace(list(earlier))
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = HookManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self._hooks = {p.name: frozenset(implementations(p.plugin)) for p in self.plugins}
         self._owner = self._find_owner()

@@ -128,7 +128,6 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
     """Return the description of a plugin class."""
     types = field_types(plugin_class)
     documentation = card(plugin_class)
-    blank = object.__new__(plugin_class)
     return PluginInfo(
         name=name,
         distribution="",
@@ -136,7 +135,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
         summary=documentation.summary,
         sections=documentation.sections,
         traits=traits(name, plugin_class),
-        hooks=tuple(implementations(blank)),
+        hooks=tuple(implementations(plugin_class)),
         settings=tuple(
             Setting(
                 name=attribute.name,

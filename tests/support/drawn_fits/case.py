@@ -1,0 +1,121 @@
+"""A drawn case as plain data, and the script that it stands for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import cattrs
+
+# The plugins of a stack in recipe order, as a recipe's tables.
+Stack = tuple[Mapping[str, Any], ...]
+# What decides by values how long a training is, so that another order changes it.
+_BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
+
+
+@attrs.frozen
+class Fit:
+    """One call of `fit` and what stands before it; all are lines or expressions of Python.
+
+    :param data: the positional arguments.
+    :param arguments: the named ones but for the callbacks.
+    """
+
+    data: str
+    arguments: tuple[str, ...] = ()
+    callbacks: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    callback_list: bool = False
+
+
+@attrs.frozen
+class Case:
+    """Model, data and calls of `fit`.
+
+    :param rows: the arguments of `rows` for the training data.
+    :param train: an expression that makes the training data of the rows; "" for the arrays.
+    :param validation: the same for validation data.
+    :param again: whether each fit makes its training data anew.
+    """
+
+    model: str
+    compile: tuple[str, ...]
+    fits: tuple[Fit, ...]
+    rows: str = "40"
+    convert: str = ""
+    train: str = ""
+    validation: str = ""
+    again: bool = False
+    seed: int = 1
+    floatx: str = ""
+
+    @property
+    def shuffles_arrays(self) -> bool:
+        """Whether Keras itself draws the order of arrays."""
+        return not self.train and any("shuffle=False" not in one.arguments for one in self.fits)
+
+    @property
+    def depends_on_order(self) -> bool:
+        """Whether the order of the examples may decide how many batches are trained on."""
+        return any(name in str(self.fits) for name in _BY_VALUE)
+
+
+def to_json(case: Case, stack: Stack | None = None, **more: Any) -> str:
+    """Return a case as a line of JSON, without what has its default."""
+
+    def given(field: attrs.Attribute[Any], value: Any) -> bool:
+        return bool(value != field.default)
+
+    return json.dumps({"case": attrs.asdict(case, filter=given), "stack": stack, **more})
+
+
+def from_json(text: str) -> tuple[Case, Stack | None]:
+    """Return the case and the stack of a line of JSON; without a stack, None."""
+    data = json.loads(text)
+    stack = data.get("stack")
+    return cattrs.structure(data["case"], Case), None if stack is None else tuple(stack)
+
+
+def script_of(case: Case, stack: Stack | None) -> str:
+    """Return the script of a case under a stack; None is plain Keras.
+
+    Run by hand (`PYTHONPATH=tests .venv/bin/python FILE [plain]`) it prints what it notes.
+    """
+    lines = [f"keras.utils.set_random_seed({case.seed})"]
+    if case.floatx:
+        lines.insert(0, f'keras.backend.set_floatx("{case.floatx}")')
+    lines += [f"x, y, w = rows({case.rows})", f"vx, vy, vw = rows({_validation(case.rows)})"]
+    if case.convert:
+        lines += [f"x, y = {case.convert}(x), {case.convert}(y)",
+                  f"vx, vy = {case.convert}(vx), {case.convert}(vy)"]  # fmt: skip
+    for name, expression in (("train", case.train), ("validation", case.validation)):
+        if expression:
+            lines += [f"make_{name} = lambda: {expression}", f"{name} = make_{name}()"]
+    lines += [f"model = {case.model}", f"model.compile({', '.join(case.compile)})"]
+    for number, one in enumerate(case.fits, 1):
+        lines += one.before
+        if number > 1 and case.again and case.train:
+            lines.append("train = make_train()")
+        lines.append(_fit_line(number, one))
+    lines.append("finish(model)")
+    body = "\n".join(f"    {line}" for line in lines)
+    head = "from support.drawn_fits.names import *"
+    shown = None if stack is None else list(stack)
+    return f"{head}\n\nwith under({shown!r}):\n{body}\n"
+
+
+def _fit_line(number: int, one: Fit) -> str:
+    callbacks = f"[{', '.join(one.callbacks)}]"
+    if one.callback_list:
+        callbacks = f"keras.callbacks.CallbackList({callbacks}, add_history=True, model=model)"
+    given: Sequence[str] = (one.data, *one.arguments)
+    if one.callbacks or one.callback_list:
+        given = (*given, f"callbacks={callbacks}")
+    return f'fit("fit {number}", model, {", ".join(given)})'
+
+
+def _validation(rows: str) -> str:
+    """Return the arguments for rows of the same kind, fewer and others."""
+    return ", ".join(("20", *rows.split(", ")[1:], "seed=1"))

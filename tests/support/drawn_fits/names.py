@@ -1,0 +1,11 @@
+"""All names that a drawn script uses: it begins with `from support.drawn_fits.names import *`."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from support.drawn_fits.callbacks import *
+from support.drawn_fits.notes import finish, fit, note, noted, under
+from support.drawn_fits.parts import *

@@ -1,0 +1,86 @@
+"""Draw stacks of the plugins that say that they leave a training as it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from support.drawn_fits.case import Stack
+from support.plugin_settings import TRIED
+from support.stack_array import Candidate, admissible, candidates, ordered, stacked
+from tfopt_core.hooks.card import math_of
+
+# Settings that need nothing to be timed; none declares more than another order.
+SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "chunked": tuple({"steps": steps, "xla": False} for steps in (3, 2, 1, 20)),
+    "resident": (
+        {"steps": "epoch", "xla": False}, {"steps": 2, "xla": False}, {"steps": 3, "xla": False},
+    ),
+    "steps-per-execution": tuple({"steps": steps} for steps in (3, 2, 20)),
+    "cache": (
+        {"storage": "memory", "memory_mib": 64}, {"storage": "disk", "memory_mib": 64},
+        {"storage": "partial", "memory_mib": 1}, {"storage": "disk-or-partial", "memory_mib": 1},
+        {"storage": "memory", "memory_mib": 64, "place": "end"},
+    ),
+    "prefetch": ({"buffer_size": 2}, {}),
+    "autotune": ({"mode": "budget", "cpu_budget": 2, "ram_budget_mib": 64}, {"mode": "off"}),
+    "prefetch-to-device": ({"device": "/cpu:0", "buffer_size": 2},),
+    "parallel-map": ({"calls": 2},),
+    "vectorize-map": ({"rounding": False},),
+    "materialize": (
+        {"storage": "memory", "order": "kept"}, {"storage": "disk", "order": "kept"},
+        {"storage": "memory", "order": "auto"}, {"storage": "memory", "order": "examples"},
+    ),
+    "one-device": ({"device": "/cpu:0"},),
+    "batch": ({"last": "keep"},),
+    "rematerialize": ({"segments": 2},),
+    "frozen-features": ({"storage": "memory", "memory_mib": 64},),
+    "profile": ({"steps": 2, "skip": 1},),
+    "shuffle": ({"buffer_size": 16},),
+    "interleave": ({"cycle_length": 2},),
+    "shard": ({"count": 1, "index": 0},),
+}  # fmt: skip
+# what is drawn more often than the others: it replaces the loop or the data
+OFTEN = ("chunked", "resident", "steps-per-execution", "cache", "materialize", "prefetch")
+# what leaves the data as they are, so that Keras still draws the order of arrays
+_NOT_DATA = frozenset(("chunked", "steps-per-execution", "one-device", "rematerialize", "profile"))
+
+
+@functools.cache
+def known() -> dict[str, Candidate]:
+    """Return what each plugin declares."""
+    return candidates(TRIED)
+
+
+@functools.cache
+def _math(name: str, settings: tuple[tuple[str, Any], ...]) -> str:
+    return math_of(name, stacked(name, dict(settings)).plugin)
+
+
+def math_in(plugin: Mapping[str, Any]) -> str:
+    """Return what a plugin declares with the settings of its table."""
+    settings = tuple((key, value) for key, value in plugin.items() if key != "use")
+    return _math(plugin["use"], settings)
+
+
+def changes_data(plugin: Mapping[str, Any]) -> bool:
+    """Return whether a plugin that was applied has replaced the data."""
+    return plugin["use"] not in _NOT_DATA
+
+
+@st.composite
+def stacks(draw: DrawFn) -> Stack:
+    """Draw one plugin or two that may stand together, in an order that both allow."""
+    names = st.sampled_from((*OFTEN, *SETTINGS))
+    chosen = {draw(names)}
+    if draw(st.booleans()):
+        other = chosen | {draw(names)}
+        if admissible(other, known()):
+            chosen = other
+    order = ordered(chosen, known())
+    assert order is not None
+    return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in order)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from tfopt_core.hooks.installed.json_types import setting_schema
 from tfopt_core.hooks.installed.settings import expectation, field_types
 from tfopt_core.hooks.specs import OWNER_HOOK
 
-TIME_LIMIT_SECONDS = 30.0
+TIME_LIMIT_SECONDS = 30.0  # for the import of one plugin
 
 
 @attrs.frozen(kw_only=True)
@@ -67,8 +68,8 @@ class PluginInfo:
 def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...]:
     """Import the plugins of these names (None: all) in guarded processes and describe them.
 
-    A plugin that raises, exits, aborts or hangs during import gets that as its `error`; a new
-    process handles the rest.
+    A plugin that raises, exits, aborts or takes longer than its own time limit during import gets
+    that as its `error`; a new process handles the rest.
     """
     known = registrations()
     waiting = [name for name in known if names is None or name in names]
@@ -85,28 +86,47 @@ def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
     from cattrs import structure
 
     command = [sys.executable, "-P", "-m", "tfopt_core.hooks.installed.inspection", *names]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_SECONDS,
-            check=False,
-        )  # fmt: skip
-        output, cause = done.stdout, _cause(done.returncode)
-    except subprocess.TimeoutExpired as error:
-        output, cause = error.stdout or b"", f"took longer than {TIME_LIMIT_SECONDS:.0f} s"
     begun: str | None = None
-    for line in output.splitlines():
-        data = json.loads(line)
-        if "begin" in data:
-            begun = data["begin"]
-        else:
-            begun = None
-            yield structure(data, PluginInfo)
+    answered = False
+    cause = f"took longer than {TIME_LIMIT_SECONDS:.0f} s"
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            for line in _lines(process):
+                answered, data = True, json.loads(line)
+                begun = data.get("begin")
+                if begun is None:
+                    yield structure(data, PluginInfo)
+            cause = _cause(process.wait(TIME_LIMIT_SECONDS))
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            process.kill()
     if begun is not None:
         yield PluginInfo(
             name=begun, distribution="", version="", error=f"{cause} while it was imported"
         )
-    elif not output:
+    elif not answered:
         raise TfoptError(f"plugins could not be inspected: the process {cause}")
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a process until it closes its output.
+
+    :raises subprocess.TimeoutExpired: if it writes nothing for the time limit.
+    """
+    assert process.stdout is not None
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(TIME_LIMIT_SECONDS):
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            yield from lines
+    raise subprocess.TimeoutExpired(process.args, TIME_LIMIT_SECONDS)
 
 
 def _cause(code: int) -> str:

@@ -1,0 +1,49 @@
+"""Each plugin is imported within a time limit of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.real_process import make_distribution
+
+from tfopt_core.hooks.installed import inspection
+
+SLOW = '''
+    import time
+    import attrs
+    from tfopt_core import hookimpl
+    time.sleep({seconds})
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Slow:
+        """Is slow to import."""
+
+        @hookimpl
+        def on_epoch_end(self):
+            pass
+'''
+
+
+def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("first-slow", "second-slow", "third-hangs", "zero")  # in the order of the imports
+    modules = dict(zip(names, ("one", "two", "three", "four"), strict=True))
+    seconds = dict(zip(names, (1.2, 1.2, 600, 0), strict=True))
+    make_distribution(
+        tmp_path,
+        "slow-dist",
+        {name: f"{modules[name]}:Slow" for name in names},
+        **{modules[name]: SLOW.format(seconds=seconds[name]) for name in names},
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(inspection, "TIME_LIMIT_SECONDS", 2.0)
+    errors = {info.name: info.error for info in inspection.inspect_plugins(names)}
+    assert errors == {
+        "first-slow": None,
+        "second-slow": None,
+        "third-hangs": "took longer than 2 s while it was imported",
+        "zero": None,
+    }

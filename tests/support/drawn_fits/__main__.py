@@ -1,6 +1,6 @@
 """Run cases again: lines of JSON, as a campaign writes them.
 
-    PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script] [--tree DIR] < FILE
+PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script] [--tree DIR] < FILE
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,10 +48,10 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """The plugins with the first value that differs, without numbers."""
-        return f"{'+'.join(one['use'] for one in self.stack) or 'empty'}: " + (
-            self.differences[0].kind if self.differences else ""
-        )
+        """The plugins with what differs first, without numbers: an exception, or a value."""
+        names = "+".join(one["use"] for one in self.stack) or "empty stack"
+        raised = [one for one in self.differences if "raised" in one.path]
+        return f"{names}: {[*raised, *self.differences][0].kind if self.differences else ''}"
 
     def __str__(self) -> str:
         lines = [f"under {list(self.stack)}:", *map(str, self.differences[:SHOWN])]
@@ -90,29 +91,41 @@ class Tally:
 
 @attrs.frozen
 class Judge:
-    """Trains cases plain and under stacks, two at a time."""
+    """Trains cases plain and under stacks, two at a time.
+
+    :param known: the kinds of differences that need not be confirmed any more.
+    """
 
     train: Callable[[Case, Stack | None], Outcome]
+    known: Collection[str] = ()
     pool: ThreadPoolExecutor = attrs.field(factory=lambda: ThreadPoolExecutor(2))
 
     def __call__(self, case: Case, *tried: Stack) -> list[Verdict]:
-        """Return the verdict of each stack."""
-        plain, *others = self.pool.map(lambda stack: self.train(case, stack), (None, *tried))
-        if plain.ended is not None and "ended" in str(plain.ended):
-            return [Verdict(case, stack, "discarded", message=str(plain.ended)) for stack in tried]
+        """Return the verdict of each stack; behind an empty one that differs, of no other."""
+        plain, *others = self._train(case, None, *tried)
+        if plain.ended is not None and not plain.notes:
+            return [Verdict(case, one, "discarded", message=plain.ended) for one in tried]
         found = [judge(case, one, plain, other) for one, other in zip(tried, others, strict=True)]
-        if not any(one.result == "different" for one in found):
-            return found
-        again = list(self.pool.map(lambda stack: self.train(case, stack), [None] * REPEATS))
-        if any(compare(plain, other).differences for other in again):
+        if not tried[0] and found[0].result == "different":
+            found = found[:1]
+        new = [one for one in found if one.result == "different" and one.kind not in self.known]
+        if new and any(
+            compare(plain, other).differences for other in self._train(case, *[None] * REPEATS)
+        ):
             return [attrs.evolve(one, result="discarded") for one in found]
-        return [self._repeated(one, plain) if one.result == "different" else one for one in found]
+        return [self._confirmed(one, plain) if one in new else one for one in found]
 
-    def _repeated(self, verdict: Verdict, plain: Outcome) -> Verdict:
-        """Note whether a difference is there again."""
-        again = judge(verdict.case, verdict.stack, plain, self.train(verdict.case, verdict.stack))
-        if again.result == "different":
-            return verdict
+    def _train(self, case: Case, *tried: Stack | None) -> list[Outcome]:
+        return list(self.pool.map(lambda stack: self.train(case, stack), tried))
+
+    def _confirmed(self, verdict: Verdict, plain: Outcome) -> Verdict:
+        """Repeat a stack that differs, and return the verdict of the one plugin that is enough."""
+        case, stack = verdict.case, verdict.stack
+        tried = [*((one,) for one in stack if len(stack) > 1), stack]
+        for one, other in zip(tried, self._train(case, *tried), strict=True):
+            found = judge(case, one, plain, other)
+            if found.result == "different":
+                return found
         return attrs.evolve(verdict, message="not when repeated")
 
 
@@ -137,19 +150,18 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
 
 
 def collect(
-    seconds: float, first_seed: int = 1, out: Path | None = None, tree: Path | None = None
-) -> Tally:
-    """Draw cases for so many seconds, go on behind differences, and return what was found.
+    tally: Tally, seconds: float, first_seed: int, out: Path | None = None, tree: Path | None = None
+) -> None:
+    """Draw cases for so many seconds, go on behind differences, and count what is found.
 
     :param out: a file to which a line of JSON is added for the first difference of each kind.
     :param tree: where tfopt is imported from, if not from where it is installed.
     """
-    judging, tally, end = Judge(Trainer(tree)), Tally(), time.monotonic() + seconds
-    number = first_seed
-    while time.monotonic() < end:
+    end, judging = time.monotonic() + seconds, Judge(Trainer(tree), tally.kinds)
+    for number in itertools.count(first_seed):
+        if time.monotonic() > end:
+            break
         _draw(judging, tally, number, end, out)
-        number += 1
-    return tally
 
 
 def _draw(judging: Judge, tally: Tally, number: int, end: float, out: Path | None) -> None:
@@ -176,12 +188,12 @@ def line_of(verdict: Verdict, number: int) -> str:
     )  # fmt: skip
 
 
-def search(seconds: float, first_seed: int = 1, tree: Path | None = None) -> Tally:
+def search(tally: Tally, seconds: float, first_seed: int, tree: Path | None = None) -> None:
     """Draw cases for so many seconds, up to the first difference, whose case is made smaller.
 
     :raises FoundDifference: with the smallest case.
     """
-    judging, tally, end = Judge(Trainer(tree)), Tally(), time.monotonic() + seconds
+    end, judging = time.monotonic() + seconds, Judge(Trainer(tree))
     tries = {"left": SHRINKS}
     known: dict[str, Verdict] = {}
 
@@ -190,7 +202,7 @@ def search(seconds: float, first_seed: int = 1, tree: Path | None = None) -> Tal
         if key not in known:
             if tally.found:
                 tries["left"] -= 1
-            if time.monotonic() > end and not tally.found or tries["left"] < 0:
+            if (time.monotonic() > end and not tally.found) or tries["left"] < 0:
                 return None
             tally.cases += 1
             [known[key]] = judging(case, stack)
@@ -206,7 +218,6 @@ def search(seconds: float, first_seed: int = 1, tree: Path | None = None) -> Tal
             raise FoundDifference(str(verdict))
 
     one()
-    return tally
 
 
 def _drawing() -> settings:

@@ -27,14 +27,14 @@ class Outcome:
 
     notes: tuple[tuple[str, Any], ...] = ()
     effects: Mapping[str, tuple[bool, str]] = attrs.field(factory=dict)
-    ended: Mapping[str, Any] | None = None
+    ended: str | None = None
     seconds: float = 0.0
 
     def refusal(self, stack: Stack) -> str:
         """Return the message of tfopt that refuses a plugin of the stack by name; "" if none."""
         raised = [value for name, value in self.notes if name.endswith(" raised")]
-        for error in (*raised, self.ended or {}):
-            message = error.get("tfopt", "")
+        for error in (*raised, self.ended or ""):
+            message = error if "tfopt" in error else ""
             if any(f'"{plugin["use"]}"' in message for plugin in stack):
                 return str(message)
         return ""
@@ -57,7 +57,9 @@ class Difference:
 
     @property
     def kind(self) -> str:
-        """The path without the numbers of fits, epochs and steps."""
+        """The path without the numbers of fits, epochs and steps; what is raised, in its place."""
+        if "raised" in self.path:
+            return f"raises {re.sub(r'[0-9]+', '', self.other)[:90]}, not {self.plain[:40]}"
         return re.sub(r"\d+", "", self.path)
 
 
@@ -99,7 +101,7 @@ def _leaves(outcome: Outcome) -> Iterator[tuple[str, Any]]:
         seen[name] = seen.get(name, 0) + 1
         yield from _parts(name if seen[name] == 1 else f"{name} #{seen[name]}", value)
     if outcome.ended is not None:
-        yield from _parts("script ended", outcome.ended)
+        yield from _parts("script raised", outcome.ended)
 
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:

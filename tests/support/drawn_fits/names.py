@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# ruff: noqa: F401, F403
 import keras
 import numpy as np
 import tensorflow as tf

@@ -52,13 +52,12 @@ def noted(name: str) -> Iterator[None]:
         note(f"{name} raised", error_of(error))
 
 
-def error_of(error: BaseException) -> dict[str, Any]:
-    """Return type and first line of an exception, and the plugin that a tfopt error names."""
+def error_of(error: BaseException) -> str:
+    """Return type and first line of an exception; those of tfopt are marked, and whole."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    found: dict[str, Any] = {"type": type(error).__name__, "message": (lines or [""])[0]}
     if isinstance(error, TfoptError):
-        found["tfopt"] = str(error)
-    return found
+        return f"tfopt {type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {(lines or [''])[0]}"
 
 
 @contextmanager
@@ -94,6 +93,7 @@ def _state(name: str, model: Any) -> None:
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
         note(f"{name}.iterations", optimizer.iterations)
+    if optimizer is not None and int(optimizer.iterations):  # before, it may be built or not
         note(f"{name}.optimizer", [variable.numpy() for variable in optimizer.variables[1:]])
     note(f"{name}.weights", [weight.numpy() for weight in model.weights])
     note(f"{name}.trainable", [len(model.trainable_weights), model.stop_training])
@@ -122,5 +122,3 @@ def _content(path: Path) -> Any:
         file.visititems(lambda name, item: found.update({name: item[()]}) if hasattr(
             item, "dtype") else None)  # fmt: skip
     return found
-
-

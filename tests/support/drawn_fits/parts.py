@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from support.drawn_fits.notes import note
 
-
 # Data
 
 
@@ -61,24 +60,25 @@ def slices(*arrays: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices(arrays)
 
 
+def _count(arrays: Any) -> int:
+    return len(tf.nest.flatten(arrays)[0])
+
+
 def generated(*arrays: Any) -> Any:
     """Return a data set of the rows out of a Python generator, which knows no count."""
     spec = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape[1:], one.dtype), arrays)
-    count = len(arrays[-1] if not isinstance(arrays[-1], dict) else arrays[-1]["one"])
 
     def each() -> Iterator[Any]:
-        for index in range(count):
-            yield tf.nest.map_structure(lambda one: one[index], arrays)
+        for index in range(_count(arrays)):
+            yield tf.nest.map_structure(lambda one: one[index], arrays)  # noqa: B023
 
     return tf.data.Dataset.from_generator(each, output_signature=spec)
 
 
-def batches(
-    *arrays: Any, size: int, endless: bool = False, fresh: bool = False
-) -> Iterator[Any]:
+def batches(*arrays: Any, size: int, endless: bool = False, fresh: bool = False) -> Iterator[Any]:
     """Yield batches of the rows from Python; fresh ones hold noise that is drawn for each."""
     while True:
-        for start in range(0, len(arrays[-1]), size):
+        for start in range(0, _count(arrays), size):
             batch = tf.nest.map_structure(lambda one: one[start : start + size], arrays)  # noqa: B023
             if fresh:
                 batch = (batch[0] + np.random.normal(), *batch[1:])
@@ -93,7 +93,7 @@ class Batches(keras.utils.PyDataset):
     def __init__(self, *arrays: Any, size: int, mixed: bool = False, fresh: bool = False) -> None:
         super().__init__()
         self.arrays, self.size, self.mixed, self.fresh = arrays, size, mixed, fresh
-        self.order = np.arange(len(arrays[-1]))
+        self.order = np.arange(_count(arrays))
 
     def __len__(self) -> int:
         return -(-len(self.order) // self.size)
@@ -183,13 +183,14 @@ class OwnStep(keras.Model):
     def train_step(self, data: Any) -> Any:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
-            loss = self.compute_loss(x, y, self(x, training=True), weights)
+            predicted = self(x, training=True)
+            loss = self.compute_loss(x, y, predicted, weights)
         gradients = tape.gradient(loss, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
         if self.logs == "values":
             return {"loss": loss, "norm": tf.linalg.global_norm(gradients)}
         self.own.update_state(loss)
-        return {"own": self.own.result()}
+        return self.compute_metrics(x, y, predicted, weights)
 
 
 class Rows(keras.metrics.Metric):
@@ -209,5 +210,3 @@ class Rows(keras.metrics.Metric):
     def reset_state(self) -> None:
         if not self.kept:
             self.count.assign(0.0)
-
-

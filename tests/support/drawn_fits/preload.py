@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import pkgutil
@@ -37,3 +38,5 @@ try:
     _import_all()
 finally:
     os.dup2(_error, 2)
+# no search for cycles goes through all of TensorFlow in each of the forks
+gc.freeze()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -59,7 +59,21 @@ BETWEEN = (
     "keras.utils.set_random_seed(5)",
     "model.stop_training = True",
 )
-# from here on, a piece that is drawn for one case in so many
+FIRST = (
+    'model.get_layer("a").trainable = False',
+    "model.make_train_function()",
+    "note('evaluated', model.evaluate(vx, vy, batch_size=7, verbose=0))",
+    "note('predicted', model.predict(vx, batch_size=3, verbose=0))",
+)
+# expressions of validation data that can be read again and again
+VALIDATION = (
+    "(vx, vy)", "slices(vx, vy).batch(6)", "(vx, vy, vw)", "slices(vx, vy, vw).batch(8)",
+    "slices(vx, vy).shuffle(20).batch(6)", "slices(vx, vy).batch(6).repeat()",
+    "generated(vx, vy).batch(6)", "Batches(vx, vy, size=6)", "slices(vx, vy).cache().batch(4)",
+    "batches(vx, vy, size=6, endless=True)",
+)  # fmt: skip
+FORMS = ("dataset",) * 4 + ("arrays",) * 3 + ("pydataset", "generator")
+# a piece that is drawn for one case in so many
 SELDOM, RARELY = 6, 15
 
 
@@ -72,66 +86,82 @@ def _mostly(draw: DrawFn, values: Sequence[str]) -> str:
     return values[0] if draw(st.booleans()) else draw(st.sampled_from(values))
 
 
+@attrs.frozen
+class _Data:
+    """What the pieces of a case must fit.
+
+    :param kind: of the rows.
+    :param form: "arrays", "dataset", "pydataset" or "generator".
+    :param parts: the names of the arrays.
+    """
+
+    kind: str
+    model: str
+    form: str
+    parts: str
+    count: int
+    size: int
+    train: str = ""
+    endless: bool = False
+    validation: str = ""
+
+
 @st.composite
 def cases(draw: DrawFn) -> Case:
     """Draw a case."""
     kind = _mostly(draw, ("plain", "dict", "tuple", "outputs", "tokens"))
-    model = draw(st.sampled_from(MODELS[kind]))
     count, size = draw(st.sampled_from((40, 37, 24, 16))), draw(st.sampled_from((8, 5, 4)))
-    rows = f'{count}, "{kind}"' + _dtype(draw, kind)
-    form = draw(_form(kind))
-    weighted = "own" not in model.lower() and _rare(draw, 4)
-    parts = "x, y, w" if weighted else "x, y"
-    train, endless, counted = "", False, form == "arrays"
-    if form == "dataset":
-        train, endless = draw(_dataset(kind, parts, size))
-    elif form == "pydataset":
-        train = f"Batches({parts}, size={size}" + draw(st.sampled_from(
-            (")", ", mixed=True)", ", fresh=True)" if kind == "plain" else ")"))
-        )  # fmt: skip
-    elif form == "generator":
-        endless = draw(st.booleans())
-        train = f"batches({parts}, size={size}, endless={endless}" + draw(st.sampled_from(
-            (")", ", fresh=True)" if kind == "plain" else ")"))
-        )  # fmt: skip
-    validation = draw(_validation(kind)) if draw(st.booleans()) else ""
-    fits = tuple(
-        draw(_fit(kind, parts, train, form, counted, endless, count, size, validation, number))
-        for number in range(draw(st.integers(1, 3)))
+    dtype = draw(st.sampled_from((', "float64"', ', "uint8"'))) if _rare(draw, 4) else ""
+    data = _Data(
+        kind=kind,
+        model=draw(st.sampled_from(MODELS[kind])),
+        form=draw(st.sampled_from(FORMS)),
+        parts="x, y, w" if _rare(draw, 4) else "x, y",
+        count=count,
+        size=size,
+        validation=draw(st.sampled_from(VALIDATION)) if draw(st.booleans()) else "",
     )
+    train, endless = draw(_train(data))
+    data = attrs.evolve(data, train=train, endless=endless)
+    fits = draw(st.sampled_from((1, 1, 1, 2, 2, 3)))
     return Case(
-        model=model,
-        compile=draw(_compile(kind)),
-        fits=fits,
-        rows=rows,
-        convert=draw(st.sampled_from(("", "as_tensors"))) if counted else "",
+        model=data.model,
+        compile=draw(_compile(data)),
+        fits=tuple(draw(_fit(data, number)) for number in range(fits)),
+        rows=f'{count}, "{kind}"{dtype if kind != "tokens" else ""}',
+        convert=draw(st.sampled_from(("", "as_tensors"))) if data.form == "arrays" else "",
         train=train,
-        validation=validation,
-        again=form == "generator" and not endless or _rare(draw, 4),
+        validation=data.validation,
+        again=(data.form == "generator" and not endless) or _rare(draw, 4),
         seed=draw(st.integers(1, 3)),
         floatx="float64" if _rare(draw, RARELY) else "",
     )
 
 
-def _dtype(draw: DrawFn, kind: str) -> str:
-    if kind == "tokens" or not _rare(draw, 4):
-        return ""
-    return draw(st.sampled_from((', "float64"', ', "uint8"')))
-
-
-def _form(kind: str) -> SearchStrategy[str]:
-    """Return how the training data are given: data sets most."""
-    return st.sampled_from(("dataset",) * 4 + ("arrays",) * 3 + ("pydataset", "generator"))
+@st.composite
+def _train(draw: DrawFn, data: _Data) -> tuple[str, bool]:
+    """Draw an expression of the training data, "" for arrays, and whether they never end."""
+    given = f"{data.parts}, size={data.size}"
+    options = ["", ", fresh=True"] if data.kind == "plain" else [""]
+    if data.form == "dataset":
+        return draw(_dataset(data))
+    if data.form == "pydataset":
+        return f"Batches({given}{draw(st.sampled_from([*options, ', mixed=True']))})", False
+    if data.form == "generator":
+        endless = draw(st.booleans())
+        return f"batches({given}, endless={endless}{draw(st.sampled_from(options))})", endless
+    return "", False
 
 
 @st.composite
-def _compile(draw: DrawFn, kind: str) -> tuple[str, ...]:
+def _compile(draw: DrawFn, data: _Data) -> tuple[str, ...]:
     losses = ('"mse"', "keras.losses.MeanSquaredError()", "keras.losses.Huber(delta=0.5)")
     loss = draw(st.sampled_from(losses))
-    if kind == "outputs":
+    if data.kind == "outputs":
         given = [f'loss={{"one": {loss}, "two": "mae"}}', draw(st.sampled_from(BY_OUTPUT))]
     else:
-        given = [f"loss={loss}", draw(st.sampled_from(METRICS))]
+        # a train step that returns values updates no metrics
+        given = [f"loss={loss}", "" if "values" in data.model else draw(st.sampled_from(METRICS))]
     given.insert(0, f"optimizer={draw(st.sampled_from(OPTIMIZERS))}")
     if _rare(draw, 4):
         given.append(f"steps_per_execution={draw(st.integers(2, 3))}")
@@ -139,21 +169,21 @@ def _compile(draw: DrawFn, kind: str) -> tuple[str, ...]:
         given.append("run_eagerly=True")
     elif draw(st.booleans()):
         given.append("jit_compile=False")
-    if kind == "outputs" and _rare(draw, 4):
+    if data.kind == "outputs" and _rare(draw, 4):
         given.append('loss_weights={"one": 0.5, "two": 2.0}')
     return tuple(filter(None, given))
 
 
 @st.composite
-def _dataset(draw: DrawFn, kind: str, parts: str, size: int) -> tuple[str, bool]:
-    """Draw a tf.data pipeline, and whether it is without an end."""
+def _dataset(draw: DrawFn, data: _Data) -> tuple[str, bool]:
+    """Draw a tf.data pipeline, and whether it never ends."""
     first = "slices" if not _rare(draw, SELDOM) else "generated"
-    single = draw(st.lists(_stage(kind, batched=False), max_size=3, unique=True))
-    behind = draw(st.lists(_stage(kind, batched=True), max_size=2, unique=True))
+    single = draw(st.lists(_stage(data.kind, batched=False), max_size=3, unique=True))
+    behind = draw(st.lists(_stage(data.kind, batched=True), max_size=2, unique=True))
     rest = ", drop_remainder=True" if _rare(draw, 4) else ""
     ending = draw(st.sampled_from(("", "", ".repeat()", ".repeat(2)", ".prefetch(2)")))
-    stages = "".join((*single, f".batch({size}{rest})", *behind, ending))
-    return f"{first}({parts}){stages}", ending == ".repeat()"
+    stages = "".join((*single, f".batch({data.size}{rest})", *behind, ending))
+    return f"{first}({data.parts}){stages}", ending == ".repeat()"
 
 
 def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
@@ -176,60 +206,44 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
     return st.sampled_from(stages)
 
 
-def _validation(kind: str) -> SearchStrategy[str]:
-    """Return expressions of validation data that can be read again and again."""
-    return st.sampled_from((
-        "(vx, vy)", "slices(vx, vy).batch(6)", "(vx, vy, vw)", "slices(vx, vy, vw).batch(8)",
-        "slices(vx, vy).shuffle(20).batch(6)", "slices(vx, vy).batch(6).repeat()",
-        "generated(vx, vy).batch(6)", "Batches(vx, vy, size=6)", "slices(vx, vy).cache().batch(4)",
-        "batches(vx, vy, size=6, endless=True)",
-    ))  # fmt: skip
-
-
 @st.composite
-def _fit(
-    draw: DrawFn, kind: str, parts: str, train: str, form: str, counted: bool, endless: bool,
-    count: int, size: int, validation: str, number: int,
-) -> Fit:  # fmt: skip
+def _fit(draw: DrawFn, data: _Data, number: int) -> Fit:
     """Draw a call of `fit` and what stands before it."""
     given = [f"epochs={draw(st.integers(1, 3))}"]
-    data = "train"
-    if form == "arrays":
-        data = parts if "w" not in parts else "x, y, sample_weight=w"
-        data = draw(_converted(kind, data))
-        given.append(f"batch_size={size}")
+    arrays = data.form == "arrays"
     if _rare(draw, SELDOM):
         given[0] = "epochs=4, initial_epoch=2"
-    batches = -(-count // size)
-    if endless or _rare(draw, 4):
-        given.append(f"steps_per_epoch={draw(st.integers(1, batches + 2))}")
-    if validation:
-        given += draw(_validated(validation))
-    elif form == "arrays" and _rare(draw, 4) or _rare(draw, 4 * RARELY):
+    if arrays:
+        given.append(f"batch_size={data.size}")
+    if data.endless or _rare(draw, 4):
+        given.append(f"steps_per_epoch={draw(st.integers(1, -(-data.count // data.size) + 2))}")
+    if data.validation:
+        given += draw(_validated(data.validation))
+    elif _rare(draw, 4 if arrays else 4 * RARELY):
         given.append("validation_split=0.25")
     shuffle = draw(st.sampled_from(("", "", "shuffle=False", 'shuffle="batch"')))
-    if shuffle and (form == "arrays" and shuffle != 'shuffle="batch"' or _rare(draw, 4)):
+    if shuffle and _rare(draw, 1 if arrays and "batch" not in shuffle else 4):
         given.append(shuffle)
-    if _rare(draw, SELDOM):
+    usual = arrays or data.form == "dataset"
+    if _rare(draw, SELDOM if usual and data.kind == "plain" else 2 * RARELY):
         given.append("class_weight={0: 1.0, 1: 3.0}")
-    callbacks = draw(st.lists(_callback(train, endless, validation), max_size=3, unique=True))
     return Fit(
-        data=data,
+        data=draw(_arrays(data)) if arrays else "train",
         arguments=tuple(given),
-        callbacks=tuple(callbacks),
-        before=tuple(draw(_before(kind, train, endless, size, number))),
+        callbacks=tuple(draw(st.lists(_callback(data), max_size=2, unique=True))),
+        before=tuple(draw(_before(data, number))),
         callback_list=_rare(draw, RARELY),
     )
 
 
 @st.composite
-def _converted(draw: DrawFn, kind: str, data: str) -> str:
-    """Draw another form of arrays."""
-    if kind != "plain" or not _rare(draw, 3):
-        return data
-    name = draw(st.sampled_from(("as_frame", "as_sparse")))
-    y = "as_frame(y)" if name == "as_frame" else "y"
-    return data.replace("x, y", f"{name}(x), {y}", 1)
+def _arrays(draw: DrawFn, data: _Data) -> str:
+    """Draw the form of the arrays."""
+    given = data.parts.replace(" w", " sample_weight=w")
+    if data.kind != "plain" or not _rare(draw, 3):
+        return given
+    form = draw(st.sampled_from(("as_frame(x), as_frame(y)", "as_sparse(x), y")))
+    return given.replace("x, y", form)
 
 
 @st.composite
@@ -244,36 +258,27 @@ def _validated(draw: DrawFn, validation: str) -> list[str]:
     return given
 
 
-def _callback(train: str, endless: bool, validation: str) -> SearchStrategy[str]:
+def _callback(data: _Data) -> SearchStrategy[str]:
     """Return callbacks; some read the training data or the validation data."""
     read = ["Evaluate((vx, vy))", "Evaluate(slices(vx, vy).batch(4), steps=2)"]
-    if train and not train.startswith("batches"):
-        read.append("Evaluate(train, steps=2)")
-        if not endless:
-            read.append("Evaluate(train)")
-    if validation.startswith("slices") and "repeat()" not in validation:
+    if data.form in ("dataset", "pydataset"):
+        read += ["Evaluate(train, steps=2)", *([] if data.endless else ["Evaluate(train)"])]
+    if data.validation.startswith("slices") and "repeat()" not in data.validation:
         read += ["Evaluate(validation)", "Evaluate(validation, steps=1)"]
     return st.one_of(st.just("Seen()"), st.sampled_from((*CALLBACKS, *read)))
 
 
 @st.composite
-def _before(
-    draw: DrawFn, kind: str, train: str, endless: bool, size: int, number: int
-) -> list[str]:
+def _before(draw: DrawFn, data: _Data, number: int) -> list[str]:
     """Draw what stands before a fit: mostly nothing, between two fits something for a half."""
     if not (draw(st.booleans()) if number else _rare(draw, 8)):
         return []
-    lines = [*BETWEEN] if number else [
-        'model.get_layer("a").trainable = False', "model.make_train_function()",
-    ]  # fmt: skip
+    lines = [*FIRST]
     if number:
-        lines.append(f"model.compile({', '.join(draw(_compile(kind)))})")
-    lines.append("note('batch', model.train_on_batch(*rows(6, *x_kind)[:2]))")
-    lines.append("note('evaluated', model.evaluate(vx, vy, batch_size=7, verbose=0))")
-    lines.append("note('predicted', model.predict(vx, batch_size=3, verbose=0))")
-    if train and not train.startswith("batches"):
+        lines += [*BETWEEN, f"model.compile({', '.join(draw(_compile(data)))})"]
+    lines.append(f"note('batch', model.train_on_batch(*rows(6, {data.kind!r})[:2]))")
+    if data.form in ("dataset", "pydataset"):
         lines.append("note('evaluated', model.evaluate(train, steps=2, verbose=0))")
-        if not train.startswith("Batches"):
-            lines.append("one_batch(train)")
-    chosen: Any = draw(st.lists(st.sampled_from(lines), min_size=1, max_size=2, unique=True))
-    return [line.replace("*x_kind", repr(kind)) for line in chosen]
+    if data.form == "dataset":
+        lines.append("one_batch(train)")
+    return draw(st.lists(st.sampled_from(lines), min_size=1, max_size=2, unique=True))

@@ -62,16 +62,15 @@ class Trainer:
             with _LOCK, _without_main():
                 process.start()
             theirs.close()
-            found: dict[str, Any] = {"ended": {"type": "ended without a word"}}
+            found: dict[str, Any] = {"ended": "ended without a word"}
             try:
                 if ours.poll(limit_seconds):
                     found = ours.recv()
                 else:
-                    found = {"ended": {"type": "time limit"}}
+                    found = {"ended": f"took more than {limit_seconds} s"}
             except EOFError:
                 with contextlib.suppress(FileNotFoundError):
-                    last = (Path(folder) / "stderr").read_text(errors="replace")[-300:]
-                    found["ended"]["message"] = last
+                    found["ended"] += (Path(folder) / "stderr").read_text(errors="replace")[-300:]
             finally:
                 process.kill()
                 process.join()

@@ -1,0 +1,190 @@
+"""Drawn trainings are the same under stacks as in plain Keras, and a wrong one would be seen."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from support.drawn_fits.campaign import FoundDifference, Judge, Tally, judge, search
+from support.drawn_fits.case import Case, Fit, Stack, from_json, script_of, to_json
+from support.drawn_fits.comparison import Outcome, compare
+from support.drawn_fits.stacks import SETTINGS, math_in, stacks
+from support.drawn_fits.strategies import cases
+from support.drawn_fits.training import Trainer
+
+SEED, SECONDS = 1, 120.0
+CASE = Case(model="dense()", compile=('loss="mse"',), fits=(Fit("x, y", ("shuffle=False",)),))
+CHUNKED: Stack = ({"use": "chunked", "steps": 3, "xla": False},)
+PLAIN = Outcome(
+    notes=(
+        ("fit 1.history", {"loss": (np.float64(0.5), 0.25), "rows": (np.float32(40.0), 40.0)}),
+        ("fit 1.iterations", np.array(10)),
+        ("fit 1.weights", (np.array([[1.0, 2.0]], "float32"),)),
+        ("callback.batch end", (0, {"loss": np.float32(0.5)})),
+        ("fit 2 raised", "ValueError: no data"),
+        ("file log.csv", (("epoch", "loss"), ("0", "0.5"))),
+    )
+)
+
+
+def changed(name: str, value: object) -> Outcome:
+    """The outcome with another value of one note; None leaves it out."""
+    notes = tuple((one, value if one == name else v) for one, v in PLAIN.notes)
+    return Outcome(notes=tuple(note for note in notes if note[1] is not None))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("fit 1.iterations", np.array(11), "fit 1.iterations"),
+        ("fit 1.iterations", np.array(10, "int32"), "fit 1.iterations"),
+        (
+            "fit 1.history",
+            {"loss": (np.float64(0.5), 0.25, 0.1), "rows": (np.float32(40.0), 40.0)},
+            "length of fit 1.history['loss']",
+        ),
+        (
+            "fit 1.history",
+            {"loss": (np.float64(0.5), 0.25), "rows": (np.float32(40.0), 40.0), "data_loss": ()},
+            "keys of fit 1.history",
+        ),
+        (
+            "fit 1.history",
+            {"rows": (np.float32(40.0), 40.0), "loss": (np.float64(0.5), 0.25)},
+            "keys of fit 1.history",
+        ),
+        (
+            "fit 1.history",
+            {"loss": (np.float64(0.5), 0.2501), "rows": (np.float32(40.0), 40.0)},
+            "fit 1.history['loss'][1]",
+        ),
+        ("fit 1.weights", (np.array([[1.0, 2.01]], "float32"),), "fit 1.weights[0]"),
+        ("fit 1.weights", (np.array([[1.0, np.nan]], "float32"),), "fit 1.weights[0]"),
+        ("fit 1.weights", (np.array([[1.0, 2.0]], "float64"),), "fit 1.weights[0]"),
+        ("callback.batch end", (1, {"loss": np.float32(0.5)}), "callback.batch end[0]"),
+        ("callback.batch end", None, "length of callback.batch end"),
+        ("fit 2 raised", None, "fit 2 raised"),
+        ("fit 2 raised", "TypeError: no data", "fit 2 raised"),
+        ("file log.csv", (("epoch", "loss"), ("0", "0.6")), "file log.csv[1][1]"),
+        ("file log.csv", None, "length of file log.csv"),
+    ],
+)
+def test_a_wrong_value_is_a_difference(name, value, path) -> None:
+    found = compare(PLAIN, changed(name, value)).differences
+    assert found[0].path == path
+    assert judge(CASE, CHUNKED, PLAIN, changed(name, value)).result == "different"
+
+
+def test_one_more_note_is_a_difference() -> None:
+    longer = Outcome(notes=(*PLAIN.notes, ("callback.test end", None)))
+    assert compare(PLAIN, longer).differences[0].path == "callback.test end"
+
+
+def test_rounding_is_told_from_the_same_bits() -> None:
+    near = changed("fit 1.weights", (np.array([[1.0, 2.0 + 1e-6]], "float32"),))
+    assert compare(PLAIN, PLAIN).bitwise
+    assert not compare(PLAIN, near).bitwise
+    assert judge(CASE, CHUNKED, PLAIN, near).result == "rounding"
+
+
+def test_another_order_changes_values_but_no_counts() -> None:
+    other = changed("fit 1.weights", (np.array([[3.0, 4.0]], "float32"),))
+    assert not compare(PLAIN, other, ordered=False).differences
+    rows = {"loss": (np.float64(0.5), 0.25), "rows": (np.float32(32.0), 40.0)}
+    for wrong in (changed("fit 1.iterations", np.array(9)), changed("fit 1.history", rows)):
+        assert compare(PLAIN, wrong, ordered=False).differences
+
+
+def test_only_a_refusal_by_name_is_one() -> None:
+    refused = attrs.evolve(PLAIN, ended='tfopt PluginRefused: plugin "chunked": no')
+    other = attrs.evolve(PLAIN, ended='tfopt PluginRefused: plugin "cache": no')
+    assert judge(CASE, CHUNKED, PLAIN, refused).result == "refused"
+    assert judge(CASE, CHUNKED, PLAIN, other).result == "different"
+    assert judge(CASE, (), PLAIN, refused).result == "different"
+    raised = changed("fit 2 raised", 'ValueError: "chunked"')
+    assert judge(CASE, CHUNKED, PLAIN, raised).result == "different"
+
+
+def test_a_case_of_which_plain_keras_differs_from_itself_is_discarded() -> None:
+    drawn = iter(range(100))
+    verdicts = Judge(lambda case, stack: Outcome((("loss", next(drawn)),)))(CASE, (), CHUNKED)
+    assert {one.result for one in verdicts} == {"discarded"}
+
+
+def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
+    def train(case: Case, stack: Stack | None) -> Outcome:
+        return Outcome((("loss", 1.0 if stack and CHUNKED[0] in stack else 2.0),))
+
+    [verdict] = Judge(train)(CASE, ({"use": "prefetch"}, *CHUNKED))
+    assert verdict.stack == CHUNKED
+    assert verdict.kind == "chunked: loss"
+
+
+@given(cases(), stacks())
+def test_a_case_goes_through_json_and_is_a_script(case: Case, stack: Stack) -> None:
+    assert from_json(to_json(case, stack)) == (case, stack)
+    compile(script_of(case, stack), "drawn.py", "exec")
+
+
+def test_no_drawn_plugin_declares_another_training() -> None:
+    declared = {math_in({"use": name, **one}) for name in SETTINGS for one in SETTINGS[name]}
+    assert declared <= {"exact", "order"}
+
+
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    return Trainer()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "stack"),
+    [
+        (
+            attrs.evolve(CASE, fits=(Fit("train", ("epochs=2",), ("SeenBatches()",)),),
+                         train="slices(x, y).shuffle(40, seed=7).batch(8)"),
+            CHUNKED,
+        ),
+        (attrs.evolve(CASE, train="Batches(x, y, size=8)", fits=(Fit("train"),)), ()),
+        (
+            attrs.evolve(CASE, train="slices(x, y).batch(5).repeat()", fits=(
+                Fit("train", ("steps_per_epoch=3", "validation_data=(vx, vy)")),)),
+            ({"use": "prefetch"},),
+        ),
+    ],
+    ids=["chunked", "empty", "prefetch"],
+)  # fmt: skip
+def test_a_fixed_case_is_equal(case: Case, stack: Stack, trainer: Trainer) -> None:
+    [verdict] = Judge(trainer)(case, stack)
+    assert verdict.result == "equal", str(verdict)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_a_training_that_is_one_update_longer_is_different(trainer: Trainer) -> None:
+    plain = trainer(CASE, None)
+    longer = script_of(CASE, ()).replace("finish", "model.train_on_batch(x[:4], y[:4]); finish")
+    found = judge(CASE, (), plain, trainer.run(longer))
+    assert "end.iterations" in [one.path for one in found.differences]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_a_run_that_hangs_is_ended(trainer: Trainer) -> None:
+    assert "took more than" in (trainer.run("while True: pass", 3.0).ended or "")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_drawn_fits_are_the_same_under_stacks() -> None:
+    tally = Tally()
+    try:
+        search(tally, SECONDS, SEED)
+    except FoundDifference as difference:
+        pytest.fail(f"seed {SEED}: {difference}")
+    finally:
+        print(f"seed {SEED}: {tally}")
+    assert tally.results["equal"]

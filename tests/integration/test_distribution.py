@@ -171,6 +171,14 @@ def test_several_replicas_train_as_one_device_does(
     assert (fit.cluster_seconds is not None) is (workers > 1)
 
 
+@pytest.mark.thorough
+def test_workers_divide_a_masked_loss_by_the_words_of_the_whole_batch(tmp_path: Path) -> None:
+    options = {"factory": "padded", "metric": "loss"}
+    alone = trained(tmp_path / "alone", **options)
+
+    same(trained(tmp_path / "workers", 'use = "multi-worker"', **options).epochs, alone.epochs)
+
+
 def test_a_parameter_server_and_a_worker_train_what_the_chief_hands_out(tmp_path: Path) -> None:
     server = 'use = "parameter-server"\nworkers = 1\nparameter_servers = 1'
     served = trained(tmp_path / "project", server, options="count = 20, recording = false")

@@ -53,6 +53,35 @@ def workload(optimizer, loss="mse", own=False, normalized=False):
     return Workload(train=(x, y), build_model=build, optimizer=optimizer, loss=loss,
                     quality_metric="loss")
 
+def tokens():
+    inputs = keras.Input((6,), dtype="int32")
+    return inputs, keras.layers.Embedding(9, 4, mask_zero=True)(inputs)
+
+def padded():
+    inputs, hidden = tokens()
+    return keras.Model(inputs, keras.layers.Dense(5)(hidden))
+
+def two_outputs():
+    inputs, hidden = tokens()
+    pooled = keras.layers.GlobalAveragePooling1D()(hidden)
+    penalized = keras.layers.Dense(1, kernel_regularizer="l2", activity_regularizer="l2")
+    return keras.Model(inputs, [keras.layers.Dense(5)(hidden), penalized(pooled)])
+
+def classified():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+
+# whole sequences and nearly empty ones: the halves of a batch hold other numbers of tokens
+words = rng.integers(1, 9, (13, 6)) * (np.arange(6) < rng.integers(1, 7, (13, 1)))
+words[1::2, 1:] = 0
+words[12] = [0, 0, 3, 0, 4, 5]
+tags = (words + np.arange(6)) % 5
+sparse = keras.losses.SparseCategoricalCrossentropy
+own_classes = np.arange(13) % 3
+
+def of(data, build, loss, **more):
+    return lambda: Workload(train=data, validation=data, build_model=build, loss=loss,
+                            optimizer=lambda: SGD(0.1), quality_metric="loss", **more)
+
 def weights(work, *plugins, name):
     folder = Path(sys.argv[2]) / f"{name}-{len(plugins)}"
     built, outcome = train_here(work(), *plugins, folder=folder, epochs=3, batch_size=5)
@@ -67,11 +96,26 @@ cases = {
     "sum": lambda: workload(lambda: SGD(0.01), loss=keras.losses.MeanSquaredError("sum")),
     "own": lambda: workload(lambda: SGD(0.1), own=True),
     "normalized": lambda: workload(lambda: SGD(0.01), normalized=True),
+    "masked": of((words, tags), padded, sparse(from_logits=True)),
+    "masked and weighted": of((words, tags, rng.random((13, 6))), padded, sparse(from_logits=True)),
+    # the last batch is of one example, so that a replica has none
+    "ignored class": of((words[:11], np.where(words, tags, -1)[:11]), padded,
+                        sparse(from_logits=True, ignore_class=-1)),
+    "one output masked": of((words, (tags, y)), two_outputs, [sparse(from_logits=True), "mse"],
+                            loss_weights=[1.0, 0.1]),
+    "a sum and a mean": of((words, (tags, y)), two_outputs,
+                           [sparse(from_logits=True), keras.losses.MeanSquaredError("sum")],
+                           loss_weights=[1.0, 0.01]),
+    "masked sum": of((words, tags), padded, sparse(from_logits=True, reduction="sum")),
+    "example weights": of((x, y, np.arange(13.0)), lambda: workload("sgd").build_model(), "mse"),
+    "class weights": of((x, own_classes), classified, sparse(from_logits=True),
+                        class_weight={0: 1.0, 1: 5.0, 2: 0.1}),
 }
 broken = {
     "accumulation": lambda: workload(lambda: SGD(0.1, gradient_accumulation_steps=2)),
     "reduction": lambda: workload("sgd", loss=keras.losses.MeanSquaredError(
         reduction="mean_with_sample_weight")),
+    "one number": lambda: workload("sgd", loss=lambda a, b: keras.ops.mean((a - b) ** 2)),
 }
 name = sys.argv[3]
 if name in cases:
@@ -106,12 +150,28 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return said_by
 
 
-@pytest.mark.parametrize("case", ["clipnorm", "global_clipnorm", "clipvalue", "sum", "own"])
+MASKED = ["masked", "masked and weighted", "ignored class", "one output masked", "masked sum"]
+WEIGHTED = ["example weights", "class weights", "a sum and a mean"]
+
+
+@pytest.mark.parametrize(
+    "case", ["clipnorm", "global_clipnorm", "clipvalue", "sum", "own", *MASKED, *WEIGHTED]
+)
 def test_weights_are_those_of_one_device(said: Callable[[str], Any], case: str) -> None:
-    """Clipped gradients, a loss that is a sum, a step of one's own; with an uneven last batch."""
+    """Clipped gradients, a loss that is a sum, masks; with an uneven last batch."""
     one, two = said(case)["one"]["weights"], said(case)["two"]["weights"]
 
     assert two == pytest.approx(one, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", [*MASKED, *WEIGHTED, "sum"])
+def test_losses_are_those_of_one_device(said: Callable[[str], Any], case: str) -> None:
+    one, two = said(case)["one"]["history"], said(case)["two"]["history"]
+
+    assert one.keys() == two.keys()
+    # Keras logs the loss of each of several outputs as a mean over replicas of any size
+    for name in [name for name in one if not name.removeprefix("val_").startswith("dense")]:
+        assert two[name] == pytest.approx(one[name], rel=1e-5, abs=1e-6), name
 
 
 def test_a_log_that_is_named_as_a_metric_stays_the_steps_own(said: Callable[[str], Any]) -> None:
@@ -131,7 +191,11 @@ def test_moving_averages_are_the_same_on_all_replicas_when_an_epoch_ends(
 
 @pytest.mark.parametrize(
     ("case", "words"),
-    [("accumulation", "raise the batch size"), ("reduction", "mean_with_sample_weight")],
+    [
+        ("accumulation", "raise the batch size"),
+        ("reduction", "mean_with_sample_weight"),
+        ("one number", "one number for a whole batch"),
+    ],
 )
 def test_what_cannot_be_taken_over_replicas_is_refused(
     said: Callable[[str], Any], case: str, words: str

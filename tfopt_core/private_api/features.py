@@ -360,6 +360,8 @@ FEATURES: tuple[Feature, ...] = (
             "keras.src.backend.common.variables:Variable": "_value",
             "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy "
             "_symbolic_build",
+            "keras.src.layers.layer:Layer": "_flatten_layers _losses",
+            "keras.src.losses.loss": "apply_mask reduce_values",
             "keras.src.optimizers.base_optimizer:BaseOptimizer": "_clip_gradients",
             f"{_DISTRIBUTE}.mirrored_strategy:MirroredStrategy": "_collective_key_base",
             f"{_DISTRIBUTE}.parameter_server_strategy_v2:ParameterServerStrategyV2": "_num_workers",

@@ -12,10 +12,11 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
+from tfopt_core.training.distributed.losses import SharedLosses
 from tfopt_core.training.distributed.models import (
     build_model,
     check_data,
-    weighs_gradients,
+    check_losses,
     with_class_weight,
 )
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
@@ -87,29 +88,35 @@ class Synchronous:
 
     built: Built
     _optimizers: SharedOptimizers = attrs.field(init=False)
+    _losses: SharedLosses = attrs.field(init=False)
     _own: dict[str, Any] = attrs.field(factory=dict)
-    _weighs: bool = True
 
     @_optimizers.default
     def _make_optimizers(self) -> SharedOptimizers:
         return SharedOptimizers(self.built.model)
 
+    @_losses.default
+    def _make_losses(self) -> SharedLosses:
+        return SharedLosses(self.built.model)
+
     def install(self) -> None:
         model, run = self.built.model, self.built.run
         check_data(self.built)
         build_model(self.built)
-        self._weighs = weighs_gradients(model.loss)
+        check_losses(model.loss)
         self._own = {"_distribute_strategy": model._distribute_strategy}
         model._distribute_strategy = None
         model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
         model.train_function = model.test_function = model.predict_function = None
         with run.strategy.scope():
             self._optimizers.install()
+        self._losses.install()
         model.make_test_function = self._make_test_function
 
     def uninstall(self) -> None:
         model = self.built.model
         self._optimizers.uninstall()
+        self._losses.uninstall()
         for name, value in self._own.items():
             setattr(model, name, value)
         if "make_test_function" in vars(model):
@@ -200,7 +207,9 @@ class Synchronous:
             steps=built.model.steps_per_execution if evaluates else 1 if cardinality < 0 else steps,
             steps_per_epoch=cardinality if cardinality >= 0 else None,
             batch_size=self._global_batch_size(plan),
-            weighs=self._weighs,
+            losses=self._losses,
+            # replicas of several processes do not wait for each other in an evaluation
+            together=not evaluates or cluster is None,
             uneven_last=plan is None or not fills_last_batch(plan),
             every_uneven=self._global_batch_size(plan) is None,
             reduces_logs=_own_logs(built.model, split),

@@ -8,6 +8,7 @@ from typing import Any
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.losses import MEAN
 from tfopt_core.training.layers import frozen_share
 from tfopt_core.training.penalties import zeros_of
 
@@ -35,25 +36,21 @@ def check_data(built: Built) -> None:
             )
 
 
-def weighs_gradients(loss: Any) -> bool:
-    """Return whether a replica's loss is a mean over its examples, and not a sum.
+def check_losses(loss: Any) -> None:
+    """Check that every loss can be taken over the parts of several replicas.
 
     :param loss: as `compile` took it.
-    :raises WorkloadError: for any other reduction, whose share of a replica is unknown.
+    :raises WorkloadError: for a reduction that is neither a mean over the examples nor a sum.
     """
     import keras
 
-    losses = [part for part in keras.tree.flatten(loss) if isinstance(part, keras.losses.Loss)]
-    reductions = {part.reduction for part in losses}
-    if reductions == {"sum"}:
-        return False
-    strange = reductions - {"mean", "sum_over_batch_size"}
-    if strange:
-        raise WorkloadError(
-            f'a loss has the reduction "{sorted(map(str, strange))[0]}", which cannot be taken '
-            'over the parts of several replicas; use "sum_over_batch_size"'
-        )
-    return True
+    for part in keras.tree.flatten(loss):
+        reduction = getattr(part, "reduction", MEAN)
+        if reduction not in ("mean", MEAN, "sum"):
+            raise WorkloadError(
+                f'a loss has the reduction "{reduction}", which cannot be taken over the parts of '
+                f'several replicas; use "{MEAN}"'
+            )
 
 
 def build_model(built: Built) -> None:

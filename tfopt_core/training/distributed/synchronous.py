@@ -14,6 +14,7 @@ from tfopt_core.training.distributed.empty_replicas import (
     untouched_if_empty,
     with_a_row,
 )
+from tfopt_core.training.distributed.losses import SharedLosses
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.loops.graph_steps import no_logs, shapes_of_logs
@@ -36,7 +37,9 @@ class ReplicatedFunction:
     :param first_replica: the index of the first of them among those of all processes.
     :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
         the replicas; metrics Keras itself reads over all replicas when an epoch ends.
-    :param weighs: whether gradients are weighted by a replica's share of the batch.
+    :param losses: those of the model, whose functions are replaced.
+    :param together: whether the replicas make each step together. If not, masked losses are
+        reduced over a replica's own part of a batch.
     :param every_uneven: whether any batch may hold another number of examples.
     :param evaluates: whether it is a test function.
     """
@@ -54,7 +57,8 @@ class ReplicatedFunction:
     reduces_logs: bool = False
     evaluates: bool = False
     every_uneven: bool = False
-    weighs: bool = True
+    losses: SharedLosses
+    together: bool = True
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
@@ -108,6 +112,8 @@ class ReplicatedFunction:
         """
         import tensorflow as tf
 
+        if self._sums_losses:
+            return self._evaluate_singly(iterator)
         if self._evaluation is None:
             self._evaluation = tf.function(
                 self._while_there, autograph=False, reduce_retracing=True
@@ -117,6 +123,29 @@ class ReplicatedFunction:
             raise StopIteration
         return logs
 
+    def _evaluate_singly(self, iterator: Any) -> Any:
+        """Make the same steps, each in a call of its own.
+
+        TensorFlow 2.21 does not sum over replicas within the `tf.cond` of `one_by_one`.
+        """
+        import tensorflow as tf
+
+        logs = None
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            for _ in range(self.steps):
+                logs = self._function(True)(iterator, tf.constant(1))
+        if logs is None:
+            raise StopIteration
+        return logs
+
+    @property
+    def _sums_losses(self) -> bool:
+        """Return whether the losses of a step are summed over the replicas.
+
+        In an evaluation only where a loss needs it, and only if the replicas make steps together.
+        """
+        return self.together and (not self.evaluates or self.losses.sums_replicas)
+
     def _while_there(self, iterator: Any) -> Any:
         import tensorflow as tf
 
@@ -125,7 +154,7 @@ class ReplicatedFunction:
         return made, self._of_all_replicas(logs)
 
     def _evaluated(self, batch: Any) -> Any:
-        return self._over_replicas(batch, uneven=False)
+        return self._over_replicas(batch, uneven=True)
 
     def _one(self, iterator: Any) -> Any:
         import tensorflow as tf
@@ -218,19 +247,18 @@ class ReplicatedFunction:
             data = tf.nest.map_structure(
                 lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
             )
-            weight = None if self.optimizers is None else self._weight(data, uneven)
-            # a replica may have no example only in these cases
-            may_be_empty = uneven or self.evaluates
-            guard: Any = contextlib.nullcontext()
-            if may_be_empty:
-                own = [*self.model.metrics_variables, *own_values(self.model)]
-                guard = untouched_if_empty(own, data)
-            with guard:
-                data = with_a_row(data) if may_be_empty else data
-                if self.optimizers is None:
-                    return self._with_metrics_marked(self.step(data))
-                with self.optimizers.weighing(weight):
-                    return self._with_metrics_marked(self.step(data))
+            examples = examples_in(data)
+            weight = self._weight(examples, uneven) if self._sums_losses else None
+            with contextlib.ExitStack() as stack:
+                if uneven:  # only then a replica may have no example
+                    own = [*self.model.metrics_variables, *own_values(self.model)]
+                    stack.enter_context(untouched_if_empty(own, data))
+                    data = with_a_row(data)
+                if self._sums_losses:
+                    stack.enter_context(self.losses.of_replica(examples, weight))
+                if self.optimizers is not None:
+                    stack.enter_context(self.optimizers.weighing(weight))
+                return self._with_metrics_marked(self.step(data))
 
         batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
         logs = self.strategy.run(of_replica, args=(batch,))
@@ -242,7 +270,7 @@ class ReplicatedFunction:
             tf.nest.map_structure(self._of_first_replica, are_metrics),
         )
 
-    def _weight(self, data: Any, uneven: bool) -> Any:
+    def _weight(self, examples: Any, uneven: bool) -> Any:
         """Return the factor of this replica's gradients: its examples divided by an equal share.
 
         None where every replica has an equal share.
@@ -250,12 +278,12 @@ class ReplicatedFunction:
         import tensorflow as tf
 
         replicas = self.strategy.num_replicas_in_sync
-        if replicas == 1 or not self.weighs:
+        if replicas == 1:
             return None
         even = self.batch_size is not None and self.batch_size % replicas == 0
         if even and not uneven:
             return None
-        own = tf.cast(examples_in(data), tf.float32)
+        own = tf.cast(examples, tf.float32)
         if self.batch_size is not None and not uneven:
             return own * replicas / self.batch_size
         replica = tf.distribute.get_replica_context()

@@ -243,7 +243,10 @@ FEATURES: tuple[Feature, ...] = (
         name="output-layers",
         lost="which layers make the outputs of a functional model is not known, so they compute in "
         "the policy of the others",
-        members={"keras.src.ops.node:Node": "_keras_history"},
+        members={
+            "keras.src.layers.layer:Layer": "_flatten_layers",
+            "keras.src.ops.node:Node": "_keras_history",
+        },
     ),
     Feature(
         name="attention",

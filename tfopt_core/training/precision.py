@@ -93,17 +93,29 @@ def _outputs(model: Any) -> Iterable[Any]:
 
 
 def output_layers(model: Any) -> tuple[Any, ...]:
-    """Return the layers that produce the model's outputs, as far as the model knows them."""
+    """Return the layers that produce the model's outputs, as far as the model knows them.
+
+    Of a model that produces an output they are its own output layers; of a layer of Keras that
+    holds others (TimeDistributed, Bidirectional) all of these too.
+    """
     import keras
 
     if isinstance(model, keras.Sequential):
-        return tuple(model.layers[-1:])
-    try:
-        outputs = keras.tree.flatten(model.outputs)
-    except (AttributeError, ValueError):
-        return ()
-    operations = [output._keras_history.operation for output in outputs]
-    return tuple(op for op in dict.fromkeys(operations) if isinstance(op, keras.Layer))
+        operations = model.layers[-1:]
+    else:
+        try:
+            outputs = keras.tree.flatten(model.outputs)
+        except (AttributeError, ValueError):
+            return ()
+        operations = [output._keras_history.operation for output in outputs]
+    found: list[Any] = []
+    for operation in operations:
+        if isinstance(operation, keras.Model):
+            found += output_layers(operation)
+        elif isinstance(operation, keras.Layer):
+            of_keras = type(operation).__module__.startswith("keras.")
+            found += operation._flatten_layers() if of_keras else [operation]
+    return tuple({id(layer): layer for layer in found}.values())
 
 
 def _without_own_dtype(model: Any, default: Any) -> list[Any]:

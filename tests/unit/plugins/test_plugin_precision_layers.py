@@ -10,7 +10,7 @@ import pytest
 from support.lazy_modules import tf
 from support.plugin_drive import BFLOAT16_CPU, FakeProbe
 from tfopt_precision.gradient_errors import out_of_line, relative_error
-from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_precision.mixed_precision import MixedPrecision, layers_with_weights
 
 from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions
 from tfopt_core.training.loss_scaling import (
@@ -95,6 +95,48 @@ def test_layers_stay_in_float32_by_class_with_what_is_within():
     apply_precision(model, policy, default)
     attention = model.get_layer("attention")
     assert {part.compute_dtype for part in attention._flatten_layers()} == {"float32"}
+
+
+def ends(keras: Any) -> dict[str, Any]:
+    """Layers that may make a model's output, by what they are."""
+    layers = keras.layers
+
+    def functional(*parts: Any) -> Any:
+        inputs = hidden = keras.Input((3, 6))
+        for part in parts:
+            hidden = part(hidden)
+        return keras.Model(inputs, hidden)
+
+    def middle() -> Any:
+        return layers.Dense(6, name="middle")
+
+    sequential = [keras.Input((3, 6)), middle(), layers.Dense(2)]
+    return {
+        "a functional model": functional(middle(), layers.Dense(2)),
+        "a sequential model": keras.Sequential(sequential),
+        "a model in a model": functional(middle(), functional(layers.Dense(2))),
+        "a wrapper in a model": functional(middle(), layers.TimeDistributed(layers.Dense(2))),
+        "a wrapper": layers.TimeDistributed(layers.Dense(2)),
+        "two wrapped layers": layers.Bidirectional(layers.GRU(2)),
+    }
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("scope", ["global", "layers"])
+def test_an_output_layer_within_another_stays_in_float32_and_those_before_it_do_not(scope: str):
+    import keras
+
+    policy = PrecisionPolicy(policy="mixed_bfloat16", scope=scope)
+    for what in ends(keras):
+        default = set_policy(policy)
+        end, inputs = ends(keras)[what], keras.Input((3, 6))
+        model = keras.Model(inputs, end(keras.layers.Dense(6, name="first")(inputs)))
+        kept = apply_precision(model, policy, default)
+        low = {part.name for part in layers_with_weights(model) if part.compute_dtype != "float32"}
+        before = {"first", "middle"} if "model" in what else {"first"}
+        assert low == before, what
+        assert low.isdisjoint(kept), what
+        assert model(np.zeros((1, 3, 6))).dtype == "float32", what
 
 
 @pytest.mark.tensorflow

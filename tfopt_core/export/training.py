@@ -13,7 +13,7 @@ from tfopt_core.hooks.code.literals import call, literal
 from tfopt_core.hooks.code.plain_code import NoPlainForm, Written
 from tfopt_core.hooks.code.source import plain_source
 from tfopt_core.training.build import Built
-from tfopt_core.training.defaults import _takes_nothing
+from tfopt_core.training.defaults import made_by
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops import graph_steps, stacking
 from tfopt_core.training.loops import plain as plain_loops
@@ -261,11 +261,8 @@ class Training:
             return ""
         if not name.endswith("metrics"):
             return f"workload.{name}"
-        parts = [self._made(f"workload.{name}[{i}]", part) for i, part in enumerate(own)]
-        as_they_are = [f"workload.{name}[{i}]" for i in range(len(own))]
-        if parts == as_they_are:
-            return f"workload.{name}" if isinstance(own, list) else f"list(workload.{name})"
-        return f"[{', '.join(parts)}]"
+        made = self._made(f"workload.{name}", own)
+        return f"list({made})" if isinstance(own, tuple) and made == f"workload.{name}" else made
 
     def _made(self, expression: str, part: Any) -> str:
         """Return code for what `training.defaults.rebuilt` makes of a part of the workload."""
@@ -277,9 +274,11 @@ class Training:
                 return expression
             self.helpers[plain_source(rebuilt)] = None
             return f"rebuilt({expression})"
-        if isinstance(part, type) and issubclass(part, kinds):
-            return f"{expression}()"
-        return f"{expression}()" if callable(part) and _takes_nothing(part) else expression
+        if isinstance(part, list | tuple):
+            made = [self._made(f"{expression}[{i}]", one) for i, one in enumerate(part)]
+            as_they_are = [f"{expression}[{i}]" for i in range(len(part))]
+            return expression if made == as_they_are else f"[{', '.join(made)}]"
+        return f"{expression}()" if callable(part) and made_by(part) is not None else expression
 
     def _whole_batches(self, size: int | None) -> bool:
         """Return whether batches can be stacked, and the shape of a full batch is known."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from typing import Any, Literal
 
 import attrs
@@ -98,28 +100,35 @@ def rebuilt(part: Any) -> Any:
     """Return the optimizer or metric with its variables in the scope that is active now.
 
     A function that makes one is called. An instance was built outside of the strategy's scope,
-    where the factory ran, so it is built again from its configuration.
+    where the factory ran, so it is built again from its configuration. Of a list, the metrics of
+    one output, each is.
     """
     import keras
 
+    if isinstance(part, list | tuple):
+        return [rebuilt(one) for one in part]
     if isinstance(part, keras.optimizers.Optimizer | keras.metrics.Metric):
         return type(part).from_config(part.get_config())
-    if isinstance(part, type) and issubclass(
-        part, keras.optimizers.Optimizer | keras.metrics.Metric
-    ):
-        return part()
-    # a plain function may be a metric function itself: it takes y_true and y_pred
-    if callable(part) and _takes_nothing(part):
-        return part()
-    return part
+    made = made_by(part) if callable(part) else None
+    return part if made is None else made
 
 
-def _takes_nothing(function: Any) -> bool:
-    import inspect
+def made_by(function: Any) -> Any:
+    """Return the optimizer or metric that a function or class makes when it is called without
+    arguments; None for a metric function, which takes y_true and y_pred, maybe with defaults."""
+    import keras
 
     try:
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
+        signature.bind()
     except (TypeError, ValueError):
-        return False
-    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-               for p in parameters)  # fmt: skip
+        return None
+    try:
+        signature.bind(None, None)
+    except TypeError:  # too few arguments for a metric function
+        return function()
+    with contextlib.suppress(Exception):  # a metric function may fail without its arguments
+        made = function()
+        if isinstance(made, str | keras.optimizers.Optimizer | keras.metrics.Metric):
+            return made
+    return None

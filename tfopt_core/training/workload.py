@@ -17,6 +17,14 @@ def _positive(what: str) -> Any:
     return check
 
 
+def _list(_: Any, attribute: Any, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(
+            f"{attribute.name} must be a list, for several outputs of lists in their order; got "
+            f"a {type(value).__name__}"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class Workload:
     """A training: data, model and what `compile` takes.
@@ -32,7 +40,8 @@ class Workload:
     :param optimizer: a name, a function that returns an optimizer, or an optimizer (rebuilt from
         its configuration inside the scope).
     :param loss: as `compile` takes it; None for a model that adds its own.
-    :param metrics: names, functions that return a metric, or metrics (rebuilt likewise).
+    :param metrics: names, functions that return a metric, or metrics (rebuilt likewise); for
+        several outputs a list of lists, in their order.
     :param quality_metric: the metric of a finished epoch by which a model is judged
         ("val_accuracy"); the recipe's `measure.quality` takes precedence.
     :param quality_direction: "max" or "min"; None reads it from the name: losses and errors fall.
@@ -42,7 +51,7 @@ class Workload:
     :param class_weight: as `fit` takes it.
     :param callbacks: a function that returns Keras callbacks, called once a fit.
     :param baseline: what the workload trains without a stack, in one sentence.
-    :raises ValueError: for epochs or a batch size below 1.
+    :raises ValueError: for epochs or a batch size below 1, and for metrics that are no list.
     """
 
     train: Any
@@ -50,8 +59,8 @@ class Workload:
     validation: Any = None
     optimizer: Any = "adam"
     loss: Any = None
-    metrics: Sequence[Any] = ()
-    weighted_metrics: Sequence[Any] = ()
+    metrics: Sequence[Any] = field(default=(), validator=_list)
+    weighted_metrics: Sequence[Any] = field(default=(), validator=_list)
     loss_weights: Any = None
     quality_metric: str = "val_loss"
     quality_direction: Literal["max", "min"] | None = None
@@ -76,8 +85,13 @@ _RISING = (
 
 
 def quality_direction(metric: str) -> Literal["max", "min"] | None:
-    """Return whether a metric of this name is better high or low; None if unknown."""
+    """Return whether a metric of this name is better high or low; None if unknown.
+
+    The last word that is known decides: "hinge_accuracy" is an accuracy.
+    """
     name = metric.removeprefix("val_").lower()
-    if any(word in name for word in _FALLING):
-        return "min"
-    return "max" if any(word in name for word in _RISING) else None
+    falls = max(name.rfind(word) for word in _FALLING)
+    rises = max(name.rfind(word) for word in _RISING)
+    if falls == rises:  # neither is there
+        return None
+    return "min" if falls > rises else "max"

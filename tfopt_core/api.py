@@ -205,10 +205,38 @@ def _job(checked: CheckedRecipe, folder: Path, seed: int) -> Job:
 
 
 def _as_texts(overrides: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(overrides, str):
-        raise InputError('overrides are several: write ["measure.pairs=4"]')
-    if not isinstance(overrides, Mapping):
+    """Return overrides as `--set` takes them.
+
+    :raises InputError: for something else, and for values that a recipe cannot hold.
+    """
+    if isinstance(overrides, Mapping):
+        return tuple(f"{path}={_as_toml(value, path)}" for path, value in overrides.items())
+    several = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+    if several and all(isinstance(text, str) for text in overrides):
         return tuple(overrides)
+    raise InputError(
+        'overrides are {"measure.pairs": 4} or several texts, such as ["measure.pairs=4"]'
+    )
+
+
+def _as_toml(value: Any, path: str) -> str:
+    """Return Python data, arrays and scalars of numpy too, as a TOML value on one line."""
     import tomlkit
 
-    return tuple(f"{path}={tomlkit.item(value).as_string()}" for path, value in overrides.items())
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        keys = {key: tomlkit.key(str(key)).as_string() for key in value}
+        pairs = (f"{keys[key]} = {_as_toml(v, f'{path}.{key}')}" for key, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        parts = (_as_toml(part, f"{path}[{index}]") for index, part in enumerate(value))
+        return f"[{', '.join(parts)}]"
+    try:
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else value
+        return str(tomlkit.item(plain).as_string())
+    except (TypeError, ValueError):
+        raise InputError(
+            f"overrides: {path} is a {type(value).__name__}, which a recipe cannot hold; give a "
+            "text, a number, a list or a dict"
+        ) from None

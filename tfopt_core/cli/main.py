@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import sys
@@ -80,6 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     written or read. 70: a bug in tfopt. 130: interrupted.
     """
     _escape_what_streams_lack()
+    debug = "--debug" in itertools.takewhile(lambda argument: argument != "--", arguments)
     try:
         status = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
@@ -87,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except TfoptError as error:
-        return _expected(error, debug="--debug" in arguments)
+        return _expected(error, debug=debug)
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return INTERRUPTED
@@ -97,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _discard_output()
-            return _expected(_no_room(error), debug="--debug" in arguments)
+            return _expected(_no_room(error), debug=debug)
         traceback.print_exc()
         _say("this is a bug in tfopt; please report it with the lines above")
         return INTERNAL_ERROR

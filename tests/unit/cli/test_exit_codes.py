@@ -99,6 +99,17 @@ def test_ctrl_c_outside_a_measurement_ends_with_130(monkeypatch, capsys):
 
 def test_without_a_command_the_help_is_shown_as_bad_input(capsys):
     with pytest.raises(SystemExit) as ended:
-        run([])
+        sys.exit(run([]))  # rich-click 1.8 returns the code, 1.9 exits itself
     assert ended.value.code == 2
     assert "Usage: tfopt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [(["--debug"], True), (["--", "--debug"], False), (["--debug", "--"], True)]
+)
+def test_a_traceback_is_shown_for_the_option_of_tfopt_and_not_for_that_of_a_script(
+    words, shown, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(["apply", "gone.py", *words]) == 2
+    assert ("Traceback" in capsys.readouterr().err) is shown

@@ -141,20 +141,17 @@ def fuzz_fits(options: argparse.Namespace) -> Fuzzed:
     sys.path[:0] = [str(ROOT / "tests")]
     from support.drawn_fits import campaign
 
-    began, failed = time.monotonic(), []
-    tally = campaign.Tally()
-    try:
-        if options.keep_going:
-            campaign.collect(tally, options.seconds, options.seed, options.out, options.tree)
-            failed = [f"{count} x {kind}" for kind, count in tally.kinds.most_common()]
-        else:
-            campaign.search(tally, options.seconds, options.seed, options.tree)
-    except campaign.FoundDifference as difference:
-        print(difference)
-        failed = [tally.found[-1].kind]
+    began, tally = time.monotonic(), campaign.Tally()
+    campaign.collect(
+        tally, options.seconds, options.seed, options.out, options.tree,
+        to_first=not options.keep_going,
+    )  # fmt: skip
+    if not options.keep_going:
+        print(*tally.found, sep="\n")
+    failed = [f"{count} x {kind}" for kind, count in tally.kinds.most_common()]
     print(f"seed {options.seed}: {tally}")
-    for refusal, count in tally.refusals.most_common():
-        print(f"refused {count} x {refusal[:200]}")
+    for message, count in tally.messages.most_common():
+        print(f"{count} x {message}")
     return Fuzzed(tally.cases, time.monotonic() - began, 1, failed)
 
 

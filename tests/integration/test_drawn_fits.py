@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from hypothesis import given
-from support.drawn_fits.campaign import FoundDifference, Judge, Tally, judge, search
+from support.drawn_fits.campaign import Judge, Tally, collect, judge, smallest
 from support.drawn_fits.case import Case, Fit, Stack, from_json, script_of, to_json
 from support.drawn_fits.comparison import Outcome, compare
 from support.drawn_fits.stacks import SETTINGS, math_in, stacks
@@ -117,8 +117,27 @@ def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
         return Outcome((("loss", 1.0 if stack and CHUNKED[0] in stack else 2.0),))
 
     [verdict] = Judge(train)(CASE, ({"use": "prefetch"}, *CHUNKED))
-    assert verdict.stack == CHUNKED
     assert verdict.kind == "chunked: loss"
+
+
+def test_a_difference_of_the_empty_stack_is_put_down_to_no_plugin() -> None:
+    judging = Judge(lambda case, stack: Outcome((("loss", 2.0 if stack is None else 1.0),)))
+    assert [one.kind for one in judging(CASE, CHUNKED, CHUNKED)] == ["empty stack: loss"] * 2
+
+
+def test_a_case_is_made_smaller_while_it_differs() -> None:
+    def train(case: Case, stack: Stack | None) -> Outcome:
+        wrong = stack is not None and ".cache()" in case.train and "epochs=3" in str(case.fits)
+        return Outcome((("loss", 1.0 if wrong else 2.0),))
+
+    fits = (Fit("train", ("epochs=1",)), Fit("train", ("epochs=3", "shuffle=False"), ("Seen()",)))
+    large = attrs.evolve(
+        CASE, fits=fits, train="slices(x, y).shuffle(5).batch(8).cache()", validation="(vx, vy)"
+    )
+    [verdict] = Judge(train)(large, CHUNKED)
+    assert smallest(verdict, train).case == attrs.evolve(
+        CASE, fits=(Fit("train", ("epochs=3",)),), train="slices(x, y).batch(8).cache()"
+    )
 
 
 @given(cases(), stacks())
@@ -181,10 +200,7 @@ def test_a_run_that_hangs_is_ended(trainer: Trainer) -> None:
 @pytest.mark.thorough
 def test_drawn_fits_are_the_same_under_stacks() -> None:
     tally = Tally()
-    try:
-        search(tally, SECONDS, SEED)
-    except FoundDifference as difference:
-        pytest.fail(f"seed {SEED}: {difference}")
-    finally:
-        print(f"seed {SEED}: {tally}")
+    collect(tally, SECONDS, SEED, to_first=True)
+    print(f"seed {SEED}: {tally}")
+    assert not tally.found, f"seed {SEED}: {tally.found[0]}"
     assert tally.results["equal"]

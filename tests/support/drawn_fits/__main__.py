@@ -1,6 +1,6 @@
 """Run cases again: lines of JSON, as a campaign writes them.
 
-PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script] [--tree DIR] < FILE
+PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script | --reduce] [--tree DIR] < FILE
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from support.drawn_fits.campaign import Judge
+from support.drawn_fits.campaign import Judge, smallest
 from support.drawn_fits.case import from_json, script_of
 from support.drawn_fits.training import Trainer
 
@@ -18,6 +18,7 @@ def main() -> None:
     """Print the verdict of each line, or its script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--script", action="store_true", help="print the scripts, run nothing")
+    parser.add_argument("--reduce", action="store_true", help="make the cases smaller")
     parser.add_argument("--tree", type=Path, help="a folder with tfopt_core and plugins")
     options = parser.parse_args()
     judge = Judge(Trainer(options.tree))
@@ -27,6 +28,8 @@ def main() -> None:
             print(script_of(case, stack))
             continue
         [verdict] = judge(case, stack or ())
+        if options.reduce and verdict.result == "different":
+            verdict = smallest(verdict, judge.train)
         print(f"{verdict.result} {verdict.message}\n{verdict}\n")
 
 

@@ -5,30 +5,26 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 
-from support.drawn_fits.case import Case, Stack, from_json, script_of, to_json
+from support.drawn_fits.case import Case, Stack, script_of, to_json
 from support.drawn_fits.comparison import Compared, Difference, Outcome, compare
+from support.drawn_fits.reduction import reduced
 from support.drawn_fits.stacks import changes_data, math_in, stacks
 from support.drawn_fits.strategies import cases
 from support.drawn_fits.training import Trainer
 
+# Trains a case, plain for None.
+Train = Callable[[Case, Stack | None], Outcome]
 SHOWN = 8
-# Each smaller case that is tried costs seconds.
-SHRINKS = 30
 # How often plain Keras is repeated before a difference is believed.
 REPEATS = 2
 _BATCH = 20
-
-
-class FoundDifference(AssertionError):
-    """A stack trains otherwise than plain Keras; the message holds the script."""
 
 
 @attrs.frozen
@@ -66,15 +62,15 @@ class Tally:
 
     cases: int = 0
     results: Counter[str] = attrs.field(factory=Counter)
-    refusals: Counter[str] = attrs.field(factory=Counter)
+    messages: Counter[str] = attrs.field(factory=Counter)
     kinds: Counter[str] = attrs.field(factory=Counter)
     found: list[Verdict] = attrs.field(factory=list)
 
     def add(self, verdict: Verdict) -> bool:
         """Count a verdict and return whether it is a difference of a new kind."""
         self.results[verdict.result] += 1
-        if verdict.result == "refused":
-            self.refusals[verdict.message] += 1
+        if verdict.result in ("refused", "discarded", "rounding"):
+            self.messages[f"{verdict.result}: {verdict.message}"[:250]] += 1
         if verdict.result != "different":
             return False
         self.kinds[verdict.kind] += 1
@@ -93,35 +89,39 @@ class Tally:
 class Judge:
     """Trains cases plain and under stacks, two at a time.
 
-    :param known: the kinds of differences that need not be confirmed any more.
+    A difference is believed if plain Keras does not differ from itself, and put down to the empty
+    stack or to a single plugin where that is enough; the next one of its kind is taken to be alike.
     """
 
-    train: Callable[[Case, Stack | None], Outcome]
-    known: Collection[str] = ()
+    train: Train
     pool: ThreadPoolExecutor = attrs.field(factory=lambda: ThreadPoolExecutor(2))
+    causes: dict[str, Stack] = attrs.field(factory=dict)
 
     def __call__(self, case: Case, *tried: Stack) -> list[Verdict]:
-        """Return the verdict of each stack; behind an empty one that differs, of no other."""
+        """Return the verdict of each stack."""
         plain, *others = self._train(case, None, *tried)
         if plain.ended is not None and not plain.notes:
             return [Verdict(case, one, "discarded", message=plain.ended) for one in tried]
         found = [judge(case, one, plain, other) for one, other in zip(tried, others, strict=True)]
-        if not tried[0] and found[0].result == "different":
-            found = found[:1]
-        new = [one for one in found if one.result == "different" and one.kind not in self.known]
-        if new and any(
-            compare(plain, other).differences for other in self._train(case, *[None] * REPEATS)
-        ):
-            return [attrs.evolve(one, result="discarded") for one in found]
-        return [self._confirmed(one, plain) if one in new else one for one in found]
+        new = [one for one in found if one.result == "different" and one.kind not in self.causes]
+        if new:
+            again = self._train(case, *[None] * REPEATS)
+            if any(compare(plain, other).differences for other in again):
+                why = "plain Keras differs from itself"
+                return [attrs.evolve(one, result="discarded", message=why) for one in found]
+            causes = {one.kind: self._cause(one, plain) for one in new}
+            self.causes.update((kind, one.stack) for kind, one in causes.items())
+            found = [causes.get(one.kind, one) for one in found]
+        return [attrs.evolve(one, stack=self.causes.get(one.kind, one.stack)) for one in found]
 
     def _train(self, case: Case, *tried: Stack | None) -> list[Outcome]:
         return list(self.pool.map(lambda stack: self.train(case, stack), tried))
 
-    def _confirmed(self, verdict: Verdict, plain: Outcome) -> Verdict:
-        """Repeat a stack that differs, and return the verdict of the one plugin that is enough."""
+    def _cause(self, verdict: Verdict, plain: Outcome) -> Verdict:
+        """Return the verdict of the least of a stack that differs, which is repeated."""
         case, stack = verdict.case, verdict.stack
-        tried = [*((one,) for one in stack if len(stack) > 1), stack]
+        parts = [(one,) for one in stack] if len(stack) > 1 else []
+        tried = [*([()] if stack else []), *parts, stack]
         for one, other in zip(tried, self._train(case, *tried), strict=True):
             found = judge(case, one, plain, other)
             if found.result == "different":
@@ -141,38 +141,51 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
         for one in stack
     )
     if not ordered and case.depends_on_order:
-        return Verdict(case, stack, "discarded", effects=effects)
+        return Verdict(case, stack, "discarded", message="stops by values, another order")
     compared: Compared = compare(plain, other, ordered=ordered)
     if compared.differences:
         return Verdict(case, stack, "different", compared.differences, effects=effects)
     result = "reordered" if not ordered else "equal" if compared.bitwise else "rounding"
-    return Verdict(case, stack, result, effects=effects)
+    names = "+".join(one["use"] for one in stack)
+    return Verdict(case, stack, result, message=f"{names} {compared.rounded}", effects=effects)
 
 
 def collect(
-    tally: Tally, seconds: float, first_seed: int, out: Path | None = None, tree: Path | None = None
+    tally: Tally,
+    seconds: float,
+    first_seed: int,
+    out: Path | None = None,
+    tree: Path | None = None,
+    *,
+    to_first: bool = False,
 ) -> None:
-    """Draw cases for so many seconds, go on behind differences, and count what is found.
+    """Draw cases for so many seconds, and count what becomes of them.
 
     :param out: a file to which a line of JSON is added for the first difference of each kind.
     :param tree: where tfopt is imported from, if not from where it is installed.
+    :param to_first: end with the first difference, whose case is made smaller.
     """
-    end, judging = time.monotonic() + seconds, Judge(Trainer(tree), tally.kinds)
+    end, judging = time.monotonic() + seconds, Judge(Trainer(tree))
     for number in itertools.count(first_seed):
-        if time.monotonic() > end:
+        if time.monotonic() > end or (to_first and tally.found):
             break
         _draw(judging, tally, number, end, out)
+    if to_first and tally.found:
+        tally.found[:] = [smallest(tally.found[0], judging.train)]
 
 
 def _draw(judging: Judge, tally: Tally, number: int, end: float, out: Path | None) -> None:
     @seed(number)
-    @settings(_drawing(), max_examples=_BATCH, phases=[Phase.generate])
+    @settings(
+        max_examples=_BATCH, phases=[Phase.generate], deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
     @given(cases(), stacks(), stacks())
     def one(case: Case, first: Stack, second: Stack) -> None:
         if time.monotonic() > end:
             return
         tally.cases += 1
-        for verdict in judging(case, (), first, second):
+        for verdict in judging(case, first, second):
             if tally.add(verdict) and out is not None:
                 with out.open("a", encoding="utf-8") as file:
                     file.write(line_of(verdict, number) + "\n")
@@ -188,46 +201,19 @@ def line_of(verdict: Verdict, number: int) -> str:
     )  # fmt: skip
 
 
-def search(tally: Tally, seconds: float, first_seed: int, tree: Path | None = None) -> None:
-    """Draw cases for so many seconds, up to the first difference, whose case is made smaller.
+def smallest(verdict: Verdict, train: Train) -> Verdict:
+    """Return the verdict of the smallest case that differs in the same way."""
+    last, raises = verdict, "raises" in verdict.kind
 
-    :raises FoundDifference: with the smallest case.
-    """
-    end, judging = time.monotonic() + seconds, Judge(Trainer(tree))
-    tries = {"left": SHRINKS}
-    known: dict[str, Verdict] = {}
+    def differs(case: Case) -> bool:
+        nonlocal last
+        outcomes = ThreadPoolExecutor(2).map(lambda stack: train(case, stack), (None, last.stack))
+        found = judge(case, last.stack, *outcomes)
+        same = found.kind == verdict.kind if raises else "raises" not in found.kind
+        if found.result != "different" or not same:
+            return False
+        last = found
+        return True
 
-    def verdict_of(case: Case, stack: Stack) -> Verdict | None:
-        key = to_json(case, stack)
-        if key not in known:
-            if tally.found:
-                tries["left"] -= 1
-            if (time.monotonic() > end and not tally.found) or tries["left"] < 0:
-                return None
-            tally.cases += 1
-            [known[key]] = judging(case, stack)
-            tally.add(known[key])
-        return known[key]
-
-    @seed(first_seed)
-    @settings(_drawing(), max_examples=10_000, phases=[Phase.generate, Phase.shrink])
-    @given(cases(), st.one_of(stacks(), st.just(())))
-    def one(case: Case, stack: Stack) -> None:
-        verdict = verdict_of(case, stack)
-        if verdict is not None and verdict.result == "different":
-            raise FoundDifference(str(verdict))
-
-    one()
-
-
-def _drawing() -> settings:
-    return settings(
-        deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=False,
-        report_multiple_bugs=False,
-    )  # fmt: skip
-
-
-def run_case(text: str, tree: Path | None = None) -> Verdict:
-    """Run the case of a line of JSON under its stack, which may be missing for the empty one."""
-    case, stack = from_json(text)
-    return Judge(Trainer(tree))(case, stack or ())[0]
+    reduced(verdict.case, differs)
+    return last

@@ -65,10 +65,15 @@ class Difference:
 
 @attrs.frozen
 class Compared:
-    """The differences of two outcomes; without any, whether all values have the same bits."""
+    """The differences of two outcomes, and the first value that differs by rounding only."""
 
     differences: tuple[Difference, ...]
-    bitwise: bool
+    rounded: str = ""
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether all values have the same bits."""
+        return not self.differences and not self.rounded
 
 
 def compare(plain: Outcome, other: Outcome, *, ordered: bool = True) -> Compared:
@@ -78,17 +83,16 @@ def compare(plain: Outcome, other: Outcome, *, ordered: bool = True) -> Compared
         compared: updates, epochs, batches, examples and keys.
     """
     ours, theirs = dict(_leaves(plain)), dict(_leaves(other))
-    found, bitwise = [], True
+    found, rounded = [], []
     for path in (*ours, *(path for path in theirs if path not in ours)):
         one, two = ours.get(path, _MISSING), theirs.get(path, _MISSING)
         if _identical(one, two):
             continue
-        bitwise = False
         if not ordered and _depends_on_order(path, one, two):
             continue
-        if not _close(one, two):
-            found.append(Difference(path, _shown(one, two), _shown(two, one)))
-    return Compared(tuple(found), bitwise)
+        difference = Difference(path, _shown(one, two), _shown(two, one))
+        (rounded if _close(one, two) else found).append(difference)
+    return Compared(tuple(found), str(rounded[0]) if rounded else "")
 
 
 _MISSING = "nothing"

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import socket
+from collections.abc import Callable
 
 import attrs
 import numpy as np
@@ -25,6 +26,15 @@ class ResourceExhaustedError(Exception):
     """Named as TensorFlow's, which takes seconds to import."""
 
 
+def raised(call: Callable[[], object]) -> Exception:
+    """Return the exception that a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("raised nothing")
+
+
 def chained(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
@@ -34,7 +44,7 @@ def chained(error: Exception, cause: Exception) -> Exception:
     ("error", "memory"),
     [
         (MemoryError(), True),
-        (np._core._exceptions._ArrayMemoryError((2**40,), np.dtype("f8")), True),
+        (raised(lambda: np.empty(2**60, "uint8")), True),
         (ResourceExhaustedError("OOM when allocating tensor with shape[512,224,224,64]"), True),
         (ResourceExhaustedError("Out of memory while trying to allocate 7 bytes"), True),
         (ResourceExhaustedError(os.strerror(errno.ENOMEM)), True),

@@ -29,7 +29,7 @@ test: venv ## Run the tests but for those marked `thorough`
 test-all: venv ## Run all tests, as CI does
 	@$(PYTEST) --hypothesis-profile=thorough
 
-test-versions: venv ## Run the fast tests on the oldest and the newest TensorFlow and Keras
+test-versions: venv ## Run the fast tests on the oldest and the newest versions of what tfopt needs
 	@$(PY) tools/try_versions.py $(if $(ARGS),$(ARGS),--write)
 
 check: venv ## Run ruff, mypy, import-linter, and compare docs/reliability.md with the tests

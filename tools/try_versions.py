@@ -2,12 +2,12 @@
 
     .venv/bin/python tools/try_versions.py [TENSORFLOW/KERAS ...] [--write]
 
-Without an argument these are two corners of the range in pyproject.toml: its lower bounds, and
-"newest/newest", what pip chooses. Each gets an environment of its own in .venv-versions (one that
-is there is used again; some GB each), in which the fast tests run, `tfopt apply quickstart` makes a
-short measurement, and the private members that this version lacks are listed. --write puts the rows
-into docs/guide/versions.md. Ends with status 1 if anything failed. PYTHON=... names the interpreter
-for new environments.
+Without an argument these are two corners of the range in pyproject.toml: its lower bounds, of every
+requirement, and "newest/newest", what pip chooses. Each gets an environment of its own in
+.venv-versions (one that is there is used again; some GB each), in which the fast tests run, `tfopt
+apply quickstart` makes a short measurement, and the private members that this version lacks are
+listed. --write puts the rows into docs/guide/versions.md. Ends with status 1 if anything failed.
+PYTHON=... names the interpreter for new environments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -55,12 +55,17 @@ class Corner(NamedTuple):
     tensorflow: str
     keras: str
 
-    def requirements(self) -> list[str]:
-        """Return what pip is asked for besides tfopt's own requirements."""
+    def requirements(self, lowest: Mapping[str, str]) -> list[str]:
+        """Return what pip is asked for besides tfopt's own requirements.
+
+        :param lowest: the lowest version of each requirement; all apply to the oldest corner.
+        """
+        ours = self._asdict()
+        oldest = ours.items() <= lowest.items()
         return [
             package if version == NEWEST else f"{package}=={version}.*"
-            for package, version in self._asdict().items()
-        ]
+            for package, version in ours.items()
+        ] + [f"{name}=={lowest[name]}" for name in lowest if oldest and name not in ours]
 
     @classmethod
     def parse(cls, text: str) -> Corner:
@@ -101,15 +106,15 @@ class Tried(NamedTuple):
         return self.measured and not self.counts.failed and self.counts.passed > 0
 
 
-def lower_bounds(pyproject: str) -> Corner:
-    """Return the lowest TensorFlow and Keras that the text of a pyproject.toml allows."""
-    required = tomllib.loads(pyproject)["project"]["dependencies"]
-    found = {
-        match[1]: match[2]
-        for line in required
-        if (match := re.match(r"(tensorflow|keras)>=([\d.]+)", line))
-    }
-    return Corner(found["tensorflow"], found["keras"])
+def lower_bounds(pyproject: str) -> dict[str, str]:
+    """Return the lowest version of each requirement of tfopt and of its reports and searches.
+
+    :param pyproject: the text of pyproject.toml.
+    """
+    project = tomllib.loads(pyproject)["project"]
+    extras = project["optional-dependencies"]
+    required = [*project["dependencies"], *extras["report"], *extras["tune"]]
+    return dict(re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(required), re.MULTILINE))
 
 
 def read_counts(junit: str) -> Counts:
@@ -145,7 +150,7 @@ def written_into(page: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n{end}{after}"
 
 
-def try_corner(corner: Corner) -> Tried:
+def try_corner(corner: Corner, lowest: Mapping[str, str]) -> Tried:
     """Return what the tests and a short measurement give in the environment of a corner."""
     folder = ROOT / ".venv-versions" / f"tensorflow-{corner.tensorflow}-keras-{corner.keras}"
     maker = [
@@ -156,7 +161,7 @@ def try_corner(corner: Corner) -> Tried:
         "--editable",
         ".[test,lint,report,tune]",
     ]
-    subprocess.run([*maker, *corner.requirements()], cwd=ROOT, check=True)
+    subprocess.run([*maker, *corner.requirements(lowest)], cwd=ROOT, check=True)
     python = folder / "bin" / "python"
     asked = subprocess.run(
         [python, "-c", _ASKED], cwd=ROOT, env=_environment(), capture_output=True, text=True,
@@ -200,11 +205,10 @@ def main() -> int:
     options.add_argument("corners", nargs="*", type=Corner.parse, metavar="TENSORFLOW/KERAS")
     options.add_argument("--write", action="store_true")
     asked = options.parse_args()
-    corners = asked.corners or [
-        lower_bounds((ROOT / "pyproject.toml").read_text(encoding="utf-8")),
-        Corner(NEWEST, NEWEST),
-    ]
-    results = [try_corner(corner) for corner in corners]
+    lowest = lower_bounds((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    oldest = Corner(lowest["tensorflow"], lowest["keras"])
+    corners = asked.corners or [oldest, Corner(NEWEST, NEWEST)]
+    results = [try_corner(corner, lowest) for corner in corners]
     table = render(results)
     print(table)
     if asked.write:

@@ -138,7 +138,12 @@ def converse(
         pass  # the process died before it read its task
     finally:
         deadlines.end_joining()
-    code = process.wait()
+    try:
+        # without its connection it can give no result
+        code = process.wait(None if limits.silence is None else GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        _end_gently(process)
+        return None, "closed its connection to tfopt and did not end"
     if code == -signal.SIGKILL and oom_kills() > killed_before:
         return None, OUT_OF_MEMORY
     return None, describe_exit(code, process.peak_rss_bytes)

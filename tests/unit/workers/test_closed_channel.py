@@ -1,0 +1,55 @@
+"""A process that closes its connection and goes on can give no result, and is not waited for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfopt_core.workers import supervise
+from tfopt_core.workers.process_control import DirectProcess
+from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, end_group
+
+HANGS = """
+import os, signal, time
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+os.closerange(0, 256)
+time.sleep({seconds})
+"""
+
+
+def told(limits: Limits, seconds: float) -> tuple[object, str | None]:
+    """Return the last message of a process that closes all files and then sleeps, and the cause."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            child = subprocess.Popen(
+                [sys.executable, "-c", HANGS.format(seconds=seconds)],
+                pass_fds=[theirs.fileno()], start_new_session=True,
+            )  # fmt: skip
+        process = DirectProcess(child.pid, child)
+        try:
+            return converse(process, ours, None, limits, lambda message: None)
+        finally:
+            end_group(process)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
+    monkeypatch.setattr(supervise, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(supervise, "DUMP_SECONDS", 0.0)
+
+
+def test_a_process_that_closes_all_its_files_and_hangs_is_ended() -> None:
+    begun = time.monotonic()
+    assert told(Limits(), 600) == (None, "closed its connection to tfopt and did not end")
+    assert time.monotonic() - begun < 60
+
+
+def test_a_training_without_limits_is_waited_for() -> None:
+    assert told(NO_LIMITS, 1.5) == (None, "ended with status 0 without a result")

@@ -14,7 +14,14 @@ from typing import Protocol
 import attrs
 
 from tfopt_core.hooks.helpers import size_in_words
-from tfopt_core.records.messages import Answer, ClusterJoined, ClusterJoining, Message, Tell
+from tfopt_core.records.messages import (
+    Answer,
+    ClusterJoined,
+    ClusterJoining,
+    Message,
+    Tell,
+    TurnOver,
+)
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
@@ -121,7 +128,10 @@ def converse(
                     _await_exit(process)
                 return message, None
             deadlines.note_joining(message)
+            told = time.monotonic()
             tell(message)
+            if isinstance(message, TurnOver):  # it was stopped until its next turn
+                deadlines.leave_out(time.monotonic() - told)
     except _NeverJoined as error:
         # it waits in native code with Python's lock held: it could not even write its stacks
         end_group(process)
@@ -181,6 +191,11 @@ class _Deadlines:
 
     def restart(self) -> None:
         self.heard, self._last = True, time.monotonic()
+
+    def leave_out(self, seconds: float) -> None:
+        """Do not count the seconds in which the process was stopped."""
+        self._begun += seconds
+        self._last += seconds
 
     def note_joining(self, message: Message) -> None:
         """Allow a process that joins a cluster the time that its message names."""

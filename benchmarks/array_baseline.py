@@ -27,7 +27,7 @@ from typing import Any
 
 import attrs
 from measured import in_fork
-from options import make_parser
+from options import make_parser, positive
 
 BAR = 1.03
 # The seed of the orders; the seeds of the trainings count from it.
@@ -215,8 +215,12 @@ def row(name: str, part: str, seconds: dict[str, list[float]]) -> str:
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=40, help="epochs of each side, at least 2")
-    parser.add_argument("--pairs", type=int, default=8, help="trainings of each side, at least 2")
+    parser.add_argument(
+        "--rounds", type=positive, default=40, help="epochs of each side, at least 2"
+    )
+    parser.add_argument(
+        "--pairs", type=positive, default=8, help="trainings of each side, at least 2"
+    )
     parser.add_argument("--only", help=f"some of {','.join(LINES)}")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else list(LINES)

@@ -30,7 +30,7 @@ import catalogue_page
 from catalogue_rounds import Catalogue
 from catalogue_rows import PLACES, ROWS, Place
 from catalogue_runs import ROOT, Workbench, code_settings
-from options import make_parser
+from options import make_parser, output, positive
 from pacing import add_pacing, run_within, say, say_what_is_left
 from peers.course import Store
 
@@ -83,16 +83,14 @@ def read_options() -> Any:
     parser = make_parser(__doc__)
     parser.add_argument("--plugin", action="append", choices=sorted(ROWS), dest="plugins")
     parser.add_argument("--place", action="append", choices=list(PLACES), dest="places")
-    parser.add_argument("--pairs", type=int, default=4, help="rounds of each row")
-    parser.add_argument("--most", type=int, default=8, help="rounds where the verdict is open")
+    parser.add_argument("--pairs", type=positive, default=4, help="rounds of each row")
+    parser.add_argument("--most", type=positive, default=8, help="rounds where the verdict is open")
     add_pacing(parser)
     parser.add_argument("--store", type=Path, default=Path(".tfopt/catalogue"))
-    parser.add_argument("--out", type=Path, help="the page; of all rows, docs/catalogue.md")
+    parser.add_argument("--out", type=output, help="the page; of all rows, docs/catalogue.md")
     options = parser.parse_args()
     if options.smoke and not (options.plugins or options.places):
         options.plugins, options.places = SMOKE_PLUGINS, SMOKE_PLACES
-    if options.pairs < 1:
-        parser.error(f"--pairs {options.pairs}: at least 1")
     if not (options.out or options.plugins or options.places):
         options.out = OUT
     return options

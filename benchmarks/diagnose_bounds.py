@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from options import make_parser
+from options import make_parser, positive
 
 TOLERANCE = 0.10
 # The plugins that a careful user would try for each part of a step, with settings, so that none has
@@ -160,7 +160,7 @@ def main() -> int:
     ]
     parser = make_parser(__doc__)
     parser.add_argument("--workload", action="append", choices=shipped)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=positive, default=3)
     arguments = parser.parse_args()
     if arguments.smoke:
         compare(SMOKE_WORKLOAD, 1, smoke=True)

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from options import make_parser
+from options import make_parser, positive
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.results import FitResult
@@ -63,9 +63,9 @@ SMOKE_STRATEGIES = (ONE, "multi-worker, 2 workers")
 def main() -> None:
     """Train with every strategy in turn, and print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--network", choices=("mlp", "cnn"), default="mlp")
-    parser.add_argument("--steps", type=int, default=1, help="steps a call, where possible")
+    parser.add_argument("--steps", type=positive, default=1, help="steps a call, where possible")
     options = parser.parse_args()
     strategies = list(STRATEGIES)
     if options.smoke:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from options import make_parser
+from options import make_parser, output, positive
 from pacing import OutOfTime, say
 from peers.course import Store
 from peers.processes import run_process
@@ -269,14 +269,14 @@ def table(rows: Sequence[Row]) -> str:
 def main() -> None:
     """Run what is left, print the table, and write it."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=positive, default=1)
     parser.add_argument("--only", help="scripts, separated by commas")
     parser.add_argument("--minutes", type=float, help="begin no run that would end later")
     parser.add_argument("--plan", action="store_true", help="only say what is left to run")
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     parser.add_argument("--screen", metavar="SCRIPT", help="print what its last round printed")
     parser.add_argument("--store", type=Path, default=Path(".tfopt/first-contact"))
-    parser.add_argument("--out", type=Path, help="the file for the table")
+    parser.add_argument("--out", type=output, help="the file for the table")
     options = parser.parse_args()
     known = {SMOKE_SCRIPT: Lengthened()} if options.smoke else LONG
     only = (options.only or ",".join(known)).split(",")

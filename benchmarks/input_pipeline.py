@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from measured import applied, in_fork, pairs_of, speedup
-from options import make_parser
+from options import make_parser, positive
 
 LARGE_PIXELS, TARGET_PIXELS = 1024, 96
 # How often each rate of decoding is measured.
@@ -215,9 +215,9 @@ TABLES = ("trainings", "memory", "waiting", "decoding")
 def main() -> None:
     """Print the tables."""
     parser = make_parser(__doc__)
-    parser.add_argument("--pairs", type=int, default=4)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--examples", type=int, default=800, help="large pictures")
+    parser.add_argument("--pairs", type=positive, default=4)
+    parser.add_argument("--epochs", type=positive, default=10)
+    parser.add_argument("--examples", type=positive, default=800, help="large pictures")
     parser.add_argument("--only", default=",".join(TABLES))
     options = parser.parse_args()
     if options.smoke:

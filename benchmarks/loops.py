@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 from measured import applied, pairs_of, speedup, warm_step_seconds
-from options import make_parser
+from options import make_parser, positive
 
 HERE = Path(__file__).resolve().parent
 
@@ -71,7 +71,7 @@ def line(name: str, pairs: int, smoke: bool = False) -> str:
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--pairs", type=positive, default=4)
     parser.add_argument("--only", default=",".join(LINES))
     options = parser.parse_args()
     if options.smoke:

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import make_parser
+from options import make_parser, positive
 
 RECIPE = """
     name = "measuring cost"
@@ -106,7 +106,7 @@ def line(
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--pairs", type=positive, default=4)
     options = parser.parse_args()
     pairs, recipe = options.pairs, SMOKE_RECIPE if options.smoke else RECIPE
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from options import make_parser
+from options import make_parser, positive
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -175,7 +175,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--pairs", type=int, default=60, help="epochs of each side")
+    parser.add_argument("--pairs", type=positive, default=60, help="epochs of each side")
     options = parser.parse_args()
     print(f"{'workload':<14} {'batch':>5} {'steps':>6} {'hand us':>8} {'tfopt us':>8}  "
           f"{'epochs':<26}in-run")  # fmt: skip

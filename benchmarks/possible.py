@@ -32,7 +32,7 @@ from typing import Any
 
 import attrs
 from measured import in_fork, speedup
-from options import make_parser
+from options import make_parser, positive
 
 SEED = 1
 BATCH_SIZE, TABLE_BATCH = 32, 128
@@ -223,7 +223,9 @@ def rows(name: str, seconds: dict[str, list[Seconds]]) -> list[str]:
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=8, help="trainings of each side, at least 2")
+    parser.add_argument(
+        "--rounds", type=positive, default=8, help="trainings of each side, at least 2"
+    )
     parser.add_argument("--only", default=",".join(READY))
     options = parser.parse_args()
     if unknown := set(options.only.split(",")) - set(READY):

@@ -22,7 +22,7 @@ from statistics import fmean
 
 import attrs
 from measured import in_fork
-from options import make_parser
+from options import make_parser, positive
 
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.statistics.intervals import log_ratios, median, speedup_interval, t_interval
@@ -58,7 +58,7 @@ class Training:
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__ or "")
-    parser.add_argument("--runs", type=int, default=RUNS, help="of each workload, at least 2")
+    parser.add_argument("--runs", type=positive, default=RUNS, help="of each workload, at least 2")
     parser.add_argument("--only", choices=EPOCHS)
     options = parser.parse_args()
     if options.runs < 2:

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from options import make_parser
+from options import make_parser, output, positive
 from pacing import add_pacing, run_within, say_what_is_left
 from peers import page
 from peers.course import Course, Store
@@ -78,15 +78,15 @@ def whole_page(race: Race, peers: Path) -> str:
 def main() -> None:
     """Race, print the tables, and write the page."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--left-out-rounds", type=int, default=3, metavar="N",
+    parser.add_argument("--rounds", type=positive, default=4)
+    parser.add_argument("--left-out-rounds", type=positive, default=3, metavar="N",
                         help="leave plugins out in the first N rounds")  # fmt: skip
     parser.add_argument("--only", help="lines, separated by commas")
     add_pacing(parser)
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     parser.add_argument("--store", type=Path, default=Path(".tfopt/race"))
     parser.add_argument("--peers", type=Path, default=HERE.parent / ".venv-peers/bin/python")
-    parser.add_argument("--out", type=Path, help="the page to write")
+    parser.add_argument("--out", type=output, help="the page to write")
     options = parser.parse_args()
     only = (options.only or ("mlp" if options.smoke else ",".join(LINES))).split(",")
     if unknown := set(only) - set(LINES):

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import attrs
 import psutil
-from options import make_parser
+from options import make_parser, positive
 
 WORKLOAD = """
     import keras
@@ -256,8 +256,8 @@ def _check_ended(command: subprocess.Popen[str]) -> None:
 def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--runs", type=int, default=100, help="of one command, an even number")
-    parser.add_argument("--applies", type=int, default=100)
+    parser.add_argument("--runs", type=positive, default=100, help="of one command, an even number")
+    parser.add_argument("--applies", type=positive, default=100)
     options = parser.parse_args()
     runs, applies = options.runs, options.applies
     if options.smoke:

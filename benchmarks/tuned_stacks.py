@@ -31,7 +31,7 @@ from statistics import median
 from typing import Any
 
 import attrs
-from options import make_parser
+from options import make_parser, output, positive
 from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_left
 from peers.course import (
     OUT,
@@ -277,12 +277,12 @@ def _start(place: Path, recipe: Path, seed: int) -> Start:
 def main() -> None:
     """Search, race, print the table, and write it."""
     parser = make_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=positive, default=6)
     parser.add_argument("--only", help="trainings, separated by commas")
     parser.add_argument("--budget", default=BUDGET, help="of each search")
     add_pacing(parser)
     parser.add_argument("--store", type=Path, default=Path(".tfopt/tuned-stacks"))
-    parser.add_argument("--out", type=Path, help="the file for the table")
+    parser.add_argument("--out", type=output, help="the file for the table")
     options: Any = parser.parse_args()
     known = [*LINES, NOTHING_HELPS]
     only = (options.only or ("mlp" if options.smoke else ",".join(known))).split(",")

@@ -67,6 +67,27 @@ def test_it_can_be_imported_and_has_a_smallest_form(benchmark, monkeypatch, caps
     assert "--smoke" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "option", "value"),
+    [
+        *[("race", option, value) for option in ("--rounds", "--left-out-rounds")
+          for value in ("0", "-1", "many")],
+        ("tuned_stacks", "--rounds", "0"), ("catalogue", "--most", "0"), ("soak", "--applies", "0"),
+        *[(name, "--out", "gone/page.md")
+          for name in ("race", "tuned_stacks", "catalogue", "first_contact")],
+    ],
+    indirect=["benchmark"],
+)  # fmt: skip
+def test_its_options_are_checked_before_anything_runs(
+    benchmark, option, value, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--plan", option, value])
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main()
+    assert ended.value.code == 2
+    assert f"argument {option}: " in capsys.readouterr().err
+
+
 # What each does beside training, so that a vanished function or key is seen without it
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tfopt_core.api import Stacked, apply, optimize, stacked
     from tfopt_core.errors import TfoptError, WorkloadError
     from tfopt_core.plugins import (
-        EVERY_BATCH,
         Change,
         Cluster,
         ClusterOptions,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from tfopt_core.training.workload import Workload
 
 __all__ = [
-    "EVERY_BATCH",
     "Change",
     "Cluster",
     "ClusterOptions",

@@ -1,7 +1,7 @@
 """Everything that a plugin imports, but for the stages of a data plan: see `tfopt_core.data`."""
 
 from tfopt_core.data import DataPlan
-from tfopt_core.errors import PluginRefused, describe, did_you_mean
+from tfopt_core.errors import PluginRefused, WorkloadError, describe, did_you_mean
 from tfopt_core.hooks import (
     Change,
     Cluster,
@@ -36,7 +36,7 @@ from tfopt_core.training.batch_rule import (
     with_batch_size,
     with_scaled_rate,
 )
-from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
 from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
@@ -65,6 +65,7 @@ __all__ = [
     "Split",
     "TrainingOptions",
     "ValueHook",
+    "WorkloadError",
     # what `suggest` and `resolve` are asked with
     "ComparedLoop",
     "Diagnosis",
@@ -77,7 +78,6 @@ __all__ = [
     "keywords",
     "literal",
     # a model, its callbacks, and the loop that trained it
-    "EVERY_BATCH",
     "LoopReport",
     "OptimizedNodes",
     "batch_callbacks",

@@ -132,6 +132,13 @@ class Materialize:
             "that of single training examples; auto does what the source and Keras do."
         },
     )
+    compared: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether two epochs were compared already, as a measurement does before its "
+            "runs; false compares them before each training."
+        },
+    )
     splits: tuple[Split, ...] = splits_setting(
         ("train", "validation"),
         "Which data are materialized: the training data, the validation data or both.",
@@ -165,14 +172,15 @@ class Materialize:
                 continue
             repeats = compared_epochs(python)
             needed += repeats.size_bytes
-            if split == "train" and order == "auto":
-                order = _drawn(python, repeats.order)
+            if split == "train":
+                order = _allowed(order, _drawn(python, repeats.order))
         storage = self.storage
         free, room = probe.available_memory_bytes(), probe.available_disk_bytes()
         if storage == "auto":
             storage = "memory" if needed <= ROWS_SHARE * free else "disk"
         _check_room(storage, needed, free, room)
-        return attrs.evolve(self, storage=storage, order="kept" if order == "auto" else order)
+        order = "kept" if order == "auto" else order
+        return attrs.evolve(self, storage=storage, order=order, compared=True)
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
@@ -191,9 +199,11 @@ class Materialize:
     ) -> Rewrite:
         order: Order = "kept"
         if split == "train":
-            # a hook that is called without `resolve` (tfopt_core.optimize) finds it out itself
-            found = compared_epochs(python).order if self.order == "auto" else self.order
-            order = _drawn(python, found) if self.order == "auto" else found
+            order = "kept" if self.order == "auto" else self.order
+        if not self.compared:
+            found = compared_epochs(python).order
+            if split == "train":
+                order = _allowed(self.order, _drawn(python, found))
         kept = self._read(python, run, split)
         place = "on disk" if self.storage == "disk" else "in memory"
         # without the seconds, or each run would have another effect
@@ -202,7 +212,9 @@ class Materialize:
             f"read once, {_IN_WORDS[order]}"
         )
         return Rewrite(
-            with_rows(plan, python, kept, order, run.seed, mapped=self.storage == "disk"),
+            with_rows(
+                plan, python, kept, order, run.seed + run.fit_index, mapped=self.storage == "disk"
+            ),
             done=done,
             confirmed=lambda dataset: _is_off_python(dataset, python),
         )
@@ -239,6 +251,19 @@ _IN_WORDS: dict[Order, str] = {
 def _drawn(python: PythonSource, found: Order) -> Order:
     """What is to be drawn anew: what the source does itself, and what Keras does to its batches."""
     return "batches" if found == "kept" and python.source.redrawn else found
+
+
+def _allowed(asked: Order | Literal["auto"], drawn: Order) -> Order:
+    """Return the order that is asked for, or that the source has.
+
+    :raises PluginRefused: where an order would be kept that is drawn anew.
+    """
+    if asked == "kept" and drawn != "kept":
+        raise PluginRefused(
+            f"each epoch has its {drawn} in another order, so that none can be kept; set order = "
+            '"auto"'
+        )
+    return drawn if asked == "auto" else asked
 
 
 def _check_room(storage: str, needed: int, free: int, room: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, Source, Stage, Take, element_spec
+from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
 
 # Elements that wait in the queue of a PyDataset with several workers.
@@ -23,6 +23,7 @@ class PythonSource:
 
     :param limit: elements of an epoch, None for all that there are.
     :param goes_on: whether an epoch begins where the one before has ended.
+    :param restarts: whether the source is read again once it has ended.
     :param behind: the stages of the plan that work on what was read.
     :param types: of the leaves of an element, where tf.data converts what Python yields to them.
     """
@@ -32,6 +33,7 @@ class PythonSource:
     goes_on: bool
     behind: tuple[Stage, ...]
     types: tuple[Any, ...] | None = None
+    restarts: bool = False
 
     @property
     def name(self) -> str:
@@ -56,11 +58,20 @@ class PythonSource:
         Each must be read before the next is taken.
         """
         if self.goes_on:
-            elements = self._elements()
+            elements = self._passes() if self.restarts else self._elements()
             while True:
                 yield islice(elements, self.limit)
         while True:
             yield islice(self._elements(), self.limit)
+
+    def _passes(self) -> Iterator[Any]:
+        while True:
+            ended = True
+            for element in self._elements():
+                ended = False
+                yield element
+            if ended:
+                return
 
     def _elements(self) -> Iterator[Any]:
         value = self.source.value
@@ -92,8 +103,13 @@ def python_source(plan: DataPlan, steps_per_epoch: int | None) -> PythonSource |
         given = [stage for stage, _ in plan.given]
         goes_on = goes_on or (source.origin == "dataset" and take not in given)
         behind = (*behind[:place], *behind[place + 1 :])
+    restarts = False
     if limit is None and source.origin == "dataset" and plan.cardinality is None:
-        limit, goes_on = steps_per_epoch, goes_on or steps_per_epoch is not None
+        limit = _elements_of(steps_per_epoch, source, behind)
+        if limit is None and steps_per_epoch is not None:
+            return "how many of its examples an epoch takes is unknown"
+        goes_on = goes_on or limit is not None
+        restarts = any(isinstance(stage, Repeat) for stage in behind)
     elif source.origin == "pydataset" and steps_per_epoch not in (None, source.count):
         return f"fit takes {steps_per_epoch:,} of the PyDataset's {source.count:,} batches an epoch"
     if goes_on and limit is None:
@@ -104,7 +120,17 @@ def python_source(plan: DataPlan, steps_per_epoch: int | None) -> PythonSource |
     types = None
     if source.origin == "generator":
         types = tuple(spec.dtype.as_numpy_dtype for spec in _specs(plan))
-    return PythonSource(source, limit, goes_on, behind, types)
+    return PythonSource(source, limit, goes_on, behind, types, restarts)
+
+
+def _elements_of(steps: int | None, source: Source, behind: tuple[Stage, ...]) -> int | None:
+    """Return how many elements of a source make so many batches; None if that is unknown."""
+    if steps is None or source.batched:
+        return steps
+    counts = [stage for stage in behind if not stage.one_to_one and not isinstance(stage, Repeat)]
+    if len(counts) == 1 and isinstance(counts[0], Batch):
+        return steps * counts[0].size
+    return None
 
 
 def _specs(plan: DataPlan) -> list[Any]:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from attrs import field, validators
 
 from tfopt_core.plugins import (
-    EVERY_BATCH,
     ComparedLoop,
     Diagnosis,
     Effect,
@@ -74,7 +73,7 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
             f"over {replicas} replicas another loop trains; steps-per-execution sets its steps a "
             "call"
         )
-    names = batch_callbacks(callbacks, EVERY_BATCH)
+    names = batch_callbacks(callbacks)
     return f"the callback {names[0]} acts on every batch" if names else ""
 
 

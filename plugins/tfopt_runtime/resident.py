@@ -32,7 +32,7 @@ from tfopt_runtime.loops import (
     worth_a_loop,
     xla_setting,
 )
-from tfopt_runtime.resident_plan import with_resident
+from tfopt_runtime.resident_plan import why_not_read, with_resident
 
 # Filling takes twice what is held for a moment; the rest is for the model and its gradients.
 MEMORY_SHARE = 0.4
@@ -145,8 +145,9 @@ class Resident:
             run.state_of(self)["reason"] = why_not(run.replicas, ())
             return plan
         placed = with_resident(plan)
-        run.state_of(self)["reason"] = placed.reason
-        return placed.plan
+        reason = placed.reason or why_not_read(placed.plan)
+        run.state_of(self)["reason"] = reason
+        return plan if reason else placed.plan
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:

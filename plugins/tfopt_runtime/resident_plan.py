@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from tfopt_core.data import (
@@ -13,11 +15,14 @@ from tfopt_core.data import (
     Resident,
     Shuffle,
     Stage,
+    element_spec,
     function_name,
+    known_count,
+    lower_plan,
     random_ops,
     why_not_gathered,
 )
-from tfopt_core.plugins import DataPlan
+from tfopt_core.plugins import DataPlan, WorkloadError
 
 
 @attrs.frozen(eq=False)
@@ -50,6 +55,9 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
             behind.append(stage)
             continue
         if isinstance(stage, Cache):
+            fixed = _fixed_by_a_cache(plan, behind)
+            if fixed:
+                return Placed(plan, f'the workload caches behind "{fixed}", whose draws that fixes')
             continue
         if any(not (s.neutral or isinstance(s, Shuffle)) for s in behind) or (
             _shuffled(behind) and not isinstance(stage, MapExamples)
@@ -64,10 +72,53 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
                 "it behind the batches, as a map of batches",
             )
         head.append(stage)
-    reason = why_not_gathered(behind)
+    reason = why_not_gathered(behind) or _why_not_held(plan.with_stages(head))
     if reason:
         return Placed(plan, reason)
     return Placed(plan.with_stages((*head, Resident(device=device), *behind)))
+
+
+def why_not_read(plan: DataPlan) -> str:
+    """Why what a plan keeps cannot be read as tensors of one shape; "" if it can.
+
+    It is read to find that out if its shapes do not tell, and kept then.
+    """
+    place = plan.find(Resident)
+    assert place is not None
+    specs = _leaves(element_spec(plan.upto(place)))
+    if all(spec.shape.is_fully_defined() for spec in specs):
+        return ""
+    try:
+        lower_plan(plan.upto(place + 1))
+    except WorkloadError as error:
+        return str(error)
+    return ""
+
+
+def _why_not_held(head: DataPlan) -> str:
+    import tensorflow as tf
+
+    for spec in _leaves(element_spec(head)):
+        if not isinstance(spec, tf.TensorSpec):
+            return f"only tensors can be held on the device, not a {spec.value_type.__name__}"
+    if not known_count(head):
+        return "only data whose number of examples is known can be held on the device"
+    return ""
+
+
+def _leaves(spec: Any) -> list[Any]:
+    import tensorflow as tf
+
+    leaves: list[Any] = tf.nest.flatten(spec)
+    return leaves
+
+
+def _fixed_by_a_cache(plan: DataPlan, behind: list[Stage]) -> str:
+    """The first of these stages that draws anew each epoch, in words; "" if none does."""
+    for stage in behind:
+        if not stage.neutral and random_ops(plan, plan.stages.index(stage)):
+            return stage.describe()
+    return ""
 
 
 def _shuffled(stages: list[Stage]) -> bool:

@@ -92,17 +92,18 @@ class StepsPerExecution:
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read the steps back from the model, or from the loop that trained it over replicas."""
-        if run.state_of(self).get("reason"):
-            return Effect.not_applied(run.state_of(self)["reason"])
-        if model.steps_per_execution == 1:
-            return Effect.not_applied("1 step a call, as without it")
+        """Read the steps back from the loop that trained the model."""
         report = loop_report(model)
-        if report.kind != "distributed":
-            return Effect.applied_as(f"{model.steps_per_execution} steps a call")
-        if report.steps_per_call == 1:
+        reason = run.state_of(self).get("reason") or report.why_not
+        if reason:
+            return Effect.not_applied(reason)
+        if report.kind == "distributed" and report.steps_per_call == 1:
             return Effect.not_applied(
                 "the number of steps in an epoch is unknown, for which the loop over replicas "
                 "makes single steps"
             )
-        return Effect.applied_as(report.in_words)
+        if report.steps_per_call == model.steps_per_execution:
+            return Effect.not_applied("the model makes as many steps a call without it")
+        if report.kind == "distributed":
+            return Effect.applied_as(report.in_words)
+        return Effect.applied_as(f"{report.steps_per_call} steps a call")

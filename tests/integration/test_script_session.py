@@ -254,10 +254,8 @@ def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_pa
     assert ("differ each time that they are built or read" in certificate.statement) == fickle
 
 
-@pytest.mark.parametrize(("form", "math"), [("arrays", "order"), ("unshuffled", "exact")])
-def test_shuffled_arrays_that_a_plugin_reads_are_another_order_and_are_certified(
-    tmp_path, form, math
-):
+@pytest.mark.parametrize("form", ["arrays", "unshuffled"])
+def test_a_resident_loop_over_arrays_has_the_same_data_and_no_certificate(tmp_path, form):
     found: list[Any] = []
     sides: list[Any] = []
     for plugins in ((), (Resident(xla=False),)):
@@ -274,9 +272,12 @@ def test_shuffled_arrays_that_a_plugin_reads_are_another_order_and_are_certified
             made.on_fit = look
             network().fit(**forms()[form], verbose=0)
     [plan] = found[-1].plugins
-    assert plan.math == math
+    assert plan.math == "exact"
+    assert sides[0].epochs == sides[1].epochs
     certificate = certify(plan.math, *sides)
-    assert certificate.kind == "certified", certificate.statement
+    assert certificate.statement == (
+        "no certificate: a replay leaves out the loop over resident data"
+    )
 
 
 def steps_of(form: str) -> int:

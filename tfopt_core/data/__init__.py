@@ -9,7 +9,7 @@ from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
 from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.graphs import all_ops, changing_ops
-from tfopt_core.data.lower import element_spec, lower_plan
+from tfopt_core.data.lower import element_spec, known_count, lower_plan
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
@@ -105,6 +105,7 @@ __all__ = [
     "function_name",
     "has_stage",
     "in_any_order",
+    "known_count",
     "lower_plan",
     "overhead_bytes",
     "place_of",

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfopt_core.data import gathered, later
+from tfopt_core.data.dissect import known_cardinality
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.stages import Batch, Source, Stage
+from tfopt_core.data.stages import Batch, Resident, Source, Stage
+from tfopt_core.data.stages.selecting import KerasShuffle
 
 
 def lower(plan: DataPlan) -> Any:
@@ -31,11 +33,13 @@ def lower_plan(plan: DataPlan) -> Any:
     if not same and gathered.can_be(stages):
         dataset = gathered.batches(stages, static=not given)
         same = gathered.STAGES
+    before = stages[same - 1] if same else None
     for stage in stages[same:]:
         if isinstance(stage, Batch) and not given:
             # a data set of the workload's own keeps its shapes: no stack is credited for them
             stage = stage.with_static_size(dataset)
-        dataset = _with(stage, dataset)
+        dataset = _with(stage, dataset, before)
+        before = stage
     return dataset
 
 
@@ -44,9 +48,10 @@ def lower_stages(stages: Sequence[Stage]) -> Any:
 
     The parts of a source are plans, and are lowered as such.
     """
-    dataset = None
+    dataset = before = None
     for stage in stages:
-        dataset = _with(stage, dataset)
+        dataset = _with(stage, dataset, before)
+        before = stage
     return dataset
 
 
@@ -64,8 +69,14 @@ def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
         if unchanged:
             dataset = later.now(plan.given[index][1])
         elif stage.yields != "same":
-            dataset = _with(stage, dataset)
+            dataset = _with(stage, dataset, None)
         yield stage, dataset
+
+
+def known_count(plan: DataPlan) -> int | None:
+    """Return how many elements tf.data counts in the plan; None if it does not know."""
+    *_, (_, dataset) = looked_at(plan)
+    return known_cardinality(dataset)
 
 
 def element_spec(plan: DataPlan) -> Any:
@@ -74,7 +85,16 @@ def element_spec(plan: DataPlan) -> Any:
     return dataset.element_spec
 
 
-def _with(stage: Stage, dataset: Any) -> Any:
+def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:
+    """Return the data set with a stage behind it.
+
+    :param before: the stage before it.
+    """
     if isinstance(stage, Source):
         return stage.lower(*map(lower_plan, stage.parts))
+    if isinstance(stage, KerasShuffle):
+        if isinstance(before, Resident):
+            return stage.in_order(before.held.tensors)
+        if isinstance(before, Source) and before.origin == "arrays":
+            return stage.in_order(before.value)
     return stage.lower(dataset)

@@ -210,6 +210,10 @@ class DataPlan:
         """Return a plan with these stages in place of the one at `index`."""
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index + 1 :]))
 
+    def without(self, kind: type[Stage]) -> DataPlan:
+        """Return a plan without the stages of this kind."""
+        return self.with_stages(stage for stage in self.stages if not isinstance(stage, kind))
+
     def append(self, stage: Stage) -> DataPlan:
         """Return a plan with this stage at the end."""
         return self.with_stages((*self.stages, stage))

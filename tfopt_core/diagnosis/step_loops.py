@@ -62,6 +62,7 @@ class FitLoop:
         recorder = Recorder(limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync)
         self._recorder = recorder
         shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
+        self.timed.begin_fit()
         model.fit(
             data,
             # more epochs than any limit allows

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-from tfopt_core.data import DataPlan
+from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import (
@@ -24,6 +24,7 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.layer_names import count_names_from_first_build
 from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.precision import apply_precision, set_policy
+from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 from tfopt_core.training.workload import Workload
@@ -31,7 +32,14 @@ from tfopt_core.training.workload import Workload
 
 @attrs.define(eq=False)
 class Built:
-    """A training that is ready to start, with its data plans lowered and its model compiled."""
+    """A training that is ready to start, with its data plans lowered and its model compiled.
+
+    :param batches: how many batches Keras counts in the workload's own data, by split; None where
+        it does not know. `fit` is told the same of the data that replace them.
+    :param steps_given: whether `fit` is told how many steps an epoch has.
+    :param endless: whether the workload's own training data never end.
+    :param shuffle_draws: counts the iterators over the data while they are trained on.
+    """
 
     job: Job
     workload: Workload
@@ -42,6 +50,10 @@ class Built:
     precision: PrecisionPolicy
     float32_layers: tuple[str, ...]
     training: TrainingOptions
+    batches: Mapping[str, int | None] = attrs.field(factory=dict)
+    steps_given: bool = False
+    endless: bool = False
+    shuffle_draws: ShuffleDraws | None = None
 
     @property
     def fills_cache(self) -> bool:
@@ -63,10 +75,6 @@ class BuildsItself(Protocol):
     def go_on(self, split: str, replacement: Any) -> None:
         """Have a data set that is read in the place of the workload's own begin with the epoch
         that comes next there."""
-
-    def reorders(self, built: Built) -> bool:
-        """Return whether a changed data plan yields the examples in another order than the
-        workload's own data, whatever the plugins declare."""
 
     def judged_by(self, metrics: tuple[str, ...]) -> str:
         """Return which of these metrics the quality is judged by."""
@@ -134,7 +142,15 @@ def build(
         training = with_scaled_step(model, training, precision, run.replicas)
         compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)
-    return Built(job, workload, stack, run, plans, model, precision, float32_layers, training)
+    batches = {split: plan.cardinality for split, plan in baseline_plans(job, workload).items()}
+    built = Built(
+        job, workload, stack, run, plans, model, precision, float32_layers, training, batches
+    )
+    if training.loop != "resident" and plans["train"].find(Resident) is not None:
+        # no loop trains on what is held: the data stay as they were
+        built.plans = {split: plan.without(Resident) for split, plan in plans.items()}
+        built.run = _with_data(run, _lowered(built.plans, job.seed), built.plans)
+    return built
 
 
 def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:

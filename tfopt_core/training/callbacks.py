@@ -10,8 +10,6 @@ from tfopt_core.private_api import why_without
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
-# Methods that several steps a call skip, those of `evaluate` within `fit` too.
-EVERY_BATCH = (*BATCH_METHODS, *TEST_METHODS)
 
 
 def batch_callbacks(

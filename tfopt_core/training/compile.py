@@ -23,8 +23,8 @@ def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPoli
         weighted_metrics=list(options.weighted_metrics) or None,
         loss_weights=options.loss_weights,
         jit_compile=options.jit_compile,
-        # the steps of another loop are no property of the model and are not saved with it
-        steps_per_execution=options.steps_per_execution if options.loop == "keras" else 1,
+        # the steps of a call are no property of the model: they would count for `evaluate` too
+        steps_per_execution=1,
         # Keras wraps the optimizer for dynamic loss scaling where the policy is mixed_float16
         auto_scale_loss=precision.loss_scale == "dynamic",
     )

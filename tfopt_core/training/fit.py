@@ -20,8 +20,10 @@ from tfopt_core.training.fit_callbacks import (
     StepTimer,
     fit_callbacks,
 )
+from tfopt_core.training.keras_data import counted_as
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
+from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.timing.running import running_ns
 
@@ -52,6 +54,24 @@ def train(
     hooks = EpochHooks(timer, report)
     with run.strategy.scope():
         hooks.penalties = add_data_loss(model, run.element_spec)
+    draws = built.shuffle_draws = ShuffleDraws()
+    draws.install()
+    try:
+        return _train(built, timed, hooks, started, report, adapt, checkpointer)
+    finally:
+        draws.remove()
+
+
+def _train(
+    built: Built,
+    timed: TimedFunction,
+    hooks: EpochHooks,
+    started: int,
+    report: Tell,
+    adapt: Adapt | None,
+    checkpointer: Checkpointer | None,
+) -> FitOutcome:
+    model, run, timer = built.model, built.run, hooks.timer
     timed.install(adapt, report)
     if checkpointer is not None:
         assert adapt is None
@@ -140,9 +160,13 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
     if timed.distribution is not None:
         train, validation = timed.distribution.data("train"), timed.distribution.data("validation")
         class_weight = None  # in the data already
+    else:
+        train = counted_as(train, built.batches["train"])
+        validation = counted_as(validation, built.batches.get("validation"))
     # Keras shuffles the batches of a PyDataset itself; a data set is shuffled already
     batches = isinstance(train, tf.data.Dataset | tf.distribute.DistributedDataset)
     shuffle = built.workload.shuffle and not batches
+    timed.begin_fit()
     built.model.fit(
         train,
         validation_data=validation,

@@ -20,12 +20,15 @@ from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.switching import SwitchingLoop, switching_loop
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
-    count_by,
     loop_function,
     loop_of,
+    step_alone,
 )
 from tfopt_core.training.timing.clock import StepClock
 from tfopt_core.training.timing.devices import device_sync
+
+# The methods of a model that are replaced while it trains.
+_REPLACED = ("train_step", "test_step", "_maybe_symbolic_build", "make_train_function")
 
 
 @attrs.define(eq=False)
@@ -36,7 +39,8 @@ class TimedFunction:
     on batches makes Keras convert the logs of every step.
 
     :param distribution: trains on several devices or processes.
-    :param function_cache: the train functions of earlier fits of the model.
+    :param shared_functions: the train functions of earlier fits of the model; None for a training
+        that uses none of them and leaves none.
     :param on_traced: called after the step was traced.
     :param loop: changes between exact loops, in place of the stack's loop.
     :param of_stack: the train function of the stack's loop, None for Keras' own.
@@ -45,21 +49,28 @@ class TimedFunction:
 
     built: Built
     distribution: Distribution | None = None
-    function_cache: FunctionCache = attrs.field(factory=FunctionCache)
+    shared_functions: FunctionCache | None = None
     clock: StepClock = attrs.field(init=False)
     on_traced: Callable[[], None] = lambda: None
     loop: SwitchingLoop | None = None
     of_stack: TrainFunction | None = None
     shared: SharedFunction | None = None
+    _functions: FunctionCache = attrs.field(init=False)
     _own: dict[str, Any] = attrs.field(init=False)
+    _own_function: Any = None
+    _own_steps: int = 1
     _own_test_function: Any = None
     _wraps_tests: bool = False
 
+    @_functions.default
+    def _cache_of_fits(self) -> FunctionCache:
+        return FunctionCache() if self.shared_functions is None else self.shared_functions
+
     @_own.default
-    def _own_step(self) -> dict[str, Any]:
-        # a script may have set a step on the model itself, rather than in a class of its own
-        steps = ("train_step", "test_step")
-        return {key: value for key, value in vars(self.built.model).items() if key in steps}
+    def _own_methods(self) -> dict[str, Any]:
+        # a script may have set one on the model itself, rather than in a class of its own
+        own = vars(self.built.model)
+        return {name: own[name] for name in _REPLACED if name in own}
 
     @clock.default
     def _make_clock(self) -> StepClock:
@@ -79,11 +90,10 @@ class TimedFunction:
         :param adapt: compares exact loops during the training, and keeps one of them.
         :param tell: called with the result.
         """
-        model, wrap, cache = (
-            self.built.model,
-            self.built.training.wrap_train_step,
-            self.function_cache,
-        )
+        model, wrap, cache = self.built.model, self.built.training.wrap_train_step, self._functions
+        self._own_function, self._own_steps = model.train_function, model.steps_per_execution
+        if cache.left is None or model.train_function is not cache.left:
+            cache.forget()
         if self.distribution is not None:
             self.distribution.install()
         else:
@@ -98,23 +108,43 @@ class TimedFunction:
         model.train_step = step
         self._set_train_function()
         self._set_test_step()
+        vars(model)["make_train_function"] = self._make_train_function
+
+    def begin_fit(self) -> None:
+        """Have `fit`, which is called next, count the steps of a call. Only the training may: the
+        evaluations and predictions of the script count their own."""
+        vars(self.built.model)["steps_per_execution"] = self.counted_steps
 
     def uninstall(self) -> None:
-        """Restore the model as Keras made it."""
-        model, options = self.built.model, self.built.training
+        """Restore the model as Keras would leave it."""
+        model, cache = self.built.model, self._functions
+        was_reset = model.train_function is None  # by a callback
         if self.loop is not None:
             self.loop.finish()
         if self._wraps_tests:
             model.test_function, self._wraps_tests = self._own_test_function, False
-        for name in ("train_step", "test_step", "_maybe_symbolic_build"):
+        for name in _REPLACED:
             vars(model).pop(name, None)
         vars(model).update(self._own)
-        model.train_function = self.of_stack = None
-        self.function_cache.fit_is_over()
-        if self.distribution is not None or options.loop != "keras":
-            count_by(model, options.steps_per_execution if options.loop == "keras" else 1)
+        vars(model)["steps_per_execution"] = self._own_steps
+        self.of_stack = None
+        cache.fit_is_over()
+        model.train_function = self._own_function
+        if was_reset:
+            model.train_function = None
+        elif self.shared_functions is not None:
+            model.train_function = cache.left = self._left_function()
         if self.distribution is not None:
             self.distribution.uninstall()
+
+    @property
+    def passes(self) -> Any:
+        """The data set that `fit` iterates over in the place of the batches; None for these."""
+        function = self.of_stack
+        if not isinstance(function, ResidentFunction) or not function.reads_order:
+            return None
+        assert function.data.passes is not None
+        return function.data.passes()
 
     @property
     def jit_compile(self) -> bool:
@@ -122,33 +152,67 @@ class TimedFunction:
         loop = self.loop
         return bool(self.built.model.jit_compile) if loop is None else loop.last.jit_compile
 
+    @property
+    def counted_steps(self) -> int:
+        """The steps that `fit` counts for each call."""
+        return self.clock.steps_per_call if self.loop is None else self.loop.steps_counted
+
+    def _make_train_function(self, force: bool = False) -> None:
+        """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
+        may call to have the step traced anew."""
+        model = self.built.model
+        vars(model)["steps_per_execution"] = self._own_steps
+        if force or model.train_function is None:
+            model.train_function = None
+            self._functions.forget()
+            self._set_train_function()
+
     def _set_train_function(self) -> None:
-        model, loop, cache = self.built.model, self.loop, self.function_cache
+        model, loop = self.built.model, self.loop
         if loop is not None:
-            count_by(model, loop.steps_counted)
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
         if self.distribution is not None:
             shared = self.shared = self.distribution.train_function()
             self.clock.steps_per_call = shared.steps
-            count_by(model, shared.steps)
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
-        if self.built.training.loop != "keras":
-            self.clock.steps_per_call = steps = loop_of(self.built).steps
-            count_by(model, steps)
-        function = self.of_stack = loop_function(self.built, self._cached_chunks())
+        function = self.of_stack = self._function_of_stack()
         if function is not None:
-            if isinstance(function, ResidentFunction):
-                function.begin_fit()
-            cache.function, cache.key = function, self._key()
             model.train_function = self.clock.timed(function, lambda: function.report.last_call)
             return
-        if cache.key == self._key():
-            model.train_function = cache.function  # None, or traced by an earlier fit
-        model.make_train_function()
-        cache.function, cache.key = model.train_function, self._key()
-        model.train_function = self.clock.timed(model.train_function)
+        model.train_function = self.clock.timed(self._function_of_keras())
+
+    def _function_of_stack(self) -> TrainFunction | None:
+        """Return the train function of the stack's loop, None for Keras' own."""
+        cache, key = self._functions, self._key()
+        if cache.key != key:
+            cache.forget()
+        # a resident one holds the data of its fit
+        before = cache.function if isinstance(cache.function, ChunkedFunction) else None
+        function = loop_function(self.built, cache.steps_of(self.built.model), before)
+        if function is not None:
+            cache.function, cache.key = function, key
+        return function
+
+    def _function_of_keras(self) -> Callable[[Any], Any]:
+        """Return Keras' own train function."""
+        model, cache, key = self.built.model, self._functions, self._key()
+        if cache.function is None or cache.key != key:
+            if self.built.training.wrap_train_step is not None:
+                model.train_function = None  # it would go on with the step that it was made of
+            make = self._own.get("make_train_function")
+            make() if make else type(model).make_train_function(model)
+            cache.function, cache.key = model.train_function, key
+        function: Callable[[Any], Any] = cache.function
+        return function
+
+    def _left_function(self) -> Any:
+        """Return what a fit leaves as the model's train function, for `train_on_batch`."""
+        cache = self._functions
+        if isinstance(cache.function, ChunkedFunction | ResidentFunction):
+            return step_alone(cache.function.traced, cache.function.jit_compile)
+        return cache.function
 
     def _set_test_step(self) -> None:
         """Have the validations of this fit trace the step that plugins wrap."""
@@ -162,13 +226,8 @@ class TimedFunction:
         size = self.built.plans["train"].batch_size if training.loop != "keras" else None
         return (loop_of(self.built), size, training.wrap_train_step is None)
 
-    def _cached_chunks(self) -> ChunkedFunction | None:
-        """Return the chunked loop of an earlier fit, if it fits; a resident one has other data."""
-        function, key = self.function_cache.function, self.function_cache.key
-        return function if isinstance(function, ChunkedFunction) and key == self._key() else None
-
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        cache = self.function_cache
+        cache = self._functions
 
         @functools.wraps(step)
         def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:

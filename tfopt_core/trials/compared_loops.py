@@ -62,6 +62,7 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     if timed.loop is None:
         return Compared(explorers[0].adapted(), ()) if explorers else None
     timed.install()
+    timed.begin_fit()
     timer, failure = StepTimer(timed, lambda message: None), ""
     try:
         call.make(

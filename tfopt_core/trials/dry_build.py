@@ -53,7 +53,6 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     metrics = _metrics(built)
     # of a script before other builds, which share its model
     not_applied = _not_applied(built)
-    reordered = isinstance(workload, BuildsItself) and workload.reorders(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else default_metric(workload, metrics)
     direction = quality.direction if quality else workload.quality_direction
@@ -62,13 +61,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     baseline_estimate, stack_estimate = _estimates(task, job, workload)
     prepared = Prepared(
         plugins=tuple(
-            plan_of(
-                built.stack,
-                before,
-                after,
-                resolved.search_notes.get(after.name, ()),
-                reordered=reordered,
-            )
+            plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
             for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in baseline.items()},
@@ -191,32 +184,17 @@ def plan_of(
     before: StackedPlugin,
     resolved: StackedPlugin,
     search_notes: tuple[str, ...],
-    *,
-    reordered: bool = False,
 ) -> PluginPlan:
-    """Return what a plugin of the stack changed, with its settings before and after `resolve`.
-
-    :param reordered: whether a changed data plan comes in another order than the workload's own.
-    """
+    """Return what a plugin of the stack changed, with its settings before and after `resolve`."""
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
     )
-    math = math_of(resolved.name, resolved.plugin)
-    if (
-        reordered
-        and math == "exact"
-        and any(
-            change.hook == "build_dataset" and change.split == "train" and change.differences
-            for change in changes
-        )
-    ):
-        math = "order"
     return PluginPlan(
         name=resolved.name,
         settings=plain(resolved.settings),
         asked=plain(before.settings),
-        math=math,
+        math=math_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
         search_notes=search_notes,

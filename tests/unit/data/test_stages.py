@@ -57,6 +57,7 @@ def example_of(kind: type[Stage]) -> Stage:
         "Repeat": {"count": 2},
         "Shard": {"count": 3, "index": 1},
         "Shuffle": {"seed": 1},
+        "KerasShuffle": {"seed": 1, "passes": lambda: None},
         "Skip": {"count": 2},
         "Source": {"value": NUMBERS, "origin": "arrays", "count": len(NUMBERS)},
         "Take": {"count": 5},

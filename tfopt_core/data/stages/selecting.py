@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import attrs
@@ -52,6 +53,34 @@ class Shuffle(SameElements):
     def describe(self) -> str:
         buffer = "all examples" if self.buffer_size is None else f"buffer of {self.buffer_size:,}"
         return f"shuffle: {buffer}" + (", anew each epoch" if self.reshuffle else "")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class KerasShuffle(Shuffle):
+    """The shuffle of arrays by Keras' own `fit`. Behind a stage that computes something else from
+    the arrays it has an order of its own.
+
+    `passes` returns a data set: each of its iterators yields the indices of the examples as one
+    element, in Keras' own order.
+    """
+
+    kind: ClassVar[str] = "keras_shuffle"
+    passes: Callable[[], Any] = attrs.field(repr=False)
+
+    def describe(self) -> str:
+        return f"{self.kind}: all examples, anew each epoch"
+
+    def in_order(self, tensors: Any) -> Any:
+        """Return the examples of these tensors in Keras' own order as a `tf.data.Dataset`."""
+        import tensorflow as tf
+
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
+        count = len(tf.nest.flatten(tensors)[0])
+        indices = self.passes().flat_map(tf.data.Dataset.from_tensor_slices)
+        examples = indices.map(
+            lambda index: tf.nest.map_structure(lambda part: tf.gather(part, index), tensors)
+        )
+        return examples.apply(tf.data.experimental.assert_cardinality(count))
 
 
 @attrs.frozen(kw_only=True, eq=False)

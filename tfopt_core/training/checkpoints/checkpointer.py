@@ -22,7 +22,6 @@ from tfopt_core.training.checkpoints.callback_state import (
 )
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.data_order import (
-    epochs_drawn,
     make_iterators,
     remembers_epochs,
     without_steps_done,
@@ -115,8 +114,6 @@ class Checkpointer:
             self._restore_plugins(values)
             return
         make_iterators(built, values["epochs"])
-        if isinstance(timed.of_stack, ResidentFunction):
-            timed.of_stack.data.orders.skip(epochs_drawn(built, values["epochs"]))
 
     @property
     def _built(self) -> Built:
@@ -157,7 +154,7 @@ class Checkpointer:
         model.train_function = without_steps_done(
             model.train_function,
             steps=steps,
-            steps_per_call=model.steps_per_execution,
+            steps_per_call=timed.counted_steps,
             reads=not isinstance(timed.of_stack, ResidentFunction),
             logs=model.get_metrics_result,
             after_skipping=self._after_skipping,

@@ -58,11 +58,6 @@ def remembers_epochs(data: Any) -> bool:
     return isinstance(data, kind) and type(data).on_epoch_end is not kind.on_epoch_end
 
 
-def epochs_drawn(built: Built, epochs: int) -> int:
-    """Return how many iterators over the training data this many epochs make."""
-    return epochs * (2 if built.run.steps_per_epoch is not None else 1)
-
-
 def without_steps_done(
     train_function: Callable[[Any], Any],
     *,

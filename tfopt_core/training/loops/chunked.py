@@ -13,12 +13,13 @@ from typing import Any
 import attrs
 
 from tfopt_core.training.loops.graph_steps import (
+    TracedSteps,
     logs_spec,
     no_logs,
-    one_step,
     repeated,
     shapes_of_logs,
 )
+from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.loops.stacking import sized, sizes_of, stacked, why_not_stacked
 
@@ -27,16 +28,21 @@ from tfopt_core.training.loops.stacking import sized, sizes_of, stacked, why_not
 class ChunkedFunction:
     """A train function for `fit`: up to `steps` steps a call.
 
+    :param traced: the steps of the model.
     :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
     :param batch_size: examples of a whole batch, None if unknown. Then, or if other axes vary, the
         first batch of all counts as a whole batch, and the first call is not compiled.
+    :param whole: whether XLA compiles a chunk as one function, rather than each step.
+    :param ends: what a call does that finds too few batches.
     :param report: counts the steps and calls.
     """
 
-    model: Any
+    traced: TracedSteps
     steps: int
     jit_compile: bool
     batch_size: int | None = None
+    whole: bool = True
+    ends: PassEnd = attrs.field(factory=PassEnd)
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
     _whole_batch: Any = None
     _step: Any = attrs.field(init=False)
@@ -48,14 +54,14 @@ class ChunkedFunction:
         import tensorflow as tf
 
         self.report.steps_per_call = self.steps
-        self._step = one_step(self.model, jit_compile=False)
-        self._compiled_step = one_step(self.model, jit_compile=self.jit_compile)
+        self._step = self.traced.step("step")
+        self._compiled_step = self.traced.step("step", jit_compile=self.jit_compile)
         self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps and return the logs of the last one.
 
-        :raises StopIteration: if there was no batch left.
+        :raises StopIteration: if the pass over the data has ended, as `PassEnd` says.
         """
         import tensorflow as tf
 
@@ -67,10 +73,9 @@ class ChunkedFunction:
         else:
             made, logs, sizes = self._alone(iterator)
             self.report.count(int(made), 0)
-            if self.jit_compile and not self.report.why_not_whole and int(made):
+            if self.jit_compile and self.whole and not self.report.why_not_whole and int(made):
                 self._whole_batch = sized(iterator.element_spec, sizes)
-        if not self.report.last_call:
-            raise StopIteration
+        self.ends.check(self.report.last_call, self.steps, self._compiled_step, lambda: iterator)
         return logs
 
     def _given(self, batches: Any) -> Any:
@@ -85,7 +90,7 @@ class ChunkedFunction:
         """Return whether chunks are compiled whole, as far as is known by now."""
         import tensorflow as tf
 
-        if not self.jit_compile or self.report.why_not_whole:
+        if not self.jit_compile or not self.whole or self.report.why_not_whole:
             return False
         if self._chunk is None:
             self.report.why_not_whole = why_not_stacked(spec)
@@ -99,7 +104,8 @@ class ChunkedFunction:
 
     def _steps_alone(self, iterator: Any) -> Any:
         """Return the number of steps, the logs of the last one, and the first batch's sizes."""
-        step = self._compiled_step if self.report.why_not_whole else self._step
+        by_step = self.report.why_not_whole or not self.whole
+        step = self._compiled_step if by_step else self._step
         return self._one_by_one(iterator, step, self.steps)
 
     def _one_by_one(self, iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
@@ -147,7 +153,7 @@ class ChunkedFunction:
 
         # a separate function: one that was traced for any size would be reused here, and XLA cannot
         # compile every operation (of recurrent layers, for example) for an unknown size
-        step = one_step(self.model, jit_compile=False)
+        step = self.traced.step("whole")
 
         def compiled(stack: Any, count: Any) -> Any:
             def batch_at(index: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Compute the order of an epoch's examples as tf.data would shuffle them, without moving them."""
+"""Compute the order of a pass over the examples as tf.data would shuffle them, moving none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -13,43 +13,39 @@ from tfopt_core.data.lower import lower_stages
 
 @attrs.define(eq=False)
 class EpochOrders:
-    """The permutations of successive epochs, equal to those of a data set shuffled likewise.
+    """The permutations of successive passes, equal to those of a data set shuffled likewise.
 
-    tf.data draws an epoch's seeds when an iterator is *made*, and Keras makes two an epoch: one
-    that it reads, and one at the epoch's end, which the next epoch replaces unread. Under a
-    distribution strategy it also takes a batch before each `fit`. This class draws likewise.
+    tf.data draws the seeds of a pass when its iterator is *made*, and Keras makes more iterators
+    than it reads: where it knows the number of batches, one at the end of each pass, which the next
+    one replaces. The order of the pass that comes next is computed ahead, as if it came after as
+    many iterators as the last one.
 
     :param count: the number of examples.
     :param shuffles: the shuffles between the examples and their batches.
-    :param reads_before_fit: whether Keras takes a batch before the first epoch of a `fit`.
+    :param drawn: returns how many iterators were made so far, that of the pass that begins too;
+        None to take two for a pass.
     """
 
     count: int
     shuffles: tuple[Shuffle, ...]
-    reads_before_fit: bool = False
-    _drawn: int = 0
+    drawn: Callable[[], int] | None = None
+    _last: int | None = None
+    _stride: int = 2
     _orders: Any = None
 
-    def begin_fit(self) -> None:
-        """Prepare for a call of `fit`."""
-        if self.reads_before_fit:
-            self._drawn += 1
-            self._orders = None
-
-    def skip(self, iterators: int) -> None:
-        """Skip the orders of iterators that were made before this training was resumed."""
-        self._drawn += iterators
-        self._orders = None
-
     def next_epoch(self) -> Any:
-        """Return the indices of all examples, int32, in the order of the next epoch."""
+        """Return the indices of all examples, int32, in the order of the pass that begins."""
         import tensorflow as tf
 
         if not self.shuffles:
             return tf.range(self.count)
-        if self._orders is None:
-            self._orders = iter(_orders(self.count, self.shuffles, skipped=self._drawn))
-        self._drawn += 2
+        expected = 0 if self._last is None else self._last + self._stride
+        place = expected if self.drawn is None else self.drawn() - 1
+        if self._orders is None or place != expected:
+            if self._last is not None:
+                self._stride = max(1, place - self._last)
+            self._orders = iter(_orders(self.count, self.shuffles, place, self._stride))
+        self._last = place
         return next(self._orders)
 
 
@@ -70,12 +66,13 @@ def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, .
     )
 
 
-def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
-    """Return a data set of the orders of all epochs, computed one ahead in the background.
+def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int, stride: int) -> Any:
+    """Return a data set of the orders of all passes, computed one ahead in the background.
 
     One iterator yields them all, since making an iterator takes as long as many small steps.
 
     :param skipped: how many iterators have been made before.
+    :param stride: how many are made for each pass; the first of them is read.
     """
     import tensorflow as tf
 
@@ -85,7 +82,10 @@ def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
     # makes an iterator over the shuffle, which draws its seeds, and takes nothing from it
     empty = tf.data.Dataset.range(0)
     unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
-    orders = used.concatenate(unread).repeat()
+    orders = used
+    for _ in range(stride - 1):
+        orders = orders.concatenate(unread)
+    orders = orders.repeat()
     if skipped:
         # (repeat would make one iterator more, and nesting this many data sets would take seconds)
         orders = tf.data.Dataset.range(skipped).flat_map(lambda _: unread).concatenate(orders)

@@ -5,6 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
+
+@attrs.define(eq=False)
+class TracedSteps:
+    """The traced steps of a model, shared by all loops that train it until it is traced anew.
+
+    Keras traces a step once and calls it in each later fit, so a layer that is frozen in between
+    trains on until `compile` or `train_function = None` has the step traced anew. A loop that is
+    made for another fit therefore calls the steps that an earlier one has traced.
+    """
+
+    model: Any
+    _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
+
+    def step(self, purpose: str, *, jit_compile: bool = False) -> Any:
+        """Return the step for this purpose. Steps that are traced for other shapes are kept
+        apart: `tf.function` would call one that was traced for any size, and XLA cannot compile
+        every operation of it."""
+        key = purpose, jit_compile
+        if key not in self._steps:
+            self._steps[key] = one_step(self.model, jit_compile=jit_compile)
+        return self._steps[key]
+
 
 def one_step(model: Any, *, jit_compile: bool) -> Any:
     """Return `model.train_step` as a `tf.function` of one batch, called as Keras calls it.

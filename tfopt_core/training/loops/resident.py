@@ -9,8 +9,10 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
 from tfopt_core.data.stages.resident import why_not_gathered
+from tfopt_core.data.stages.selecting import KerasShuffle
 from tfopt_core.training.loops.epoch_order import EpochOrders, shuffles_as_lowered
-from tfopt_core.training.loops.graph_steps import one_step, repeated
+from tfopt_core.training.loops.graph_steps import TracedSteps, repeated
+from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.report import LoopReport
 
 # Indices are int32: a gather by int64 is slower, and no device holds more examples.
@@ -19,13 +21,18 @@ _MOST_EXAMPLES = 2**31 - 1
 
 @attrs.frozen(eq=False)
 class ResidentData:
-    """The examples that the device holds, and how each epoch batches them."""
+    """The examples that the device holds, and how each epoch batches them.
+
+    :param passes: returns a data set of the orders of Keras' own shuffle, as `KerasShuffle` has it;
+        None for other shuffles.
+    """
 
     tensors: Any
     count: int
     batch: Batch
     maps: tuple[MapBatches, ...]
     orders: EpochOrders
+    passes: Callable[[], Any] | None = None
 
     @property
     def full_batches(self) -> int:
@@ -39,10 +46,12 @@ class ResidentData:
         return self.full_batches + (left > 0 and not self.batch.drop_remainder)
 
 
-def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = False) -> ResidentData:
+def resident_data(
+    plan: DataPlan, lowered: Any, drawn: Callable[[], int] | None = None
+) -> ResidentData:
     """Return what a lowered plan holds on the device.
 
-    :param reads_before_fit: see `EpochOrders`.
+    :param drawn: see `EpochOrders`.
     :raises ValueError: if `why_not_resident` gives a reason.
     """
     reason = why_not_resident(plan)
@@ -58,7 +67,8 @@ def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = Fals
         count=held.count,
         batch=next(stage for stage in behind if isinstance(stage, Batch)),
         maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
-        orders=EpochOrders(held.count, shuffles, reads_before_fit),
+        orders=EpochOrders(held.count, shuffles, drawn),
+        passes=next((s.passes for s in behind if isinstance(s, KerasShuffle)), None),
     )
 
 
@@ -86,19 +96,25 @@ def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
 class ResidentFunction:
     """A train function for `fit` that takes nothing from the iterator that it is called with.
 
-    A new iterator means a new epoch, whose order is taken from `data`.
+    A new iterator means a new pass over the data, whose order is taken from `data`, or from the
+    iterator itself if Keras iterates over `data.passes`.
 
+    :param traced: the steps of the model.
     :param steps: the most steps of a call.
     :param jit_compile: whether XLA compiles a call whole.
     :param class_weight: as `fit` takes it; Keras would apply it to the iterator's batches.
+    :param ends: what a call does that finds too few batches.
+    :param reads_order: whether Keras iterates over `data.passes`.
     :param report: counts the steps and calls.
     """
 
-    model: Any
+    traced: TracedSteps
     data: ResidentData
     steps: int
     jit_compile: bool
     class_weight: Any = None
+    ends: PassEnd = attrs.field(factory=PassEnd)
+    reads_order: bool = False
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
     _iterator: Any = None
     _order: Any = None
@@ -107,16 +123,17 @@ class ResidentFunction:
     _single: Any = attrs.field(init=False)
     _run: Any = attrs.field(init=False)
     _last: Any = attrs.field(init=False)
+    _ended: Callable[[], Any] = attrs.field(init=False)
     _batch_size: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
         self.report.steps_per_call = self.steps
-        self._single = one_step(self.model, jit_compile=self.jit_compile)
-        step = one_step(self.model, jit_compile=False)
-        # a separate function for XLA: `step` must be traced for the known size only
-        alone = one_step(self.model, jit_compile=False) if self.jit_compile else step
+        self._single = self.traced.step("step", jit_compile=self.jit_compile)
+        # a separate function for XLA, which must be traced for the known size only
+        step = self.traced.step("whole" if self.jit_compile else "step")
+        alone = self.traced.step("step")
         size = self.data.batch.size
         gather = _gathering(self.data, self.class_weight)
 
@@ -140,12 +157,9 @@ class ResidentFunction:
             return alone(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
 
         self._batch_size = tf.constant(size)
+        self._ended = lambda: iter(_without_batches(spec))
         self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
         self._last = tf.function(last, autograph=False)
-
-    def begin_fit(self) -> None:
-        """Prepare for a call of `fit`."""
-        self.data.orders.begin_fit()
 
     def begin_within(self, steps: int) -> None:
         """Begin the next epoch after this many steps, which were made before the training was
@@ -155,7 +169,7 @@ class ResidentFunction:
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps of the epoch and return the logs of the last one.
 
-        :raises StopIteration: if there is none left.
+        :raises StopIteration: if the pass over the data has ended, as `PassEnd` says.
         """
         import tensorflow as tf
 
@@ -163,16 +177,16 @@ class ResidentFunction:
             logs = self._single(next(iterator))  # train_on_batch hands over a generator
             self.report.count(1, 0)
             return logs
+        self.report.last_call = 0
         if iterator is not self._iterator:
             self._iterator, self._done = iterator, self._made_before
             self._made_before = 0
-            self._order = self.data.orders.next_epoch()
+            self._order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
         count = min(self.steps, self.data.batches - self._done)
-        self.report.last_call = 0
-        if count <= 0:
-            raise StopIteration
-        logs = self._steps(self._done, count)
-        self._done += count
+        logs = self._steps(self._done, count) if count > 0 else None
+        self._done += max(0, count)
+        # the iterator's own batches are never read, so that one without any takes its place
+        self.ends.check(count, self.steps, self._single, self._ended)
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
@@ -204,3 +218,11 @@ def _gathering(data: ResidentData, class_weight: Any) -> Any:
         return batch
 
     return tf.function(gather, autograph=False)
+
+
+def _without_batches(spec: Any) -> Any:
+    """Return a data set of such batches that yields none."""
+    import tensorflow as tf
+
+    signature = tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), spec)
+    return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)

@@ -23,7 +23,6 @@ from tfopt_core.training.loops.held_batches import HeldBatches
 from tfopt_core.training.loops.offers import offer_loops
 from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.train_functions import (
-    count_by,
     keras_function,
     made_function,
     reads_before_fit,
@@ -101,13 +100,13 @@ class SwitchingLoop:
 
     def before_restart(self) -> None:
         """Have the next call of `fit` count by the steps of the loop that is kept."""
-        self._count_by(self.last.steps)
+        self._steps_counted = self.last.steps
 
     def finish(self) -> None:
         """Leave the model as it was: the training is over."""
         if self.kept is None:
             self.tell(self.decider.adapted())
-        self._count_by(self.reference.steps)
+        self._steps_counted = self.reference.steps
 
     def _chosen(self) -> Loop:
         loop = self.decider.choose()
@@ -219,10 +218,6 @@ class SwitchingLoop:
             yield
         finally:
             attributes["steps_per_execution"] = before
-
-    def _count_by(self, steps: int) -> None:
-        self._steps_counted = steps
-        count_by(self.built.model, steps)
 
     def _note_compiled_tail(self, loop: Loop) -> None:
         """Count the compilation of the epoch's smaller last batch, which needs no trace."""

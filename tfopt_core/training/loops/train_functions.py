@@ -7,9 +7,11 @@ from typing import Any
 
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
-from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.graph_steps import TracedSteps
+from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.report import LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import (
     ResidentFunction,
@@ -23,50 +25,70 @@ OWN_METHODS = ("fit", "make_train_function")
 TrainFunction = ChunkedFunction | ResidentFunction
 
 
-def loop_function(built: Built, before: ChunkedFunction | None = None) -> TrainFunction | None:
-    """Return a new train function of the stack's loop; None for Keras' own.
+def loop_function(
+    built: Built, traced: TracedSteps, before: ChunkedFunction | None = None
+) -> TrainFunction | None:
+    """Return a new train function of the stack's loop; None if Keras' own makes as many steps.
 
     Keras' own loop also trains where the stack's cannot; `loop_report(model).why_not` says why.
 
+    :param traced: the steps of the model.
     :param before: the one that an earlier fit of the model has traced.
     """
-    if built.training.loop == "keras":
-        return None
-    reason = why_no_loop(built)
+    loop, reason = loop_of(built), why_no_loop(built)
     if reason:
         note_loop(built.model, LoopReport(why_not=reason))
+    if loop.kind == "keras" and loop.steps == built.model.steps_per_execution:
         return None
-    if before is not None:
-        before.report = continued(built.model, before.report)
-        return before
-    function = made_function(built, loop_of(built))
+    function: TrainFunction = before or made_function(built, loop, traced)
+    function.ends = pass_end(built)
+    if isinstance(function, ResidentFunction):
+        function.reads_order = function.data.passes is not None
     function.report = continued(built.model, function.report)
     return function
+
+
+def pass_end(built: Built) -> PassEnd:
+    """Return what a loop in the place of Keras' own does at the end of a pass over the data."""
+    return PassEnd(
+        counts_step=built.model.steps_per_execution == 1,
+        ends_short=built.steps_given and built.batches.get("train") is None,
+    )
+
+
+def step_alone(traced: TracedSteps, jit_compile: bool) -> Callable[[Any], Any]:
+    """Return a train function that makes one step on what it is given, for `train_on_batch`."""
+
+    def train_function(iterator: Any) -> Any:
+        return traced.step("step", jit_compile=jit_compile)(next(iterator))
+
+    return train_function
 
 
 def loop_of(built: Built) -> Loop:
     """Return the loop that trains: the stack's, or Keras' own where the stack's cannot."""
     training, jit_compile = built.training, bool(built.model.jit_compile)
-    if training.loop == "keras":
-        return Loop(training.steps_per_execution, jit_compile)
     if why_no_loop(built):
-        return Loop(1, jit_compile)
+        return Loop(built.model.steps_per_execution, jit_compile)
     return Loop(training.steps_per_execution, jit_compile, training.loop)
 
 
-def made_function(built: Built, loop: Loop) -> TrainFunction:
-    """Return a train function of this chunked or resident loop."""
-    if loop.kind == "chunked":
+def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -> TrainFunction:
+    """Return a train function of this loop.
+
+    :param traced: the steps of the model; None to trace them anew.
+    """
+    traced = traced or TracedSteps(built.model)
+    if loop.kind != "resident":
         size = built.plans["train"].batch_size
-        return ChunkedFunction(built.model, loop.steps, loop.jit_compile, size)
-    data = resident_data(
-        built.plans["train"],
-        built.run.datasets["train"],
-        reads_before_fit=reads_before_fit(built.model),
-    )
-    return ResidentFunction(
-        built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
-    )
+        report = LoopReport(kind=loop.kind)
+        whole = loop.kind == "chunked"  # else as Keras' own loop, which XLA compiles step by step
+        return ChunkedFunction(traced, loop.steps, loop.jit_compile, size, whole, report=report)
+    lowered = built.run.datasets["train"]
+    draws = built.shuffle_draws
+    drawn = None if draws is None else draws.counter(lowered)
+    data = resident_data(built.plans["train"], lowered, drawn)
+    return ResidentFunction(traced, data, loop.steps, loop.jit_compile, built.workload.class_weight)
 
 
 def reads_before_fit(model: Any) -> bool:
@@ -85,35 +107,46 @@ def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
     before = model.train_function, model.jit_compile
     try:
         model.jit_compile = jit_compile
-        model.make_train_function(force=True)
+        type(model).make_train_function(model, force=True)
         function: Callable[..., Any] = model.train_function
     finally:
         model.train_function, model.jit_compile = before
     return function
 
 
-def count_by(model: Any, steps: int) -> None:
-    """Make `fit` and `evaluate` count this many steps a call from now on."""
-    if model.steps_per_execution != steps:
-        model.steps_per_execution = steps
-        # functions traced with the former number would skip batches without an error
-        model.test_function = model.predict_function = None
-
-
 def why_no_loop(built: Built) -> str:
-    """Return why the stack's loop cannot train this model; empty if it can."""
-    reason = why_only_keras(built.model, built.run.replicas)
+    """Return why Keras' own loop trains in the place of the stack's; empty if the stack asks for
+    no other, or has it."""
+    model, training = built.model, built.training
+    own = model.steps_per_execution
+    if training.loop == "keras" and training.steps_per_execution == own:
+        return ""
+    if model.train_function is not None and not _is_made_by_keras(model.train_function):
+        return "the model has a train function of its own"
+    replicas = built.run.replicas
+    if training.loop == "keras" and replicas > 1:
+        return ""  # the loop over replicas makes as many
+    reason = why_only_keras(model, replicas)
     if reason:
         return reason
-    if built.training.steps_per_execution > 1:
-        names = batch_callbacks(built.training.callbacks, EVERY_BATCH)
+    if training.steps_per_execution > 1:
+        names = batch_callbacks(training.callbacks)
         if names:
             return f"the callback {names[0]} acts on every batch"
-    if built.training.loop != "resident":
+    if pass_end(built).ends_short and own > 1:
+        return (
+            f"the model is compiled with {own} steps a call, and the number of batches is unknown: "
+            "the epochs of Keras' own loop have other steps there"
+        )
+    if training.loop != "resident":
         return ""
     if built.workload.class_weight is not None and why_without("class-weights"):
         return why_without("class-weights")
     return why_not_resident(built.plans["train"])
+
+
+def _is_made_by_keras(function: Any) -> bool:
+    return getattr(function, "__module__", "").partition(".")[0] in ("keras", "tfopt_core")
 
 
 def why_only_keras(model: Any, replicas: int) -> str:

@@ -77,6 +77,18 @@ def read_other(plan: DataPlan, first_source: Any, go_on: Callable[[Any], None] =
     return ReplayData(epochs, _unread(epochs), None)
 
 
+def read_alike(plan: DataPlan, other: DataPlan, now: Clock = monotonic) -> bool:
+    """Return whether both plans yield the same batches in a pass that ends within the limit."""
+    if plan.source.read_once:
+        return False
+    passes = []
+    for each in (plan, other):
+        end = now() + EPOCH_SECONDS
+        passes.append(read_epoch(lower_plan(each), out_of_time=partial(_passed, end, now)))
+    first, second = passes
+    return first.whole and second.whole and first.order == second.order
+
+
 def shortened(workload: Workload, count: int) -> Workload:
     """Return the workload with `count` training examples, or batches if its data are batched."""
     plan = as_plan(workload.train, "train")

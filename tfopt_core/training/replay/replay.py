@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from tfopt_core.data import DataPlan
+from tfopt_core.data.changes import changes
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.contract import implementations
@@ -24,9 +26,15 @@ from tfopt_core.records.replay import SAME, Replayed
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.job import Job
-from tfopt_core.training.loops.train_functions import count_by, loop_of, made_function
+from tfopt_core.training.loops.train_functions import loop_of, made_function
 from tfopt_core.training.penalties import add_data_loss
-from tfopt_core.training.replay.data import ReplayData, read_first, read_other, shortened
+from tfopt_core.training.replay.data import (
+    ReplayData,
+    read_alike,
+    read_first,
+    read_other,
+    shortened,
+)
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.replay.weights import restore_variables, save_variables, weight_difference
 from tfopt_core.training.sources import as_plan
@@ -88,7 +96,7 @@ def _other(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
         shortened_to=shortened_to,
         weight_difference=difference,
         own_difference=_own_difference(built, folder) if difference > SAME else None,
-        left_out=_left_out(built),
+        left_out=(*_left_out(built), *_other_validation(built, baseline_plans(job, workload))),
     )
 
 
@@ -183,7 +191,7 @@ def _use_loop(built: Built) -> None:
         return
     # losses are compared at the end of each call
     loop = attrs.evolve(loop, kind="chunked", steps=min(loop.steps, MOST_STEPS_A_CALL))
-    count_by(built.model, loop.steps)
+    built.model.steps_per_execution = loop.steps
     built.model.train_function = made_function(built, loop)
 
 
@@ -222,11 +230,21 @@ def _recorder(begin: Callable[[Any], None]) -> Any:
     return Recorder()
 
 
+def _other_validation(built: Built, before: Mapping[str, DataPlan]) -> tuple[str, ...]:
+    """Return what is not known to be the same of the validation, which no replay makes."""
+    own, stack = before.get("validation"), built.plans.get("validation")
+    if own is None or stack is None or not changes(own.stages, stack.stages):
+        return ()
+    return () if read_alike(own, stack) else ("the validation, whose data the stack changes",)
+
+
 def _left_out(built: Built) -> tuple[str, ...]:
     """Return the callbacks and hooks that the stack adds or removes and that no replay calls."""
     own = Counter(type(callback).__name__ for callback in built.workload.callbacks())
     used = Counter(type(callback).__name__ for callback in built.training.callbacks)
     words = [f"the callback {name}" for name in (used - own) | (own - used)]
+    if loop_of(built).kind == "resident":
+        words.append("the loop over resident data")
     for stacked in built.job.plugins:
         if "on_epoch_end" in implementations(stacked.plugin):
             words.append(f'on_epoch_end of "{stacked.name}"')

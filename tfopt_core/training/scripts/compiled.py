@@ -14,7 +14,6 @@ from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
 from tfopt_core.training.compile import with_changes
 from tfopt_core.training.loops.function_cache import FunctionCache
-from tfopt_core.training.loops.train_functions import count_by
 from tfopt_core.training.loss_scaling import scaling_optimizer
 
 # Options that a stack cannot change, since the script has compiled its model already.
@@ -37,7 +36,7 @@ class Compiled:
     model_stages: tuple[ModelStage, ...] = ()
     _own_optimizer: Any = None
     _made_optimizer: Any = None
-    _before: tuple[Any, int] | None = None
+    _before: tuple[Any] | None = None
 
     def compiled_with(self, given: Mapping[str, Any]) -> None:
         """Record a call of `compile`, and forget what came from earlier ones."""
@@ -78,7 +77,7 @@ class Compiled:
                     f"the stack changes {name}, but the script has already compiled its model; "
                     "use a factory for such a plugin"
                 )
-        self._before = (model.jit_compile, model.steps_per_execution)
+        self._before = (model.jit_compile,)
         self._use_optimizer(model, before, options, precision)
         if precision.scope == "layers":
             model.optimizer = scaling_optimizer(model.optimizer, precision)
@@ -87,8 +86,6 @@ class Compiled:
                 raise WorkloadError(why_without("xla-choice"))
             auto = options.jit_compile == "auto"
             _compile_by(model, model._resolve_auto_jit_compile() if auto else options.jit_compile)
-        if options.loop == "keras":
-            count_by(model, options.steps_per_execution)
 
     def put_back(self, model: Any) -> None:
         """Restore the model as the script compiled it; an optimizer that has trained stays."""
@@ -97,10 +94,9 @@ class Compiled:
         self.model_stages = ()
         if self._before is None:
             return
-        jit_compile, steps = self._before
+        (jit_compile,) = self._before
         self._before = None
         _compile_by(model, jit_compile)
-        count_by(model, steps)
 
     def forget_optimizer(self) -> None:
         """Forget the optimizer of a stack, for a fit that starts as if none was made before."""
@@ -156,7 +152,10 @@ class CompiledModels:
     def put_back(self) -> None:
         """Restore all models as the script compiled them."""
         for model in list(self._seen):
-            self.of(model).put_back(model)
+            compiled = self.of(model)
+            compiled.put_back(model)
+            if model.train_function is compiled.function_cache.left:
+                model.train_function = None
             vars(model).pop(ATTRIBUTE, None)
 
 

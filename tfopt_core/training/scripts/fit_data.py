@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, Prefetch, Shuffle, Source, Take
+from tfopt_core.data import Batch, DataPlan, Prefetch, Source, Take
 from tfopt_core.data.later import Later
 from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.stages.selecting import KerasShuffle
 from tfopt_core.training.scripts.call import FitCall
 
 
@@ -40,21 +41,20 @@ class FitData:
         import tensorflow as tf
         from keras.src.trainers.data_adapters import array_data_adapter
 
-        x, y, weight = parts = self.call.splits[split]
+        x, *_ = parts = self.call.splits[split]
         if isinstance(x, tf.data.Dataset):
             return DataPlan.from_dataset(x)
         if isinstance(x, keras.utils.PyDataset):
             redrawn = split == "train" and bool(self.call.arguments["shuffle"])
             return DataPlan.from_pydataset(x, redrawn=redrawn)
         if array_data_adapter.can_convert_arrays(parts):
-            return self._of_arrays(x, y, weight, split)
+            return self._of_arrays(split)
         if split not in self._read_once:
             # the reader of a generator takes its first batch: make it once, and only if needed
             self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
         if self.reads:
             return _of_generator(self._read_once[split]())
-        source = Source(value=None, origin="dataset", batched=True, deterministic=False)
-        return DataPlan((source,), ((source, self._read_once[split]),))
+        return _in_one_piece(self._read_once[split])
 
     def read_already(self, split: str) -> bool:
         """Return whether the data can be read only once, and are being read already."""
@@ -64,29 +64,41 @@ class FitData:
         """Return whether the data can be read only once."""
         return split in self._read_once
 
-    @property
-    def shuffles_arrays(self) -> bool:
-        """Whether Keras shuffles arrays, in an order that no other pipeline reproduces."""
-        from keras.src.trainers.data_adapters import array_data_adapter
-
-        arrays = array_data_adapter.can_convert_arrays(self.call.splits["train"])
-        return arrays and bool(self.call.arguments["shuffle"])
-
     def steps_per_epoch(self) -> int | None:
         """Return the steps of an epoch of the script's own data; None if unknown."""
+        return (
+            self.batches("train")
+            if self.call.steps_per_epoch is None
+            else (self.call.steps_per_epoch)
+        )
+
+    def batches(self, split: str) -> int | None:
+        """Return how many batches Keras counts in the script's own data; None if it does not."""
         import keras
         import tensorflow as tf
 
-        if self.call.steps_per_epoch is not None:
-            return self.call.steps_per_epoch
-        x = self.call.splits["train"][0]
+        x = self.call.splits[split][0]
         if isinstance(x, tf.data.Dataset):
             return _known(int(x.cardinality()))
         if isinstance(x, keras.utils.PyDataset):
             return None if x.num_batches is None else int(x.num_batches)
-        return self.plan("train").cardinality
+        return self.plan(split).cardinality
+
+    @property
+    def endless(self) -> bool:
+        """Whether the training data never end."""
+        import tensorflow as tf
+
+        x = self.call.splits["train"][0]
+        return (
+            isinstance(x, tf.data.Dataset) and int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
+        )
 
     def _adapter(self, split: str) -> Any:
+        """Return what Keras reads the split with.
+
+        :raises ValueError: for arguments that Keras refuses.
+        """
         from keras.src.trainers.data_adapters import get_data_adapter
 
         given, (x, y, weight) = self.call.arguments, self.call.splits[split]
@@ -101,25 +113,64 @@ class FitData:
             shuffle=given["shuffle"] if train else False,
         )  # fmt: skip
 
-    def _of_arrays(self, x: Any, y: Any, weight: Any, split: str) -> DataPlan:
+    def _of_arrays(self, split: str) -> DataPlan:
         """Return Keras' own pipeline over arrays as a data plan."""
+        import tensorflow as tf
         from keras.src import tree
+        from keras.src.trainers.data_adapters import array_slicing
 
         adapter = self._adapter(split)
         dataset = Later(adapter.get_tf_dataset)
-        count, shuffle = adapter._num_samples, bool(adapter._shuffle)
-        value = tree.map_structure(_as_keras_casts, tree.lists_to_tuples(adapter._inputs))
-        source = Source(value=value, origin="arrays", count=count)
+        value = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
+        if not all(map(_is_dense, tf.nest.flatten(value))):
+            return _in_one_piece(dataset, adapter.num_batches)
+        count = adapter._num_samples
+        source = Source(value=tree.lists_to_tuples(value), origin="arrays", count=count)
         stages: list[Any] = [source]
-        if shuffle:
-            stages.append(Shuffle(seed=self.seed))
-        stages += [Batch(size=adapter._batch_size), Prefetch(buffer_size="auto")]
+        if adapter._shuffle:
+            # another order in each fit
+            seed = self.seed + self.call.number - 1
+            passes = functools.partial(_passes, count, adapter._shuffle, adapter.batch_size)
+            stages.append(KerasShuffle(seed=seed, passes=passes))
+        stages += [Batch(size=adapter.batch_size), Prefetch(buffer_size="auto")]
         given: list[tuple[Any, Any]] = [
             (stage, Later(functools.partial(lower_stages, tuple(stages[: index + 1]))))
             for index, stage in enumerate(stages[:-2])
         ]
         given += [(stage, dataset) for stage in stages[-2:]]
         return DataPlan(tuple(stages), tuple(given))
+
+
+def _passes(count: int, shuffle: Any, batch_size: int) -> Any:
+    """Return a data set whose iterators yield the indices of all examples as one element, in the
+    order in which those over Keras' own data set yield the examples.
+
+    It is Keras' own data set of the indices: its random operations have the same seeds.
+    """
+    import numpy as np
+    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+    indices = np.arange(count, dtype="int32")
+    if shuffle == "batch":
+        batches = ArrayDataAdapter(indices, shuffle=shuffle, batch_size=batch_size)
+        return batches.get_tf_dataset().unbatch().batch(count)
+    return ArrayDataAdapter(indices, shuffle=shuffle, batch_size=count).get_tf_dataset()
+
+
+def _in_one_piece(dataset: Later, batches: int | None = None) -> DataPlan:
+    """Return the plan of data whose parts no plugin can change."""
+    source = Source(value=None, origin="dataset", count=batches, batched=True, deterministic=False)
+    return DataPlan((source,), ((source, dataset),))
+
+
+def _is_dense(array: Any) -> bool:
+    """Return whether tf.data can slice an array, as Keras converts it, into examples."""
+    import numpy as np
+    import tensorflow as tf
+
+    if isinstance(array, np.ndarray):
+        return array.dtype.kind in "biufcUS"
+    return isinstance(array, tf.Tensor)
 
 
 def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
@@ -147,19 +198,3 @@ def _of_generator(dataset: Any) -> DataPlan:
 
 def _known(cardinality: int) -> int | None:
     return cardinality if cardinality >= 0 else None
-
-
-def _as_keras_casts(array: Any) -> Any:
-    """Return the array in Keras' float type, in which Keras computes in any case."""
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    if tf.is_tensor(array):
-        if array.dtype.is_floating and array.dtype.name != keras.config.floatx():
-            return tf.cast(array, keras.config.floatx())
-        return array
-    array = np.asarray(array)
-    if array.dtype.kind == "f" and array.dtype.name != keras.config.floatx():
-        return array.astype(keras.config.floatx())
-    return array

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import DataPlan, dissect
+from tfopt_core.data import DataPlan, Resident, dissect
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
@@ -16,8 +16,9 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.job import Job
+from tfopt_core.training.keras_data import counted_as
 from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.loops.train_functions import count_by
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
@@ -27,8 +28,8 @@ from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.scripts.judged_metric import judged_metric
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.lowered_data import LoweredData
-from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.stopping import stopping_after
+from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.workload import Workload
 
@@ -120,28 +121,16 @@ class FitWorkload(Workload):
 
     def go_on(self, split: str, replacement: Any) -> None:
         """Have a data set begin with the epoch that comes next in the script's own."""
-        self.session.shuffle_draws.go_on(self.call, split, replacement)
+        self.session.shuffle_draws.follow(self.call.splits[split][0], replacement)
 
     def judged_by(self, metrics: tuple[str, ...]) -> str:
         """Return the metric of quality if the recipe names none."""
         return judged_metric(metrics)
 
-    def reorders(self, built: Built) -> bool:
-        """Return whether the stack shuffles arrays in the place of Keras."""
-        return self.data.shuffles_arrays and "train" in self.replaced(built)
-
     def warnings(self, built: Built) -> tuple[str, ...]:
         """Return warnings about what the stack does to this fit."""
-        said = []
         cut = cut_in_words(built.job.recipe.workload)
-        if cut is not None:
-            said.append(cut)
-        if self.reorders(built):
-            said.append(
-                "the stack shuffles the arrays itself: the same examples each epoch, in another "
-                "order than Keras' own fit draws"
-            )
-        return tuple(said)
+        return () if cut is None else (cut,)
 
     def reported_metrics(self, built: Built) -> tuple[str, ...]:
         """Return the names of the metrics at the end of an epoch, from a fit of one call of the
@@ -149,27 +138,22 @@ class FitWorkload(Workload):
 
         :raises WorkloadError: if a step fails.
         """
-        model, whole_call = built.model, built.model.steps_per_execution
         built = _with_short_calls(built)
-        replaced = self.replaced(built)
-        distribution = distribution_of(built)
-        timed = TimedFunction(built, distribution)
+        timed = TimedFunction(built, distribution_of(built))
         timed.install()
-        if distribution is not None:
-            replaced = {split: distribution.data(split) for split in built.plans}
+        timed.begin_fit()
         once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
         try:
+            replaced, class_weight = self.data_of_fit(built, timed)
             history = self.call.make(
-                [stopping_after(1)], replaced, class_weight=distribution is None, verbose=0, **once
+                [stopping_after(1)], replaced, class_weight=class_weight, verbose=0, **once
             )
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
             timed.uninstall()
-            if built.training.loop == "keras":
-                count_by(model, whole_call)
         return tuple(history.history)
 
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
@@ -205,7 +189,8 @@ class FitWorkload(Workload):
             training = stack.configure_training(run, model)
             training = attrs.evolve(training, **(overrides or {}))
             if training.steps_per_execution != options.steps_per_execution:
-                training = _whole_calls(training, self.call.steps_per_epoch)
+                own = options.steps_per_execution
+                training = _whole_calls(training, self.call.steps_per_epoch, own)
             try:
                 self.compiled.apply(model, options, training, precision)
                 training = with_scaled_step(model, training, precision, run.replicas)
@@ -213,16 +198,36 @@ class FitWorkload(Workload):
             except BaseException:
                 self.compiled.put_back(model)
                 raise
-        return Built(job, self, stack, run, plans, model, precision, float32_layers, training)
+        built = Built(
+            job, self, stack, run, plans, model, precision, float32_layers, training,
+            batches={split: self.data.batches(split) for split in plans},
+            steps_given=self.call.steps_per_epoch is not None,
+            endless=self.data.endless, shuffle_draws=session.shuffle_draws,
+        )  # fmt: skip
+        if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:
+            # no loop trains on what is held: the data stay as they were
+            built.plans = {split: plan.without(Resident) for split, plan in plans.items()}
+            built.run = _with_data(run, self, built.plans, before)
+        return built
 
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
         before = {"train": self.train, "validation": self.validation}
         return {
-            split: built.run.datasets[split]
+            split: counted_as(built.run.datasets[split], built.batches[split])
             for split, plan in built.plans.items()
             if not unchanged(plan, before[split]) or self.data.read_already(split)
         }
+
+    def data_of_fit(self, built: Built, timed: TimedFunction) -> tuple[dict[str, Any], bool]:
+        """Return the data sets that `fit` is given in the place of the script's own, and whether
+        it weighs the classes."""
+        if timed.distribution is not None:
+            return {split: timed.distribution.data(split) for split in built.plans}, False
+        replaced, passes = self.replaced(built), timed.passes
+        if passes is not None:
+            replaced["train"] = counted_as(passes, built.batches["train"])
+        return replaced, passes is None
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun = self.session.run
@@ -300,19 +305,22 @@ def _with_short_calls(built: Built) -> Built:
     A call may otherwise be a whole epoch, as in a resident loop.
     """
     steps = min(DRY_STEPS, built.training.steps_per_execution)
-    if built.training.loop == "keras":
-        count_by(built.model, steps)
     return attrs.evolve(built, training=attrs.evolve(built.training, steps_per_execution=steps))
 
 
-def _whole_calls(training: Any, steps_per_epoch: int | None) -> Any:
+def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:
     """Return the options with steps per call that divide the steps of an epoch, so that no call
-    reaches past the end of an epoch."""
+    reaches past the end of an epoch.
+
+    :param own: the steps of a call that the script asks for. Keras makes whole calls, so that an
+        epoch may have more steps than are given; a call holds some of them whole.
+    """
     asked = training.steps_per_execution
-    if steps_per_epoch is None or steps_per_epoch % asked == 0:
+    if steps_per_epoch is None:
         return training
-    steps = next(n for n in range(min(asked, steps_per_epoch), 0, -1) if steps_per_epoch % n == 0)
-    return attrs.evolve(training, steps_per_execution=steps)
+    calls = -(-steps_per_epoch // own)
+    fits = (n for n in range(min(max(1, asked // own), calls), 0, -1) if calls % n == 0)
+    return attrs.evolve(training, steps_per_execution=own * next(fits))
 
 
 def _replaced(stack: Stack) -> Exception:

@@ -69,20 +69,18 @@ def train_fit(
     try:
         try:
             timed.install(adapt, report)
-            distribution = timed.distribution
-            replaced: dict[str, Any] = workload.replaced(built)
-            if distribution is not None:
-                replaced = {split: distribution.data(split) for split in built.plans}
+            timed.begin_fit()
+            replaced, class_weight = workload.data_of_fit(built, timed)
             history = call.make(
                 fit_callbacks(built.training.callbacks, timer, hooks),
                 replaced,
-                class_weight=distribution is None,
+                class_weight=class_weight,
             )
         finally:
             ended = running_ns()
             timed.uninstall()
-        epochs = hooks.epochs_done - call.initial_epoch
-        workload.session.shuffle_draws.add(call, replaced, epochs)
+        for split, data in replaced.items():
+            workload.session.shuffle_draws.follow(data, call.splits[split][0])
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,

@@ -25,8 +25,8 @@ from tfopt_core.training.scripts.fit_data import FitData
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.limits import cut_short
 from tfopt_core.training.scripts.seeding import Seeding
-from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.surface import Surface
+from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 from tfopt_core.training.timing.running import running_ns
 
@@ -91,8 +91,9 @@ class Session:
             kept=job.kept,
         )  # fmt: skip
         self.precision = stack.configure_precision(self._run)
-        before = keras.config.dtype_policy()
         if self.precision != PrecisionPolicy():
+            # only here: to read it makes it float32 for good, also for a script that sets floatx
+            before = keras.config.dtype_policy()
             self.default_policy = set_policy(self.precision)
             self._scopes.callback(keras.config.set_dtype_policy, before)
         apart_from_earlier_strategies()

@@ -1,23 +1,20 @@
-"""Count how often a script's reshuffling shuffles draw their seeds, so that each fit goes on there.
+"""Count how often reshuffling shuffles draw their seeds, so that each pass goes on where it must.
 
 Such a shuffle draws other seeds for each iterator over its data set, also for one that adapts a
 layer or shows a batch before `fit`. With a stack, a fit may read another data set in the place of
-the script's, whose shuffles would begin anew.
+its own, whose shuffles would begin anew; and a resident loop reads no data set at all.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from tfopt_core.data import dissect
-from tfopt_core.training.checkpoints.data_order import pass_over
-from tfopt_core.training.loops.train_functions import reads_before_fit
-from tfopt_core.training.scripts.call import FitCall
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
@@ -44,38 +41,30 @@ class ShuffleDraws:
         while self._put_back:
             self._put_back.pop()()
 
-    def go_on(self, call: FitCall, split: str, replacement: Any) -> None:
-        """Have the data set that this call reads in the place of its own draw the seeds that come
-        next.
-        """
-        self.follow(call.splits[split][0], replacement)
+    def counter(self, dataset: Any) -> Callable[[], int] | None:
+        """Return a function that counts the iterators over a data set; None if nothing counts them,
+        or the data set draws no seeds."""
+        shuffles = list(dissect.reshuffling(dataset))
+        if not self._put_back or not shuffles:
+            return None
+        return lambda: max(self._draws.get(one, 0) for one in shuffles)
 
     def follow(self, given: Any, replacement: Any) -> None:
-        """Have a data set draw the seeds that come next in the script's own, which it replaces.
+        """Have a data set draw the seeds that come next in the one that it replaces, or that has
+        replaced it.
 
-        Each shuffle draws as often as the one with the same seeds in the script's data set has.
+        Each shuffle draws as often as the one with the same seeds in the other data set has.
         """
         import tensorflow as tf
 
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
             return
-        if not _draws_at_the_start(replacement):
+        if not draws_at_the_start(replacement):
             return
         begun = {seeds: self._draws.get(one, 0) for seeds, one in _by_seeds(given).items()}
         for seeds, shuffle in _by_seeds(replacement).items():
             for _ in range(begun.get(seeds, 0) - self._draws.get(shuffle, 0)):
                 iter(shuffle)
-
-    def add(self, call: FitCall, replaced: Mapping[str, Any], epochs: int) -> None:
-        """Have the data sets of a call draw the seeds for the epochs in which others were read in
-        their place."""
-        import tensorflow as tf
-
-        for split, (given, *_) in call.splits.items():
-            if not isinstance(given, tf.data.Dataset) or not _is_made_each_epoch(call, split):
-                continue
-            if split in replaced and _draws_at_the_start(given):
-                pass_over(given, epochs, reads_before_fit(call.model) and split == "validation")
 
     def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
@@ -87,18 +76,13 @@ class ShuffleDraws:
         return counted
 
 
-def _draws_at_the_start(dataset: Any) -> bool:
-    # a shuffle that draws while it is read keeps its order: reading may take as long as training
+def draws_at_the_start(dataset: Any) -> bool:
+    """Return whether each shuffle draws when an iterator over the whole data set is made.
+
+    One that draws while it is read is not moved on: reading may take as long as training.
+    """
     return dissect.passes_to_read(dataset) == "none"
 
 
 def _by_seeds(dataset: Any) -> dict[tuple[int, int], Any]:
     return {dissect.seeds_of(shuffle): shuffle for shuffle in dissect.reshuffling(dataset)}
-
-
-def _is_made_each_epoch(call: FitCall, split: str) -> bool:
-    """Return whether Keras makes an iterator for each epoch; else one goes on in the next epoch."""
-    given = call.arguments
-    if split == "train":
-        return given["steps_per_epoch"] is None
-    return given["validation_steps"] is None and given["validation_freq"] == 1

@@ -95,7 +95,7 @@ def stalling_stack(slower: float = 1.5, share: float = 0.2, cause: str | None = 
             if variant == BASELINE:
                 return wall, {}
             stalls = source.random() < share
-            hit = {cause: 100.0} if stalls and cause is not None else {}
+            hit = {cause: 10_000.0} if stalls and cause is not None else {}
             return wall * usual * (slower if stalls else 1.0), hit
 
         return walls

@@ -31,9 +31,11 @@ OTHER_CPU_SHARE = 0.10
 THROTTLED_SHARE = 0.01
 # While all tasks wait for memory nothing is computed: half of the band of indifference.
 MEMORY_STALL_SHARE = 0.01
-# One event slows a core for up to a second; one page from disk takes as long as many steps.
+# One event slows a core for up to a second.
 THERMAL_THROTTLES = 0
-SWAPPED_PAGES = 0
+# 1 MiB: some 25 ms on an SSD, half a percent of 5 s. The counter is that of the whole machine, and
+# some pages of processes that sleep are always moved.
+SWAPPED_PAGES = 256
 # Causes from outside, which no run brings about itself.
 FOREIGN = (("steal_share", STEAL_SHARE), ("other_cpu_share", OTHER_CPU_SHARE))
 # Causes that may be the run's own doing: too much memory, or too much computing for the machine.

@@ -60,7 +60,7 @@ def test_a_quiet_run_has_all_figures_and_no_cause():
         (ten_seconds_later(stalls={"memory full": 0.4}), 0.0, "memory pressure 4% of the time"),
         (ten_seconds_later(thermal_throttles=10), 0.0, "thermal throttling 3 times"),
         (ten_seconds_later(thermal_throttles=8), 0.0, "thermal throttling 1 time"),
-        (ten_seconds_later(swapped_pages=41), 0.0, "swapping"),
+        (ten_seconds_later(swapped_pages=40 + 257), 0.0, "swapping"),
     ],
 )
 def test_each_cause_is_said_with_its_figure(later, own, said):
@@ -68,7 +68,7 @@ def test_each_cause_is_said_with_its_figure(later, own, said):
 
 
 def test_several_causes_are_all_said():
-    later = ten_seconds_later(busy=9.0, steal=2.4, swapped_pages=50)
+    later = ten_seconds_later(busy=9.0, steal=2.4, swapped_pages=400)
     assert len(causes(disturbance(START, later, 2.0))) == 3
 
 
@@ -190,7 +190,7 @@ def test_what_another_process_computes_is_read_by_its_name():
 def test_where_only_the_stack_is_hit_it_may_be_its_own_doing():
     def runs(*variants):
         return [
-            attrs.evolve(make_run(v, i, 10.0), disturbance={"swapped_pages": 9.0} if hit else {})
+            attrs.evolve(make_run(v, i, 10.0), disturbance={"swapped_pages": 900.0} if hit else {})
             for i, (v, hit) in enumerate(variants)
         ]
 

@@ -164,7 +164,7 @@ def test_a_shorter_training_is_not_lighter():
 
 def test_swapping_tells_nothing_of_the_memory_that_was_needed():
     first, *rest = measured(0.6)
-    runs = [attrs.evolve(first, disturbance={"swapped_pages": 3.0}), *rest]
+    runs = [attrs.evolve(first, disturbance={"swapped_pages": 300.0}), *rest]
     contrast = memory_of(runs)
     assert contrast.verdict is MemoryVerdict.NONE
     assert "swapping in 1 of 16 runs" in contrast.statement

@@ -138,7 +138,8 @@ def fuzz(target: str, seconds: float) -> Fuzzed:
 
 def fuzz_fits(options: argparse.Namespace) -> Fuzzed:
     """Compare drawn fits, and return the counts; with --keep-going print each kind found."""
-    sys.path[:0] = [str(ROOT / "tests")]
+    tree = [options.tree, options.tree / "plugins"] if options.tree else []
+    sys.path[:0] = map(str, [*tree, ROOT / "tests"])
     from support.drawn_fits import campaign
 
     began, tally = time.monotonic(), campaign.Tally()

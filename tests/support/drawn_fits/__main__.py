@@ -9,10 +9,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from support.drawn_fits.campaign import Judge, smallest
-from support.drawn_fits.case import from_json, script_of
-from support.drawn_fits.training import Trainer
-
 
 def main() -> None:
     """Print the verdict of each line, or its script."""
@@ -21,6 +17,12 @@ def main() -> None:
     parser.add_argument("--reduce", action="store_true", help="make the cases smaller")
     parser.add_argument("--tree", type=Path, help="a folder with tfopt_core and plugins")
     options = parser.parse_args()
+    if options.tree is not None:  # before anything of tfopt is imported
+        sys.path[:0] = [str(options.tree), str(options.tree / "plugins")]
+    from support.drawn_fits.campaign import Judge, smallest
+    from support.drawn_fits.case import from_json, script_of
+    from support.drawn_fits.training import Trainer
+
     judge = Judge(Trainer(options.tree))
     for line in filter(str.strip, sys.stdin):
         case, stack = from_json(line)

@@ -11,13 +11,16 @@ import threading
 import time
 import types
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from support.drawn_fits.case import Case, Stack, script_of
 from support.drawn_fits.comparison import Outcome
 
 LIMIT_SECONDS = 30.0
+START_SECONDS = 300.0
 _TESTS = Path(__file__).parents[2]
 _LOCK = threading.Lock()
 
@@ -41,13 +44,17 @@ class Trainer:
     def __init__(self, tree: Path | None = None) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["support.drawn_fits.preload"])
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            (str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")]))
-        )
-        if tree is not None:
-            os.environ["DRAWN_FITS_TREE"] = str(tree.resolve())
-        os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", KERAS_BACKEND="tensorflow")
-        os.environ.update(CUDA_VISIBLE_DEVICES="-1")
+        path = filter(None, (str(_TESTS), os.environ.get("PYTHONPATH")))
+        environment = {
+            "PYTHONPATH": os.pathsep.join(path),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "KERAS_BACKEND": "tensorflow",
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "DRAWN_FITS_TREE": "" if tree is None else str(tree.resolve()),
+        }
+        with mock.patch.dict(os.environ, environment):
+            forkserver.ensure_running()  # its children have its environment
+        self.run("", START_SECONDS)  # no training waits for the imports
 
     def __call__(self, case: Case, stack: Stack | None) -> Outcome:
         """Run a case under a stack, plain for None, and return what it left."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import attrs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from support.drawn_fits.case import Case, Stack, script_of, to_json
-from support.drawn_fits.comparison import Compared, Difference, Outcome, compare
+from support.drawn_fits.comparison import Difference, Outcome, compare
 from support.drawn_fits.reduction import reduced
 from support.drawn_fits.stacks import changes_data, math_in, stacks
 from support.drawn_fits.strategies import cases
@@ -135,19 +136,23 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
                         other.effects.items())  # fmt: skip
     if refusal := other.refusal(stack):
         return Verdict(case, stack, "refused", message=refusal, effects=effects)
-    ordered = not any(
-        other.applied(one["use"])
-        and (math_in(one) == "order" or (case.shuffles_arrays and changes_data(one)))
-        for one in stack
-    )
-    if not ordered and case.depends_on_order:
-        return Verdict(case, stack, "discarded", message="stops by values, another order")
-    compared: Compared = compare(plain, other, ordered=ordered)
+    compared, result = compare(plain, other), "equal"
+    if compared.differences and any(_reorders(case, one, other) for one in stack):
+        if case.depends_on_order:
+            return Verdict(case, stack, "discarded", message="stops by values, another order")
+        compared, result = compare(plain, other, ordered=False), "reordered"
     if compared.differences:
         return Verdict(case, stack, "different", compared.differences, effects=effects)
-    result = "reordered" if not ordered else "equal" if compared.bitwise else "rounding"
+    if compared.rounded:
+        result = "rounding"
     names = "+".join(one["use"] for one in stack)
     return Verdict(case, stack, result, message=f"{names} {compared.rounded}", effects=effects)
+
+
+def _reorders(case: Case, plugin: Mapping[str, Any], other: Outcome) -> bool:
+    """Return whether a plugin was applied that may give the examples in another order."""
+    own = math_in(plugin) == "order" or (case.shuffles_arrays and changes_data(plugin))
+    return own and other.applied(plugin["use"])
 
 
 def collect(

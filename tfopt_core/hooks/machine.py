@@ -102,7 +102,7 @@ def process_cpus() -> frozenset[int]:
 def usable_cpus(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the number of CPUs that affinity and the cgroup's quota allow."""
     affinity = len(process_cpus())
-    quota = _first_line(cgroup / "cpu.max")
+    quota = _text(cgroup / "cpu.max")
     if quota and not quota.startswith("max"):
         allowed, period = quota.split()
         return max(1, min(affinity, round(int(allowed) / int(period))))
@@ -113,18 +113,28 @@ def usable_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the smaller of the physical memory and the cgroup's limit, in bytes."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        limit = _first_line(cgroup / name)
+        limit = _text(cgroup / name)
         if limit and limit.isdigit():
             return min(physical, int(limit))
     return physical
 
 
 def used_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the memory used within the cgroup in bytes, 0 if there is no cgroup."""
-    for name in ("memory.current", "memory/memory.usage_in_bytes"):
-        used = _first_line(cgroup / name)
+    """Return the memory used within the cgroup in bytes, 0 if there is no cgroup.
+
+    The inactive part of the page cache is left out: the kernel gives it up when memory is asked for
+    (what Kubernetes calls the working set).
+    """
+    for usage, stat, cached in (
+        ("memory.current", "memory.stat", "inactive_file"),
+        ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ):
+        used = _text(cgroup / usage)
         if used and used.isdigit():
-            return int(used)
+            lines = (_text(cgroup / stat) or "").splitlines()
+            return int(used) - sum(
+                int(line.split()[1]) for line in lines if line.split()[0] == cached
+            )
     return 0
 
 
@@ -136,7 +146,7 @@ def available_memory_bytes() -> int:
     return max(0, min(int(psutil.virtual_memory().available), left))
 
 
-def _first_line(path: Path) -> str | None:
+def _text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, ValueError):

@@ -329,12 +329,11 @@ FEATURES: tuple[Feature, ...] = (
         lost="no stack can be set on the fits of a script",
         members={
             _ADAPTERS: "get_data_adapter",
-            f"{_ADAPTERS}.array_slicing": "train_validation_split",
+            f"{_ADAPTERS}.array_slicing": "convert_to_sliceable train_validation_split",
             f"{_ADAPTERS}.data_adapter_utils": "unpack_x_y_sample_weight",
             f"{_ADAPTERS}.array_data_adapter": "can_convert_arrays",
-            f"{_ADAPTERS}.array_data_adapter:ArrayDataAdapter": "_batch_size _inputs _num_samples "
-            "_shuffle",
-            "keras.src.tree": "lists_to_tuples map_structure",
+            f"{_ADAPTERS}.array_data_adapter:ArrayDataAdapter": "_inputs _num_samples _shuffle",
+            "keras.src.tree": "lists_to_tuples",
         },
     ),
     Feature(

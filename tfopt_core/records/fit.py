@@ -45,6 +45,28 @@ class StepTrace:
 
 
 @attrs.frozen(kw_only=True)
+class TrainingCounts:
+    """What a fit did, counted apart from the loop that did it.
+
+    :param updates: what each optimizer's `iterations` rose by in each epoch; one tuple for each
+        optimizer. A step that float16 skips, since its gradients overflow, counts too.
+    :param examples: the examples that the loss was taken of, by epoch; empty if unknown.
+    :param validation_examples: the same of each validation.
+    :param learning_rate: at the end; None if unknown.
+    :param batch_calls: how often the callbacks that act on batches were called at the end of one;
+        None if there are none.
+    :param batch_indices: a digest of the indices that these calls were given.
+    """
+
+    updates: tuple[tuple[int, ...], ...] = ()
+    examples: tuple[int, ...] = ()
+    validation_examples: tuple[int, ...] = ()
+    learning_rate: float | None = None
+    batch_calls: int | None = None
+    batch_indices: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class FitFacts:
     """The facts of a fit that its result keeps unchanged.
 
@@ -57,7 +79,8 @@ class FitFacts:
     `name` is that of a script's call of `fit`, or `OWN_LOOP`, whose steps are updates; if the call
     was cut short, `repeated_epochs` is the number of epochs by which its own history was extended
     with the last values. They are not in
-    `history`. `traces` are those of the step; the first call may make several.
+    `history`. `traces` are those of the step; the first call may make several. `counts` are what
+    both sides of a pair must have in common.
     """
 
     blocks: tuple[Block, ...]
@@ -77,6 +100,7 @@ class FitFacts:
     name: str = ""
     repeated_epochs: int = 0
     traces: tuple[StepTrace, ...] = ()
+    counts: TrainingCounts = TrainingCounts()
 
 
 @attrs.frozen(kw_only=True)

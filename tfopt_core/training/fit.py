@@ -143,6 +143,7 @@ def outcome_of(
         jit_compile=timed.jit_compile,
         float32_layers=timer.built.float32_layers,
         stop_reason=hooks.stop_reason,
+        counts=timer.counts(),
         history={name: tuple(values) for name, values in hooks.history.items()},
         resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),

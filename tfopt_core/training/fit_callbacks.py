@@ -12,10 +12,11 @@ from tfopt_core.data import Autotune
 from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import Block
+from tfopt_core.records.fit import Block, TrainingCounts
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import keras_callback
+from tfopt_core.training.counting import BatchCounter, TrainingCounter, batch_counter
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.timing.clock import StepClock
@@ -39,8 +40,11 @@ def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> lis
     The first one is called before any callback acts on the end of an epoch; the timer and those
     after it are called when all others have acted.
     """
+    first: list[Any] = [StepsEnd(timer.clock), timer.counter]
+    if timer.batches is not None:
+        first.append(timer.batches)
     own = (AutotuneReader(timer.built), timer, *last)
-    return [keras_callback(StepsEnd(timer.clock)), *callbacks, *map(keras_callback, own)]
+    return [*map(keras_callback, first), *callbacks, *map(keras_callback, own)]
 
 
 @attrs.frozen(eq=False)
@@ -87,12 +91,24 @@ class StepTimer:
     validate: Callable[[], object] | None = None
     cut_short: bool = False
     check_nanoseconds: int = 0
+    counter: TrainingCounter = attrs.field(init=False)
+    batches: BatchCounter | None = attrs.field(init=False)
     _reported: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
     _checked: int = attrs.field(factory=running_ns)
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call.append(self._after_call)
+        self.counter, self.batches = TrainingCounter(self.built), batch_counter(self.built)
+
+    def counts(self) -> TrainingCounts:
+        """Return what the fit did."""
+        counts = self.counter.counts()
+        if self.batches is None:
+            return counts
+        return attrs.evolve(
+            counts, batch_calls=self.batches.calls, batch_indices=self.batches.indices
+        )
 
     @property
     def built(self) -> Built:

@@ -22,7 +22,6 @@ from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,
     loop_of,
-    step_alone,
 )
 from tfopt_core.training.timing.clock import StepClock
 from tfopt_core.training.timing.devices import device_sync
@@ -92,7 +91,9 @@ class TimedFunction:
         """
         model, wrap, cache = self.built.model, self.built.training.wrap_train_step, self._functions
         self._own_function, self._own_steps = model.train_function, model.steps_per_execution
-        if cache.left is None or model.train_function is not cache.left:
+        if cache.left is not None and model.train_function is cache.left:
+            model.train_function = None
+        else:
             cache.forget()
         if self.distribution is not None:
             self.distribution.install()
@@ -186,8 +187,10 @@ class TimedFunction:
     def _function_of_stack(self) -> TrainFunction | None:
         """Return the train function of the stack's loop, None for Keras' own."""
         cache, key = self._functions, self._key()
-        if cache.key != key:
+        if cache.key[-1:] != key[-1:]:
             cache.forget()
+        elif cache.key != key:
+            cache.function = None
         # a resident one holds the data of its fit
         before = cache.function if isinstance(cache.function, ChunkedFunction) else None
         function = loop_function(self.built, cache.steps_of(self.built.model), before)
@@ -210,8 +213,8 @@ class TimedFunction:
     def _left_function(self) -> Any:
         """Return what a fit leaves as the model's train function, for `train_on_batch`."""
         cache = self._functions
-        if isinstance(cache.function, ChunkedFunction | ResidentFunction):
-            return step_alone(cache.function.traced, cache.function.jit_compile)
+        if isinstance(made := cache.function, ChunkedFunction | ResidentFunction):
+            return ChunkedFunction(made.traced, 1, made.jit_compile, whole=False)
         return cache.function
 
     def _set_test_step(self) -> None:

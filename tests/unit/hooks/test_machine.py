@@ -40,6 +40,19 @@ def test_a_cgroups_limit_bounds_the_memory(tmp_path):
     assert used_memory_bytes(tmp_path) == 4096
 
 
+def test_the_page_cache_that_can_be_given_up_is_not_in_use(tmp_path):
+    (tmp_path / "memory.current").write_text("4096\n")
+    (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 3000\nactive_file 96\n")
+    assert used_memory_bytes(tmp_path) == 1096
+
+
+def test_the_page_cache_of_version_1_is_not_in_use_either(tmp_path):
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/memory.usage_in_bytes").write_text("4096\n")
+    (tmp_path / "memory/memory.stat").write_text("inactive_file 5\ntotal_inactive_file 3000\n")
+    assert used_memory_bytes(tmp_path) == 1096
+
+
 def test_this_machine_has_a_cpu_and_memory():
     machine = read_machine()
     assert 1 <= machine.cpu_count <= machine.cpu_count_total

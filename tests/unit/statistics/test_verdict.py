@@ -9,7 +9,7 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.records.fit import Block
+from tfopt_core.records.fit import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
@@ -344,7 +344,7 @@ def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
     comparison = compare(runs, make_judgement())
     assert comparison.verdict == "unlike"
     assert comparison.statement.startswith(
-        'training of unlike length: 10 epochs in "baseline" and 5 in "full"; time 2.01x (95%'
+        'unlike: 10 epochs in "baseline" and 5 in "full"; time 2.01x (95%'
     )
     assert "; time for each example 1.00x (95% interval" in comparison.statement
     # who declares another algorithm is judged by the target that it reaches
@@ -378,6 +378,59 @@ def test_of_runs_that_were_cut_short_the_planned_lengths_are_compared():
 
 
 CERTIFIED = Certificate(kind="certified", statement="same training, certified")
+COUNTS = TrainingCounts(
+    updates=((50, 50), (25, 25)), examples=(1600, 1600), validation_examples=(400, 400),
+    learning_rate=0.01, batch_calls=100, batch_indices="ab",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        ({"updates": ((50, 51), (25, 25))}, 'updates of an epoch (number 2): 50 in "baseline" and'),
+        ({"updates": ((50, 50), (25, 0))}, 'updates of an epoch (number 2): 25 in "baseline" and'),
+        ({"examples": (1600, 1599)}, "examples of an epoch (number 2): 1,600 in"),
+        ({"validation_examples": (400, 16)}, "examples of a validation (number 2): 400 in"),
+        ({"validation_examples": (400,)}, "examples of a validation were counted: 2 in"),
+        ({"learning_rate": 0.001}, 'last learning rate: 0.01 in "baseline" and 0.001 in "full"'),
+        ({"batch_calls": 99}, "calls for a batch: 100 in"),
+        ({"batch_indices": "cd"}, "indices of batches: ab in"),
+    ],
+)
+def test_what_was_done_otherwise_is_no_gain_whatever_a_certificate_says(broken, what):
+    runs = make_pairs(BASE, FAST, counts=COUNTS)
+    runs = [
+        attrs.evolve(run, fits=(attrs.evolve(run.fit, counts=COUNTS),))
+        if run.variant == "baseline"
+        else run
+        for run in runs
+    ]
+    judgement = make_judgement(certificate=CERTIFIED)
+    assert compare(runs, judgement).verdict == "faster"
+    other = attrs.evolve(runs[3].fit, counts=attrs.evolve(COUNTS, **broken))
+    runs[3] = attrs.evolve(runs[3], fits=(other,))
+    comparison = compare(runs, judgement)
+    assert comparison.verdict == "unlike"
+    assert what in comparison.statement
+    changes = make_judgement(math="changes", target=TARGET)
+    assert compare(runs, changes).verdict != "unlike"
+
+
+def test_of_runs_that_were_cut_short_the_whole_epochs_of_both_are_compared():
+    longer = attrs.evolve(COUNTS, updates=((50, 50, 7),), examples=(1600, 1600, 224))
+    cut = {"complete": False, "projected_seconds": 1.0, "planned_epochs": 10, "metrics": {}}
+    runs = [
+        attrs.evolve(run, fits=(make_fit(**{
+            **cut, "projected_seconds": run.wall_seconds,
+            "counts": longer if run.variant == "full" else attrs.evolve(COUNTS, updates=((50, 9),)),
+        }),))
+        for run in make_pairs(BASE, FAST)
+    ]  # fmt: skip
+    judgement = make_judgement(projected=True, certificate=CERTIFIED)
+    assert compare(runs, judgement).verdict == "faster"
+    other = attrs.evolve(runs[1].fit, counts=attrs.evolve(longer, updates=((51, 50, 7),)))
+    runs[1] = attrs.evolve(runs[1], fits=(other,))
+    assert compare(runs, judgement).verdict == "unlike"
 
 
 def test_other_examples_than_the_baselines_are_no_gain():
@@ -387,7 +440,7 @@ def test_other_examples_than_the_baselines_are_no_gain():
     )  # fmt: skip
     comparison = compare(make_pairs(BASE, FAST), make_judgement(certificate=other))
     assert comparison.verdict == "unlike"
-    assert comparison.statement.startswith("training of other data: declared exact, but epoch 1")
+    assert comparison.statement.startswith("unlike: other data; declared exact, but epoch 1")
     reordered = attrs.evolve(other, other_examples=False)
     assert compare(make_pairs(BASE, FAST), make_judgement(certificate=reordered)).verdict == (
         "faster"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.results import RunResult
+from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.statistics.figures import planned_steps
 from tfopt_core.statistics.pairs import Pair
 
@@ -29,6 +29,56 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
             )
             one, other = pairs[0].without.variant, pairs[0].with_.variant
             return f'{before:,} {what} in "{one}" and {after:,} in "{other}"{where}'
+    return _unlike_counts(pairs)
+
+
+def _unlike_counts(pairs: Sequence[Pair]) -> str | None:
+    """Return which count of what was done differs, in words; None if all are the same."""
+    unlike = [
+        difference
+        for pair in pairs
+        for fit, other_fit in zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False)
+        if (difference := _difference(fit, other_fit)) is not None
+    ]
+    if not unlike:
+        return None
+    one, other = pairs[0].without.variant, pairs[0].with_.variant
+    what, before, after = unlike[0]
+    return f'{what}: {before} in "{one}" and {after} in "{other}"'
+
+
+def _difference(one: FitResult, other: FitResult) -> tuple[str, str, str] | None:
+    """Return a count that differs, and both values; None if all that are known are the same.
+
+    Of fits that were cut short the epochs that both have trained whole count.
+    """
+    whole = one.complete and other.complete
+    ours, theirs = one.counts, other.counts
+    series = [
+        ("updates of an epoch", *pair) for pair in zip(ours.updates, theirs.updates, strict=False)
+    ]
+    series += [
+        ("examples of an epoch", ours.examples, theirs.examples),
+        ("examples of a validation", ours.validation_examples, theirs.validation_examples),
+    ]
+    for what, before, after in series:
+        if not before or not after:
+            continue
+        if whole and len(before) != len(after):
+            return f"number of times that {what} were counted", str(len(before)), str(len(after))
+        shown = min(len(before), len(after)) - (not whole)  # the last one may be cut
+        for place in range(max(0, shown)):
+            if before[place] != after[place]:
+                return f"{what} (number {place + 1})", f"{before[place]:,}", f"{after[place]:,}"
+    if not whole:
+        return None
+    for what, first, second in (
+        ("calls for a batch", ours.batch_calls, theirs.batch_calls),
+        ("indices of batches", ours.batch_indices, theirs.batch_indices),
+        ("last learning rate", ours.learning_rate, theirs.learning_rate),
+    ):
+        if first is not None and second is not None and first != second:
+            return what, f"{first}", f"{second}"
     return None
 
 

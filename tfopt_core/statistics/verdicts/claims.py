@@ -66,7 +66,7 @@ def disturbed_claim(statement: str, pairs: Sequence[Pair]) -> tuple[Verdict, str
 
 
 def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
-    """Return how the two sides' amounts of training or data differ; None if they may, or do not.
+    """Return what the two sides did differently; None if they may, or did not.
 
     The way to a target may be of any length.
     """
@@ -75,10 +75,10 @@ def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     to_target = judgement.kind is ComparisonKind.TIME_TO_TARGET
     amounts = None if to_target else unlike_amounts(pairs)
     if amounts is not None:
-        return f"training of unlike length: {amounts}"
+        return f"unlike: {amounts}"
     certificate = judgement.certificate
     if certificate is not None and certificate.other_examples:
-        return f"training of other data: {certificate.statement}"
+        return f"unlike: other data; {certificate.statement}"
     return None
 
 

@@ -47,6 +47,7 @@ class ChunkedFunction:
     _whole_batch: Any = None
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)
+    _single: Any = attrs.field(init=False)
     _alone: Any = attrs.field(init=False)
     _chunk: Any = None
 
@@ -56,17 +57,26 @@ class ChunkedFunction:
         self.report.steps_per_call = self.steps
         self._step = self.traced.step("step")
         self._compiled_step = self.traced.step("step", jit_compile=self.jit_compile)
+        step = self._compiled_step
+        self._single = tf.function(
+            lambda iterator: step(iterator.get_next()), autograph=False, reduce_retracing=True
+        )
         self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps and return the logs of the last one.
 
         :raises StopIteration: if the pass over the data has ended, as `PassEnd` says.
+        :raises tensorflow.errors.OutOfRangeError: the same, for single steps.
         """
         import tensorflow as tf
 
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
+        if self.steps == 1 and not (self.jit_compile and self.whole):
+            logs = self._single(iterator)  # which fails past the end, as in Keras' own loop
+            self.report.count(1, 0)
+            return logs
         if self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))

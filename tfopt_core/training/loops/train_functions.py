@@ -28,24 +28,35 @@ TrainFunction = ChunkedFunction | ResidentFunction
 def loop_function(
     built: Built, traced: TracedSteps, before: ChunkedFunction | None = None
 ) -> TrainFunction | None:
-    """Return a new train function of the stack's loop; None if Keras' own makes as many steps.
+    """Return a new train function of the stack's loop; None for Keras' own.
 
-    Keras' own loop also trains where the stack's cannot; `loop_report(model).why_not` says why.
+    Where the stack's loop cannot train, for the reason in `loop_report(model).why_not`, one with
+    Keras' own number of steps does: it calls the steps that other fits of the model have traced.
 
     :param traced: the steps of the model.
     :param before: the one that an earlier fit of the model has traced.
     """
-    loop, reason = loop_of(built), why_no_loop(built)
-    if reason:
-        note_loop(built.model, LoopReport(why_not=reason))
-    if loop.kind == "keras" and loop.steps == built.model.steps_per_execution:
+    if not _asks_for_a_loop(built):
         return None
-    function: TrainFunction = before or made_function(built, loop, traced)
+    reason, own = why_no_loop(built), _why_keras_itself(built)
+    if own:
+        note_loop(built.model, LoopReport(why_not=reason))
+        return None
+    function: TrainFunction = before or made_function(built, loop_of(built), traced)
     function.ends = pass_end(built)
+    function.report.why_not = reason
     if isinstance(function, ResidentFunction):
         function.reads_order = function.data.passes is not None
     function.report = continued(built.model, function.report)
     return function
+
+
+def _asks_for_a_loop(built: Built) -> bool:
+    training, replicas = built.training, built.run.replicas
+    if training.loop == "keras" and replicas > 1:
+        return False  # the loop over replicas makes as many steps a call
+    own = built.model.steps_per_execution
+    return training.loop != "keras" or training.steps_per_execution != own
 
 
 def pass_end(built: Built) -> PassEnd:
@@ -54,15 +65,6 @@ def pass_end(built: Built) -> PassEnd:
         counts_step=built.model.steps_per_execution == 1,
         ends_short=built.steps_given and built.batches.get("train") is None,
     )
-
-
-def step_alone(traced: TracedSteps, jit_compile: bool) -> Callable[[Any], Any]:
-    """Return a train function that makes one step on what it is given, for `train_on_batch`."""
-
-    def train_function(iterator: Any) -> Any:
-        return traced.step("step", jit_compile=jit_compile)(next(iterator))
-
-    return train_function
 
 
 def loop_of(built: Built) -> Loop:
@@ -115,20 +117,14 @@ def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
 
 
 def why_no_loop(built: Built) -> str:
-    """Return why Keras' own loop trains in the place of the stack's; empty if the stack asks for
-    no other, or has it."""
-    model, training = built.model, built.training
-    own = model.steps_per_execution
-    if training.loop == "keras" and training.steps_per_execution == own:
+    """Return why Keras' own number of steps a call trains in the place of the stack's loop; empty
+    if the stack asks for no other, or has it."""
+    if not _asks_for_a_loop(built):
         return ""
-    if model.train_function is not None and not _is_made_by_keras(model.train_function):
-        return "the model has a train function of its own"
-    replicas = built.run.replicas
-    if training.loop == "keras" and replicas > 1:
-        return ""  # the loop over replicas makes as many
-    reason = why_only_keras(model, replicas)
+    reason = _why_keras_itself(built)
     if reason:
         return reason
+    training, own = built.training, built.model.steps_per_execution
     if training.steps_per_execution > 1:
         names = batch_callbacks(training.callbacks)
         if names:
@@ -143,6 +139,14 @@ def why_no_loop(built: Built) -> str:
     if built.workload.class_weight is not None and why_without("class-weights"):
         return why_without("class-weights")
     return why_not_resident(built.plans["train"])
+
+
+def _why_keras_itself(built: Built) -> str:
+    """Return why only Keras' own train function can train the model; empty if others can."""
+    model = built.model
+    if model.train_function is not None and not _is_made_by_keras(model.train_function):
+        return "the model has a train function of its own"
+    return why_only_keras(model, built.run.replicas)
 
 
 def _is_made_by_keras(function: Any) -> bool:

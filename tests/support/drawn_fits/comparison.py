@@ -40,8 +40,9 @@ class Outcome:
         return ""
 
     def applied(self, name: str) -> bool:
-        """Return whether a plugin was applied in any fit."""
-        return name in self.effects and self.effects[name][0]
+        """Return whether a plugin was applied, or may have been, in a fit that has raised."""
+        raised = any(note.endswith(" raised") for note, _ in self.notes)
+        return raised or (name in self.effects and self.effects[name][0])
 
 
 @attrs.frozen

@@ -91,6 +91,8 @@ def python_source(plan: DataPlan, steps_per_epoch: int | None) -> PythonSource |
     source, behind = plan.source, plan.stages[1:]
     if source.origin not in ("pydataset", "generator", "dataset"):
         return f"no Python yields the examples: {source.describe()}"
+    if source.origin == "dataset" and source.value is None:
+        return "the arrays are no dense ones, whose batches Keras makes"
     if source.origin == "pydataset" and source.count is None:
         return "the PyDataset does not say how many batches it has"
     limit, goes_on = None, source.read_once

@@ -343,17 +343,13 @@ FEATURES: tuple[Feature, ...] = (
     ),
     # several replicas
     Feature(
-        name="one-device-order",
-        lost="under a strategy of one device a shuffle yields the examples in another order",
+        name="own-strategy",
+        lost="a model that was built within a strategy of its own is taken for one without, and "
+        "under a strategy of one device a shuffle yields the examples in another order",
         members={
             "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy "
-            "_maybe_symbolic_build _symbolic_build",
+            "_symbolic_build",
         },
-    ),
-    Feature(
-        name="own-strategy",
-        lost="a model that was built within a strategy of its own is taken for one without",
-        members={"keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy"},
     ),
     Feature(
         name="replicas",

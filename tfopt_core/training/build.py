@@ -26,7 +26,7 @@ from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.precision import apply_precision, set_policy
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.strategy.joined import Joined
-from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
+from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies, hide_one_device
 from tfopt_core.training.workload import Workload
 
 
@@ -142,6 +142,7 @@ def build(
         training = with_scaled_step(model, training, precision, run.replicas)
         compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)
+    hide_one_device(model, strategy)
     batches = {split: plan.cardinality for split, plan in baseline_plans(job, workload).items()}
     built = Built(
         job, workload, stack, run, plans, model, precision, float32_layers, training, batches

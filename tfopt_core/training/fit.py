@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
@@ -168,16 +169,18 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
     batches = isinstance(train, tf.data.Dataset | tf.distribute.DistributedDataset)
     shuffle = built.workload.shuffle and not batches
     timed.begin_fit()
-    built.model.fit(
-        train,
-        validation_data=validation,
-        epochs=built.run.epochs,
-        initial_epoch=initial_epoch,
-        class_weight=class_weight,
-        callbacks=callbacks,
-        shuffle=shuffle,
-        verbose=0,
-    )
+    one_device = built.run.strategy.scope() if timed.distribution is None else nullcontext()
+    with one_device:
+        built.model.fit(
+            train,
+            validation_data=validation,
+            epochs=built.run.epochs,
+            initial_epoch=initial_epoch,
+            class_weight=class_weight,
+            callbacks=callbacks,
+            shuffle=shuffle,
+            verbose=0,
+        )
 
 
 def _validation(timed: TimedFunction) -> Callable[[], object] | None:

@@ -21,16 +21,28 @@ READING = ("__iter__", "reduce")
 
 
 @attrs.define(eq=False)
-class ShuffleDraws:
-    """Counts the iterators over each reshuffling shuffle while it is installed."""
+class _Draws:
+    """How often the shuffles drew that take each other's place."""
 
-    _draws: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
+    count: int = 0
+
+
+@attrs.define(eq=False)
+class ShuffleDraws:
+    """Counts the iterators over each reshuffling shuffle while it is installed, and has those that
+    are linked draw in turn, as if they were one."""
+
+    _drawn: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
+    _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
+    _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+    _iter: Callable[[Any], Any] = iter
 
     def install(self) -> None:
         """Replace the methods by which a `tf.data.Dataset` is read."""
         import tensorflow as tf
 
+        self._iter = tf.data.Dataset.__iter__
         for name in READING:
             method = getattr(tf.data.Dataset, name)
             setattr(tf.data.Dataset, name, self._counting(method))
@@ -47,30 +59,59 @@ class ShuffleDraws:
         shuffles = list(dissect.reshuffling(dataset))
         if not self._put_back or not shuffles:
             return None
-        return lambda: max(self._draws.get(one, 0) for one in shuffles)
+        return lambda: max(self._drawn.get(one, 0) for one in shuffles)
 
     def follow(self, given: Any, replacement: Any) -> None:
-        """Have a data set draw the seeds that come next in the one that it replaces, or that has
-        replaced it.
-
-        Each shuffle draws as often as the one with the same seeds in the other data set has.
-        """
+        """Have the shuffles of a data set draw as often as those with the same seeds have drawn in
+        another one until now."""
         import tensorflow as tf
 
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
             return
         if not draws_at_the_start(replacement):
             return
-        begun = {seeds: self._draws.get(one, 0) for seeds, one in _by_seeds(given).items()}
+        begun = {seeds: self._drawn.get(one, 0) for seeds, one in _by_seeds(given).items()}
         for seeds, shuffle in _by_seeds(replacement).items():
-            for _ in range(begun.get(seeds, 0) - self._draws.get(shuffle, 0)):
+            for _ in range(begun.get(seeds, 0) - self._drawn.get(shuffle, 0)):
                 iter(shuffle)
+
+    def link(self, given: Any, replacement: Any) -> None:
+        """Have each shuffle of a data set draw on where the one with the same seeds has ended in
+        the data set that it replaces, and the other way round."""
+        import tensorflow as tf
+
+        if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
+            return
+        if not draws_at_the_start(replacement) or not draws_at_the_start(given):
+            return
+        own = _by_seeds(given)
+        for seeds, shuffle in _by_seeds(replacement).items():
+            if seeds in own and own[seeds] is not shuffle:
+                self._linked[shuffle] = self._draws_of(own[seeds])
+
+    def kept(self, given: Any, key: Any, replacement: Any) -> Any:
+        """Return the data set that replaces another one in all fits, the first of those with this
+        key: a shuffle that draws while it is read can only go on in the same data set."""
+        import tensorflow as tf
+
+        if not isinstance(given, tf.data.Dataset) or draws_at_the_start(given):
+            return replacement
+        return self._kept.setdefault(given, {}).setdefault(key, replacement)
+
+    def _draws_of(self, shuffle: Any) -> _Draws:
+        if shuffle not in self._linked:
+            self._linked[shuffle] = _Draws(self._drawn.get(shuffle, 0))
+        return self._linked[shuffle]
 
     def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
             for shuffle in dissect.reshuffling(dataset):
-                self._draws[shuffle] = self._draws.get(shuffle, 0) + 1
+                draws = self._draws_of(shuffle)
+                for _ in range(draws.count - self._drawn.get(shuffle, 0)):
+                    self._iter(shuffle)  # draws what the others have drawn
+                draws.count += 1
+                self._drawn[shuffle] = draws.count
             return method(dataset, *given, **named)
 
         return counted

@@ -12,7 +12,7 @@ from tfopt_core.records.messages import Tell
 from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
-from tfopt_core.training.distributed.models import build_before_fit
+from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
@@ -27,7 +27,7 @@ from tfopt_core.training.timing.clock import StepClock
 from tfopt_core.training.timing.devices import device_sync
 
 # The methods of a model that are replaced while it trains.
-_REPLACED = ("train_step", "test_step", "_maybe_symbolic_build", "make_train_function")
+_REPLACED = ("train_step", "test_step", "make_train_function")
 
 
 @attrs.define(eq=False)
@@ -98,7 +98,7 @@ class TimedFunction:
         if self.distribution is not None:
             self.distribution.install()
         else:
-            build_before_fit(self.built)
+            build_state(self.built)
         if adapt is not None:
             self.loop = switching_loop(self.built, self.clock, adapt, tell)
             self.clock.own_loop = True

@@ -66,19 +66,6 @@ def build_model(built: Built) -> None:
         model._symbolic_build(data_batch=batch)
 
 
-def build_before_fit(built: Built) -> None:
-    """Build what `fit` would build while it traces, or on a batch under the stack's own strategy.
-
-    To take that batch makes one more iterator, so that a shuffle would draw other seeds.
-    """
-    model = built.model
-    if why_without("one-device-order") or model._distribute_strategy is not built.run.strategy:
-        build_state(built)
-    elif _has_tensors(built):
-        build_model(built)
-        model._maybe_symbolic_build = lambda *args, **kwargs: None
-
-
 def build_state(built: Built) -> None:
     """Build the optimizer and the metrics, which Keras builds while it traces the first step.
 
@@ -89,7 +76,7 @@ def build_state(built: Built) -> None:
     a copy of the weights, which a callback may load before the first step.
     """
     model = built.model
-    if why_without("one-device-order") or model._distribute_strategy is not None:
+    if why_without("own-strategy") or model._distribute_strategy is not None:
         return
     if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
         return

@@ -95,9 +95,7 @@ def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -
 
 def reads_before_fit(model: Any) -> bool:
     """Return whether Keras takes a batch before each `fit` and validation, as under a strategy."""
-    if why_without("own-strategy") or "_maybe_symbolic_build" in vars(model):
-        return False
-    return model._distribute_strategy is not None
+    return not why_without("own-strategy") and model._distribute_strategy is not None
 
 
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:

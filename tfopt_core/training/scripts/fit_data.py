@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 import attrs
@@ -35,6 +36,18 @@ class FitData:
         """The names of the splits."""
         return tuple(self.call.splits)
 
+    def check(self) -> None:
+        """Check the arguments of the call as Keras does; it would not see all of them in the data
+        of a stack.
+
+        :raises ValueError: for arguments that Keras refuses.
+        """
+        if not self._is_running_generator("train"):  # which is checked when it is read
+            self._adapter("train", self.call.class_weight)
+
+    def _is_running_generator(self, split: str) -> bool:
+        return isinstance(self.call.splits[split][0], types.GeneratorType)
+
     def plan(self, split: str) -> DataPlan:
         """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""
         import keras
@@ -51,7 +64,8 @@ class FitData:
             return self._of_arrays(split)
         if split not in self._read_once:
             # the reader of a generator takes its first batch: make it once, and only if needed
-            self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
+            weights = self.call.class_weight if split == "train" else None
+            self._read_once[split] = Later(lambda: self._adapter(split, weights).get_tf_dataset())
         if self.reads:
             return _of_generator(self._read_once[split]())
         return _in_one_piece(self._read_once[split])
@@ -94,7 +108,7 @@ class FitData:
             isinstance(x, tf.data.Dataset) and int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
         )
 
-    def _adapter(self, split: str) -> Any:
+    def _adapter(self, split: str, class_weight: Any = None) -> Any:
         """Return what Keras reads the split with.
 
         :raises ValueError: for arguments that Keras refuses.
@@ -111,6 +125,7 @@ class FitData:
             batch_size=size,
             steps_per_epoch=given["steps_per_epoch"] if train else given["validation_steps"],
             shuffle=given["shuffle"] if train else False,
+            class_weight=class_weight,
         )  # fmt: skip
 
     def _of_arrays(self, split: str) -> DataPlan:

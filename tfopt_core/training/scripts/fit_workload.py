@@ -85,6 +85,7 @@ class FitWorkload(Workload):
         if missing:
             raise WorkloadError(missing)
         data = FitData(call, seed, reads=ended or bool(session.job.plugins))
+        data.check()
         steps = call.steps_per_epoch
         plans = {split: data.plan(split) for split in data.splits}
         return cls(
@@ -265,7 +266,12 @@ def _with_data(
 ) -> RunContext:
     import tensorflow as tf
 
-    datasets = LoweredData(plans, before, workload.go_on)
+    def in_place(split: str, replacement: Any) -> Any:
+        draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
+        draws.link(given, replacement)
+        return draws.kept(given, plans[split].describe(), replacement)
+
+    datasets = LoweredData(plans, before, in_place)
     pydataset = workload.train.source.origin == "pydataset"
     run = attrs.evolve(run, datasets=datasets)
     if unchanged(plans["train"], before["train"]):

@@ -79,8 +79,6 @@ def train_fit(
         finally:
             ended = running_ns()
             timed.uninstall()
-        for split, data in replaced.items():
-            workload.session.shuffle_draws.follow(data, call.splits[split][0])
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,

@@ -27,7 +27,7 @@ from tfopt_core.training.scripts.limits import cut_short
 from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.shuffle_draws import ShuffleDraws
-from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
+from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies, hide_one_device
 from tfopt_core.training.timing.running import running_ns
 
 # The hooks that act before `fit`, or on the model itself.
@@ -136,9 +136,9 @@ class Session:
 
     @contextlib.contextmanager
     def outside_scope(self) -> Iterator[None]:
-        """Leave the strategy's scope for a while: core distributes a fit over replicas, and Keras
-        must take it for a local one."""
-        if self._scope is None:
+        """Leave the scope of a strategy over replicas for a while: core distributes a fit over
+        them, and Keras must take it for a local one."""
+        if self._scope is None or self.run.replicas == 1:
             yield
             return
         self._leave_scope()
@@ -163,11 +163,14 @@ class Session:
     def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         self.models.of(model).compiled_with(dict(arguments))
         if self.precision.scope == "layers":
-            return original(model, **arguments)  # the script may compute with it until it calls fit
+            result = original(model, **arguments)  # it may compute with it until it calls fit
+            hide_one_device(model, self.run.strategy)
+            return result
         if self.precision.policy == "mixed_float16":
             arguments["auto_scale_loss"] = self.precision.loss_scale == "dynamic"
         keep_in_float32(model, self.precision)
         result = original(model, **arguments)
+        hide_one_device(model, self.run.strategy)
         model.optimizer = scaling_optimizer(model.optimizer, self.precision)
         return result
 

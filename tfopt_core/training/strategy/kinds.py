@@ -54,3 +54,16 @@ def apart_from_earlier_strategies() -> None:
     if why_without("strategies-apart"):
         return
     tf.distribute.MirroredStrategy._collective_key_base += KEYS_OF_A_STRATEGY
+
+
+def hide_one_device(model: Any, strategy: Any) -> None:
+    """Have Keras train a model within the scope of a strategy of one device as without it.
+
+    Keras would take a batch before each `fit` and `evaluate`, to build the model of it: an element
+    of a generator is lost so, and a shuffle draws once more. Its steps are on the device all the
+    same, within the scope.
+    """
+    import tensorflow as tf
+
+    if type(strategy) is tf.distribute.OneDeviceStrategy and not why_without("own-strategy"):
+        model._distribute_strategy = None

@@ -41,7 +41,7 @@ class Verdict:
     result: str
     differences: tuple[Difference, ...] = ()
     message: str = ""
-    effects: str = ""
+    effects: Mapping[str, tuple[bool, str]] = attrs.field(factory=dict)
 
     @property
     def kind(self) -> str:
@@ -54,7 +54,9 @@ class Verdict:
         lines = [f"under {list(self.stack)}:", *map(str, self.differences[:SHOWN])]
         more = len(self.differences) - SHOWN
         lines += [f"and {more} more"] if more > 0 else []
-        return "\n".join((*lines, f"effects: {self.effects}", script_of(self.case, self.stack)))
+        lines += [f"{name}: {'applied' if applied else 'not applied'}: {why}"
+                  for name, (applied, why) in self.effects.items()]  # fmt: skip
+        return "\n".join((*lines, script_of(self.case, self.stack)))
 
 
 @attrs.define
@@ -66,10 +68,15 @@ class Tally:
     messages: Counter[str] = attrs.field(factory=Counter)
     kinds: Counter[str] = attrs.field(factory=Counter)
     found: list[Verdict] = attrs.field(factory=list)
+    drawn: Counter[str] = attrs.field(factory=Counter)
+    applied: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, verdict: Verdict) -> bool:
         """Count a verdict and return whether it is a difference of a new kind."""
         self.results[verdict.result] += 1
+        for name, (applied, _) in verdict.effects.items():
+            self.drawn[name] += 1
+            self.applied[name] += applied
         if verdict.result in ("refused", "discarded", "rounding"):
             self.messages[f"{verdict.result}: {verdict.message}"[:250]] += 1
         if verdict.result != "different":
@@ -83,7 +90,12 @@ class Tally:
     def __str__(self) -> str:
         names = ("equal", "rounding", "reordered", "refused", "discarded", "different")
         counts = ", ".join(f"{self.results[name]} {name}" for name in names)
-        return f"{self.cases} cases; under stacks: {counts} ({len(self.kinds)} kinds)"
+        applied = ", ".join(f"{name} {self.applied[name]}/{count}" for name, count in
+                            self.drawn.most_common())  # fmt: skip
+        return (
+            f"{self.cases} cases; under stacks: {counts} ({len(self.kinds)} kinds)\n"
+            f"applied: {applied}"
+        )
 
 
 @attrs.frozen
@@ -132,21 +144,21 @@ class Judge:
 
 def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
     """Return the verdict of one outcome."""
-    effects = "; ".join(f"{name} {applied}: {why}" for name, (applied, why) in
-                        other.effects.items())  # fmt: skip
     if refusal := other.refusal(stack):
-        return Verdict(case, stack, "refused", message=refusal, effects=effects)
+        return Verdict(case, stack, "refused", message=refusal, effects=other.effects)
     compared, result = compare(plain, other), "equal"
     if compared.differences and any(_reorders(case, one, other) for one in stack):
         if case.depends_on_order:
             return Verdict(case, stack, "discarded", message="stops by values, another order")
         compared, result = compare(plain, other, ordered=False), "reordered"
     if compared.differences:
-        return Verdict(case, stack, "different", compared.differences, effects=effects)
+        return Verdict(case, stack, "different", compared.differences, effects=other.effects)
     if compared.rounded:
         result = "rounding"
     names = "+".join(one["use"] for one in stack)
-    return Verdict(case, stack, result, message=f"{names} {compared.rounded}", effects=effects)
+    return Verdict(
+        case, stack, result, message=f"{names} {compared.rounded}", effects=other.effects
+    )
 
 
 def _reorders(case: Case, plugin: Mapping[str, Any], other: Outcome) -> bool:

@@ -56,7 +56,8 @@ class PrefetchToDevice:
     Why it helps: a step finds its batch on the device and does not wait for the copy.
 
     When it does not: on a machine without an accelerator; for small batches, whose copy takes
-    microseconds; over several devices, where the strategy copies to each of them itself. The copy
+    microseconds; over several devices, where the strategy copies to each of them itself. A shuffle
+    before it yields other orders than without it. The copy
     of a batch in ordinary memory overlaps with a step only in part (tensorflow#43905).
 
     Mixes with: cache, parallel-map and prefetch; it stands after everything else, and takes a few
@@ -80,9 +81,10 @@ class PrefetchToDevice:
         "auto", "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."
     )
 
-    def math(self) -> Literal["exact"]:
-        """The elements and their order are the same."""
-        return "exact"
+    def math(self) -> Literal["order"]:
+        """The same elements. Those of a shuffle come in another order from the second epoch on:
+        Keras makes iterators that it does not read, and they draw no seeds on the device."""
+        return "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where there is a GPU and a step waits for its input."""

@@ -166,7 +166,14 @@ class TimedFunction:
         if force or model.train_function is None:
             model.train_function = None
             self._functions.forget()
+            # whether the model has a method of its own decides which loop can train it
+            replaced = vars(model).pop("make_train_function")
+            vars(model).update(self._own_make())
             self._set_train_function()
+            vars(model)["make_train_function"] = replaced
+
+    def _own_make(self) -> dict[str, Any]:
+        return {name: own for name, own in self._own.items() if name == "make_train_function"}
 
     def _set_train_function(self) -> None:
         model, loop = self.built.model, self.loop

@@ -20,6 +20,11 @@ class TracedSteps:
     model: Any
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 
+    @property
+    def used(self) -> bool:
+        """Whether a loop calls these steps."""
+        return bool(self._steps)
+
     def step(self, purpose: str, *, jit_compile: bool = False) -> Any:
         """Return the step for this purpose. Steps that are traced for other shapes are kept
         apart: `tf.function` would call one that was traced for any size, and XLA cannot compile

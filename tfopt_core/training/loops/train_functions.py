@@ -36,7 +36,7 @@ def loop_function(
     :param traced: the steps of the model.
     :param before: the one that an earlier fit of the model has traced.
     """
-    if not _asks_for_a_loop(built):
+    if not _asks_for_a_loop(built) and not traced.used:
         return None
     reason, own = why_no_loop(built), _why_keras_itself(built)
     if own:

@@ -1,0 +1,233 @@
+"""Kinds of fits that stacks trained otherwise once: each is as in plain Keras, or refused."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+
+import pytest
+from support.drawn_fits.comparison import compare
+from support.drawn_fits.training import Trainer
+
+pytestmark = pytest.mark.thorough
+
+STACKS = {
+    "empty": [],
+    "chunked": [{"use": "chunked", "steps": 3, "xla": False}],
+    "steps-per-execution": [{"use": "steps-per-execution", "steps": 16}],
+    "resident": [{"use": "resident", "xla": False}],
+    "autotune": [{"use": "autotune"}],
+    "prefetch": [{"use": "prefetch", "buffer_size": 2}],
+    "cache": [{"use": "cache", "storage": "memory", "memory_mib": 64}],
+    "parallel-map": [{"use": "parallel-map", "calls": 2}],
+    "materialize": [{"use": "materialize", "storage": "memory", "order": "kept"}],
+    "one-device": [{"use": "one-device", "device": "/cpu:0"}],
+}
+BEGIN = """
+from support.drawn_fits.names import *
+
+keras.utils.set_random_seed(3)
+random = np.random.default_rng(0)
+x = random.normal(size=(43, 6)).astype("float32")
+y = (x.sum(1) > 0).astype("float32")
+slices = tf.data.Dataset.from_tensor_slices
+
+def network(optimizer="adam", **compiled):
+    layers = [keras.layers.Dense(4, activation="relu", name="first"), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((6,)), *layers])
+    model.compile(optimizer, "mse", metrics=["mae"], **compiled)
+    return model
+
+def generator():
+    for start in range(0, 40, 8):
+        yield x[start : start + 8], y[start : start + 8]
+"""
+KINDS = {
+    "validation steps": """
+        model, data = network(), slices((x, y)).batch(4)
+        stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=1)
+        fit("fit", model, data, validation_data=data, validation_steps=2, epochs=4,
+            callbacks=[stop])
+    """,
+    "arrays, whose data set tells no number of batches": """
+        model = network()
+        fit("fit", model, x, y, batch_size=8, epochs=3, validation_data=(x, y))
+    """,
+    "evaluate and predict in a callback": """
+        model, data = network(), slices((x, y)).batch(4)
+        def look(epoch, logs):
+            note("evaluate", model.evaluate(data, steps=2, verbose=0))
+            note("predict", model.predict(data, steps=2, verbose=0))
+        look = keras.callbacks.LambdaCallback(on_epoch_end=look)
+        fit("fit", model, data, epochs=2, callbacks=[look])
+        note("evaluate", model.evaluate(data, steps=2, verbose=0))
+    """,
+    "frozen, with the train function reset": """
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False)
+        model.get_layer("first").trainable = False
+        model.train_function = None
+        fit("fit 2", model, x, y, shuffle=False)
+    """,
+    "frozen, with a train function made anew": """
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False)
+        model.get_layer("first").trainable = False
+        model.make_train_function(force=True)
+        fit("fit 2", model, x, y, shuffle=False)
+    """,
+    "frozen, and not traced anew": """
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False)
+        model.get_layer("first").trainable = False
+        fit("fit 2", model, x, y, shuffle=False)
+        class Batches(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                note("index", batch)
+        fit("fit 3", model, x, y, shuffle=False, callbacks=[Batches()])
+        fit("fit 4", model, x, y, shuffle=False)
+    """,
+    "frozen and traced anew by a callback": """
+        model = network()
+        def freeze(epoch, logs):
+            model.get_layer("first").trainable = False
+            model.make_train_function(force=True)
+        freeze = keras.callbacks.LambdaCallback(on_epoch_end=freeze)
+        fit("fit 1", model, x, y, shuffle=False, epochs=2, callbacks=[freeze])
+        fit("fit 2", model, x, y, shuffle=False)
+    """,
+    "an unknown number of batches": """
+        model, data = network(), slices((x, y)).filter(lambda a, b: True).batch(4)
+        fit("fit 1", model, data, epochs=2, validation_data=data)
+        fit("fit 2", model, data, epochs=6, steps_per_epoch=6)
+    """,
+    "one data set in several fits": """
+        model = network("sgd")
+        data = slices((x, y)).map(lambda a, b: (a * 1, b)).shuffle(43, seed=7).batch(4)
+        for number in range(3):
+            fit(f"fit {number}", model, data)
+        fit("fit 3", model, data, steps_per_epoch=5, epochs=2)
+        note("evaluate", model.evaluate(data, steps=3, verbose=0))
+        fit("fit 4", model, data, epochs=2)
+    """,
+    "one data set to train on and to validate": """
+        model, data = network(), slices((x, y)).shuffle(43, seed=5).batch(4)
+        fit("fit", model, data, epochs=3, steps_per_epoch=4, validation_data=data,
+            validation_steps=2)
+    """,
+    "shuffles that draw while they are read": """
+        model = network()
+        data = slices((x, y)).shuffle(43, seed=5).map(lambda a, b: (a * 2, b))
+        fit("fit 1", model, data.shuffle(20, seed=2).batch(8), epochs=2)
+        data = data.repeat().batch(43)
+        fit("fit 2", model, data, steps_per_epoch=2)
+        fit("fit 3", model, data, steps_per_epoch=2)
+    """,
+    "Keras' own shuffles": """
+        model = network()
+        for shuffle in (True, "batch"):
+            fit(f"fit {shuffle}", model, x, y, batch_size=8, epochs=2, shuffle=shuffle,
+                class_weight={0: 1.0, 1: 3.0}, validation_split=0.2)
+    """,
+    "a cache behind a shuffle": """
+        model, data = network(), slices((x, y)).shuffle(43, seed=7).batch(8).cache()
+        fit("fit", model, data, epochs=3)
+    """,
+    "a cache behind a random map": """
+        model = network()
+        data = slices((x, y)).batch(8)
+        data = data.map(lambda a, b: (a + tf.random.uniform((), seed=1), b)).cache()
+        fit("fit", model, data, epochs=3)
+    """,
+    "fewer steps than a generator's pass has": """
+        def each():
+            yield from zip(x[:40], y[:40], strict=True)
+        spec = (tf.TensorSpec((6,)), tf.TensorSpec(()))
+        data = tf.data.Dataset.from_generator(each, output_signature=spec).batch(8).repeat()
+        model = network()
+        fit("fit 1", model, data, epochs=3, steps_per_epoch=3)
+        fit("fit 2", model, data, epochs=3, steps_per_epoch=5)
+    """,
+    "Python generators": """
+        model = network()
+        fit("fit 1", model, generator())
+        fit("fit 2", model, generator(), epochs=2, steps_per_epoch=2)
+        fit("refused", model, generator(), class_weight={0: 1.0, 1: 3.0})
+        fit("refused too", model, slices((x, y)).batch(8), y)
+    """,
+    "class weights of a data set": """
+        model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).batch(8)
+        fit("fit", model, data, epochs=2, class_weight={0: 1.0, 1: 3.0})
+    """,
+    "pandas": """
+        import pandas
+        frame, series = pandas.DataFrame(x), pandas.Series(y)
+        model = network()
+        fit("fit", model, frame, series, epochs=2, batch_size=8, validation_split=0.3)
+        note("predict", model.predict(frame, verbose=0))
+        unknown = pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64")})
+        with noted("nullable"):
+            model.fit(unknown, series[:2], verbose=0)
+    """,
+    "sparse and ragged": """
+        import scipy.sparse
+        model, sparse = network(), scipy.sparse.csr_matrix(x)
+        fit("fit 1", model, sparse, y, epochs=2, batch_size=8, validation_data=(sparse, y))
+        fit("fit 2", model, tf.sparse.from_dense(x), y, batch_size=8, shuffle=False)
+        class Dense(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = keras.layers.Dense(1)
+            def call(self, rows):
+                return self.dense(rows.to_tensor(shape=(None, 4)))
+        rows = tf.ragged.constant([[1.0] * (1 + row % 4) for row in range(43)])
+        ragged = Dense()
+        ragged.compile("sgd", "mse")
+        fit("fit 3", ragged, slices((rows, y)).batch(4), epochs=2)
+    """,
+    "float64": """
+        keras.backend.set_floatx("float64")
+        model = network()
+        fit("fit", model, x.astype("float64"), y, epochs=2)
+    """,
+    "several steps a call of the user's own": """
+        model = network(steps_per_execution=3)
+        data = slices((x, y)).shuffle(43, seed=5).batch(4)
+        fit("fit 1", model, data, epochs=3, steps_per_epoch=4, validation_data=data)
+        fit("fit 2", model, data, epochs=2)
+        note("evaluate", model.evaluate(data, steps=2, verbose=0))
+    """,
+    "a callback on batches": """
+        class Batches(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                note("index", batch)
+                self.model.optimizer.learning_rate = 0.01 / (batch + 1)
+                self.model.stop_training = batch == 3
+        model = network()
+        fit("fit", model, x, y, batch_size=4, epochs=2, callbacks=[Batches()])
+    """,
+}  # fmt: skip
+
+
+@functools.cache
+def trainer():
+    return Trainer()
+
+
+def script(kind, stack):
+    return (
+        f"{BEGIN}\nwith under({stack!r}):\n{textwrap.indent(textwrap.dedent(KINDS[kind]), '    ')}"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_stack_trains_as_plain_keras_or_is_refused_by_name(kind):
+    plain = trainer().run(script(kind, None))
+    assert plain.ended is None
+    found = {name: trainer().run(script(kind, stack)) for name, stack in STACKS.items()}
+    differences = {
+        name: list(map(str, compare(plain, outcome).differences))
+        for name, outcome in found.items()
+        if not outcome.refusal(STACKS[name])
+    }
+    assert not {name: each for name, each in differences.items() if each}

@@ -33,7 +33,8 @@ class Verdict:
     """What became of a case under one stack.
 
     :param result: "equal", "rounding", "refused", "reordered" (only counts could be compared),
-        "discarded" (plain Keras differs from itself, or does not end) or "different".
+        "discarded" (plain Keras differs from itself, or does not end), "different" or "unsteady"
+        (different, but not when it was repeated).
     """
 
     case: Case
@@ -77,7 +78,7 @@ class Tally:
         for name, (applied, _) in verdict.effects.items():
             self.drawn[name] += 1
             self.applied[name] += applied
-        if verdict.result in ("refused", "discarded", "rounding"):
+        if verdict.result in ("refused", "discarded", "rounding", "unsteady"):
             self.messages[f"{verdict.result}: {verdict.message}"[:250]] += 1
         if verdict.result != "different":
             return False
@@ -88,7 +89,7 @@ class Tally:
         return True
 
     def __str__(self) -> str:
-        names = ("equal", "rounding", "reordered", "refused", "discarded", "different")
+        names = ("equal", "rounding", "reordered", "refused", "discarded", "unsteady", "different")
         counts = ", ".join(f"{self.results[name]} {name}" for name in names)
         applied = ", ".join(f"{name} {self.applied[name]}/{count}" for name, count in
                             self.drawn.most_common())  # fmt: skip
@@ -139,7 +140,7 @@ class Judge:
             found = judge(case, one, plain, other)
             if found.result == "different":
                 return found
-        return attrs.evolve(verdict, message="not when repeated")
+        return attrs.evolve(verdict, result="unsteady", message=f"{verdict.kind}, not repeated")
 
 
 def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:

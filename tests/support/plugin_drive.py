@@ -17,6 +17,7 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.training.compile import compile_model
+from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.loss_scaling import prepare_scaling
 from tfopt_core.training.precision import apply_precision, set_policy
 
@@ -184,6 +185,9 @@ def drive(
         options = stack.configure_training(run, model)
         compile_model(model, options, precision)
         prepare_scaling(model, precision, run.replicas)
+    if options.loop == "keras":
+        model.steps_per_execution = options.steps_per_execution
+        note_loop(model, LoopReport(steps_per_call=options.steps_per_execution))
 
     def on_epoch_end(epoch: int, logs: dict[str, float]) -> None:
         control = Control()
@@ -194,4 +198,5 @@ def drive(
     model.fit(
         data, epochs=epochs, verbose=0, shuffle=False, callbacks=[*options.callbacks, monitor]
     )
+    model.steps_per_execution = 1  # which a loop of many steps leaves as it is
     return Driven(model, options, stack.report_effects(run, model)["it"], stack)

@@ -20,7 +20,8 @@ def test_steps_end_before_the_user_s_callbacks_and_the_last_sees_what_all_have_d
 
     timer = noting("timer")
     timer.built, timer.clock = None, SimpleNamespace(end_steps=lambda: calls.append("steps end"))
+    timer.counter, timer.batches = noting("counts"), None
     users = [keras_callback(noting("first")), keras_callback(noting("second"))]
     for callback in fit_callbacks(users, timer, noting("hooks"), noting("checkpoints")):
         callback.on_epoch_end(0)
-    assert calls == ["steps end", "first", "second", "timer", "hooks", "checkpoints"]
+    assert calls == ["steps end", "counts", "first", "second", "timer", "hooks", "checkpoints"]

@@ -182,23 +182,8 @@ def test_the_stacks_own_steps_a_call_are_kept_as_the_unit(plain, tmp_path):
     assert_same_training(ours, plain, within=0)
     assert ours[3].offer.reference == Loop(3, False)
     assert ours[3].offer.steps == (12,)
-    assert ours[0].model.steps_per_execution == 3
     effects = ours[0].stack.report_effects(ours[0].run, ours[0].model)
     assert effects["StepsPerExecution"].detail == "3 steps a call"
-
-
-@pytest.mark.thorough
-def test_from_the_next_epoch_on_fit_itself_counts_by_the_loop_that_is_kept(tmp_path):
-    seen = []
-
-    @attrs.frozen(kw_only=True, eq=False)
-    class Counting:
-        @hookimpl
-        def on_epoch_end(self, run, model, epoch, logs, control):
-            seen.append(model.steps_per_execution)
-
-    trained(tmp_path, Counting(), adapt=partial(Scripted, loops=MIXES["four"]))
-    assert seen == [1, 4, 4]
 
 
 def with_moving_averages():

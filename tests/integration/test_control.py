@@ -83,7 +83,7 @@ def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
     assert {(trace.steps, trace.cause) for trace in plain.traces} == {(0, "first")}
     _, again = train_here(workload(lambda: [Unfreezes()]), folder=tmp_path, epochs=3, batch_size=4)
     later = [trace for trace in again.traces if trace.cause != "first"]
-    assert [(trace.steps, trace.cause) for trace in later] == [(3, "python"), (3, "python")]
+    assert [(trace.steps, trace.cause) for trace in later] == [(3, "python"), (6, "python")]
     assert later[0].shapes == "(4, 2), (4, 1)"
 
 

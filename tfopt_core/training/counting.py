@@ -33,6 +33,9 @@ class TrainingCounter:
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Note the numbers before the training."""
+        run = self.built.run
+        if run.replicas > 1 or run.cluster is not None:
+            return  # their optimizers count elsewhere
         self._optimizers = optimizers_of(self.built.model)
         self._before = [_iterations(one) for one in self._optimizers]
         self._updates = [[] for _ in self._optimizers]

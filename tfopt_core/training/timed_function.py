@@ -16,6 +16,7 @@ from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.switching import SwitchingLoop, switching_loop
 from tfopt_core.training.loops.train_functions import (
@@ -178,6 +179,8 @@ class TimedFunction:
     def _set_train_function(self) -> None:
         model, loop = self.built.model, self.loop
         if loop is not None:
+            if loop.reference.kind == "keras":
+                note_loop(model, LoopReport(steps_per_call=loop.reference.steps))
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
         if self.distribution is not None:

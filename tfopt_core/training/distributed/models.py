@@ -83,7 +83,8 @@ def build_state(built: Built) -> None:
     if _steps_its_own_way(model) or not model.built or frozen_share(model):
         return
     if _has_tensors(built):
-        with contextlib.suppress(Exception):  # Keras then builds them while it traces
+        # Keras then builds them while it traces
+        with contextlib.suppress(Exception), built.run.strategy.scope():
             model._symbolic_build(data_batch=built.run.element_spec)
 
 

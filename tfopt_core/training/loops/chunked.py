@@ -85,7 +85,7 @@ class ChunkedFunction:
             self.report.count(int(made), 0)
             if self.jit_compile and self.whole and not self.report.why_not_whole and int(made):
                 self._whole_batch = sized(iterator.element_spec, sizes)
-        self.ends.check(self.report.last_call, self.steps, self._compiled_step, lambda: iterator)
+        self.ends.check(self.report.last_call, self.steps, self._step, lambda: iterator)
         return logs
 
     def _given(self, batches: Any) -> Any:

@@ -23,7 +23,7 @@ class EpochOrders:
     :param count: the number of examples.
     :param shuffles: the shuffles between the examples and their batches.
     :param drawn: returns how many iterators were made so far, that of the pass that begins too;
-        None to take two for a pass.
+        None, or 0 where a strategy makes them unseen, to take two for a pass.
     """
 
     count: int
@@ -40,7 +40,8 @@ class EpochOrders:
         if not self.shuffles:
             return tf.range(self.count)
         expected = 0 if self._last is None else self._last + self._stride
-        place = expected if self.drawn is None else self.drawn() - 1
+        drawn = 0 if self.drawn is None else self.drawn()
+        place = drawn - 1 if drawn else expected
         if self._orders is None or place != expected:
             if self._last is not None:
                 self._stride = max(1, place - self._last)

@@ -151,7 +151,7 @@ def fuzz_fits(options: argparse.Namespace) -> Fuzzed:
         print(*tally.found, sep="\n")
     failed = [f"{count} x {kind}" for kind, count in tally.kinds.most_common()]
     print(f"seed {options.seed}: {tally}")
-    for message, count in tally.messages.most_common():
+    for message, count in tally.messages.most_common(60):
         print(f"{count} x {message}")
     return Fuzzed(tally.cases, time.monotonic() - began, 1, failed)
 

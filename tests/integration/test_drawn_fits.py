@@ -9,8 +9,7 @@ from hypothesis import given
 from support.drawn_fits.campaign import Judge, Tally, collect, judge, smallest
 from support.drawn_fits.case import Case, Fit, Stack, from_json, script_of, to_json
 from support.drawn_fits.comparison import Outcome, compare
-from support.drawn_fits.stacks import SETTINGS, math_in, stacks
-from support.drawn_fits.strategies import cases
+from support.drawn_fits.stacks import SETTINGS, math_in, trials
 from support.drawn_fits.training import Trainer
 
 SEED, SECONDS = 1, 120.0
@@ -140,8 +139,9 @@ def test_a_case_is_made_smaller_while_it_differs() -> None:
     )
 
 
-@given(cases(), stacks())
-def test_a_case_goes_through_json_and_is_a_script(case: Case, stack: Stack) -> None:
+@given(trials())
+def test_a_case_goes_through_json_and_is_a_script(trial: tuple[Case, Stack, Stack]) -> None:
+    case, stack, _ = trial
     assert from_json(to_json(case, stack)) == (case, stack)
     compile(script_of(case, stack), "drawn.py", "exec")
 

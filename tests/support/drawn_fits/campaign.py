@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from support.drawn_fits.case import Case, Stack, script_of, to_json
 from support.drawn_fits.comparison import Difference, Outcome, compare
 from support.drawn_fits.reduction import reduced
-from support.drawn_fits.stacks import changes_data, math_in, stacks
-from support.drawn_fits.strategies import cases
+from support.drawn_fits.stacks import changes_data, math_in, trials
 from support.drawn_fits.training import Trainer
 
 # Trains a case, plain for None.
@@ -25,7 +24,7 @@ Train = Callable[[Case, Stack | None], Outcome]
 SHOWN = 8
 # How often plain Keras is repeated before a difference is believed.
 REPEATS = 2
-_BATCH = 20
+_BATCH = 400
 
 
 @attrs.frozen
@@ -75,7 +74,9 @@ class Tally:
     def add(self, verdict: Verdict) -> bool:
         """Count a verdict and return whether it is a difference of a new kind."""
         self.results[verdict.result] += 1
-        for name, (applied, _) in verdict.effects.items():
+        for name, (applied, why) in verdict.effects.items():
+            if not applied:
+                self.messages[f"not applied: {name}: {why}"[:250]] += 1
             self.drawn[name] += 1
             self.applied[name] += applied
         if verdict.result in ("refused", "discarded", "rounding", "unsteady"):
@@ -198,12 +199,13 @@ def _draw(judging: Judge, tally: Tally, number: int, end: float, out: Path | Non
         max_examples=_BATCH, phases=[Phase.generate], deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(cases(), stacks(), stacks())
-    def one(case: Case, first: Stack, second: Stack) -> None:
+    @given(trials())
+    def one(trial: tuple[Case, Stack, Stack]) -> None:
+        case, *tried = trial
         if time.monotonic() > end:
             return
         tally.cases += 1
-        for verdict in judging(case, first, second):
+        for verdict in judging(case, *tried):
             if tally.add(verdict) and out is not None:
                 with out.open("a", encoding="utf-8") as file:
                     file.write(line_of(verdict, number) + "\n")

@@ -126,6 +126,12 @@ def dense() -> Any:
     )
 
 
+def deep() -> Any:
+    """Return a chain of layers that hold more than their inputs, the first one "a"."""
+    layers = [keras.layers.Dense(16, "tanh", name="abcdef"[index]) for index in range(6)]
+    return keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(1)])
+
+
 def dropout() -> Any:
     """Return a functional model with dropout."""
     inputs = keras.Input((6,))

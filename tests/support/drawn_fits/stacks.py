@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from support.drawn_fits.case import Stack
+from support.drawn_fits.case import Case, Stack, script_of
+from support.drawn_fits.strategies import cases
 from support.plugin_settings import TRIED
 from support.stack_array import Candidate, admissible, candidates, ordered, stacked
 from tfopt_core.hooks.card import math_of
@@ -36,16 +37,22 @@ SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"storage": "memory", "order": "auto"}, {"storage": "memory", "order": "examples"},
     ),
     "one-device": ({"device": "/cpu:0"},),
-    "batch": ({"last": "keep"},),
     "rematerialize": ({"segments": 2},),
     "frozen-features": ({"storage": "memory", "memory_mib": 64},),
     "profile": ({"steps": 2, "skip": 1},),
     "shuffle": ({"buffer_size": 16},),
-    "interleave": ({"cycle_length": 2},),
-    "shard": ({"count": 1, "index": 0},),
 }  # fmt: skip
-# what is drawn more often than the others: it replaces the loop or the data
-OFTEN = ("chunked", "resident", "steps-per-execution", "cache", "materialize", "prefetch")
+# what may take effect anywhere, and what needs something of the case: (a text of it, the plugins)
+_ANYWHERE = ("chunked", "resident", "steps-per-execution", "prefetch", "autotune", "one-device")
+_RARELY = ("prefetch-to-device", "profile", "cache", "materialize")
+_SPECIAL = (
+    (".map(", ("cache", "parallel-map", "vectorize-map") * 3),
+    ("Batches(x", ("materialize",) * 6),
+    ("generated(x", ("materialize",) * 6),
+    ("deep()", ("rematerialize",) * 6),
+    ("trainable = False", ("frozen-features",) * 4),
+    (".shuffle(", ("shuffle",)),
+)
 # what leaves the data as they are, so that Keras still draws the order of arrays
 _NOT_DATA = frozenset(("chunked", "steps-per-execution", "one-device", "rematerialize", "profile"))
 
@@ -73,9 +80,11 @@ def changes_data(plugin: Mapping[str, Any]) -> bool:
 
 
 @st.composite
-def stacks(draw: DrawFn) -> Stack:
-    """Draw one plugin or two that may stand together, in an order that both allow."""
-    names = st.sampled_from((*OFTEN, *SETTINGS))
+def stacks(draw: DrawFn, case: Case) -> Stack:
+    """Draw one plugin or two that may stand together, such as may take effect in a case."""
+    text = script_of(case, None)
+    special = [name for part, names in _SPECIAL if part in text for name in names]
+    names = st.sampled_from((*_ANYWHERE, *_ANYWHERE, *_RARELY, *special))
     chosen = {draw(names)}
     if draw(st.booleans()):
         other = chosen | {draw(names)}
@@ -84,3 +93,10 @@ def stacks(draw: DrawFn) -> Stack:
     order = ordered(chosen, known())
     assert order is not None
     return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in order)
+
+
+@st.composite
+def trials(draw: DrawFn) -> tuple[Case, Stack, Stack]:
+    """Draw a case and two stacks for it."""
+    case = draw(cases())
+    return case, draw(stacks(case)), draw(stacks(case))

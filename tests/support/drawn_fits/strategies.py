@@ -14,6 +14,7 @@ from support.drawn_fits.case import Case, Fit
 MODELS = {
     "plain": (
         "dense()", "dropout()", "normalized()", 'OwnStep("metrics")', 'OwnStep("values")',
+        "deep()",
     ),
     "dict": ('two_inputs("dict")',),
     "tuple": ('two_inputs("tuple")',),
@@ -142,7 +143,7 @@ def cases(draw: DrawFn) -> Case:
 def _train(draw: DrawFn, data: _Data) -> tuple[str, bool]:
     """Draw an expression of the training data, "" for arrays, and whether they never end."""
     given = f"{data.parts}, size={data.size}"
-    options = ["", ", fresh=True"] if data.kind == "plain" else [""]
+    options = ["", "", "", ", fresh=True"] if data.kind == "plain" else [""]
     if data.form == "dataset":
         return draw(_dataset(data))
     if data.form == "pydataset":
@@ -178,11 +179,12 @@ def _compile(draw: DrawFn, data: _Data) -> tuple[str, ...]:
 def _dataset(draw: DrawFn, data: _Data) -> tuple[str, bool]:
     """Draw a tf.data pipeline, and whether it never ends."""
     first = "slices" if not _rare(draw, SELDOM) else "generated"
+    mapped = ".map(lambda x, *y: (x, *y))" if _rare(draw, 3) else ""
     single = draw(st.lists(_stage(data.kind, batched=False), max_size=3, unique=True))
     behind = draw(st.lists(_stage(data.kind, batched=True), max_size=2, unique=True))
     rest = ", drop_remainder=True" if _rare(draw, 4) else ""
     ending = draw(st.sampled_from(("", "", ".repeat()", ".repeat(2)", ".prefetch(2)")))
-    stages = "".join((*single, f".batch({data.size}{rest})", *behind, ending))
+    stages = "".join((mapped, *single, f".batch({data.size}{rest})", *behind, ending))
     return f"{first}({data.parts}){stages}", ending == ".repeat()"
 
 

@@ -197,6 +197,20 @@ KINDS = {
         fit("fit 2", model, data, epochs=2)
         note("evaluate", model.evaluate(data, steps=2, verbose=0))
     """,
+    "an unknown count that is another in each pass": """
+        data = slices((x, y)).shuffle(43, seed=5).batch(4).filter(lambda x, y: y[0] > 0)
+        model = network()
+        fit("fit 1", model, data, epochs=6)
+        fit("fit 2", model, data, epochs=6, steps_per_epoch=4)
+    """,
+    "logs that are no metrics at an unknown end": """
+        for batches, steps in ((5, 10), (7, 8), (1, 3)):
+            model = OwnStep("values")
+            model.compile("adam", "mse")
+            data = slices((x, y)).batch(4).take(batches).filter(lambda x, y: True)
+            fit(f"{batches} of {steps}", model, data, epochs=2, steps_per_epoch=steps)
+            fit("one epoch", model, data)
+    """,
     "a callback on batches": """
         class Batches(keras.callbacks.Callback):
             def on_train_batch_end(self, batch, logs=None):

@@ -311,6 +311,13 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
     ),
     Feature(
+        name="unknown-counts",
+        lost="where the number of batches is unknown only Keras' own loop trains",
+        members={
+            "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_get_metrics_result_or_logs"
+        },
+    ),
+    Feature(
         name="class-weights",
         lost="class weights are used by Keras' own loop on one device alone",
         members={f"{_ADAPTERS}.tf_dataset_adapter": "make_class_weight_map_fn"},

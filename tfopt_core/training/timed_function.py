@@ -16,6 +16,7 @@ from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.switching import SwitchingLoop, switching_loop
@@ -23,12 +24,13 @@ from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,
     loop_of,
+    pass_end,
 )
 from tfopt_core.training.timing.clock import StepClock
 from tfopt_core.training.timing.devices import device_sync
 
 # The methods of a model that are replaced while it trains.
-_REPLACED = ("train_step", "test_step", "make_train_function")
+_REPLACED = ("train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs")
 
 
 @attrs.define(eq=False)
@@ -56,6 +58,7 @@ class TimedFunction:
     of_stack: TrainFunction | None = None
     shared: SharedFunction | None = None
     _functions: FunctionCache = attrs.field(init=False)
+    _ends: PassEnd = attrs.field(init=False)
     _own: dict[str, Any] = attrs.field(init=False)
     _own_function: Any = None
     _own_steps: int = 1
@@ -92,6 +95,7 @@ class TimedFunction:
         """
         model, wrap, cache = self.built.model, self.built.training.wrap_train_step, self._functions
         self._own_function, self._own_steps = model.train_function, model.steps_per_execution
+        self._ends = pass_end(self.built)
         if cache.left is not None and model.train_function is cache.left:
             model.train_function = None
         else:
@@ -111,6 +115,8 @@ class TimedFunction:
         self._set_train_function()
         self._set_test_step()
         vars(model)["make_train_function"] = self._make_train_function
+        if self.of_stack is not None and self._ends.unknown:
+            self._keep_logs(model._get_metrics_result_or_logs)
 
     def begin_fit(self) -> None:
         """Have `fit`, which is called next, count the steps of a call. Only the training may: the
@@ -159,6 +165,12 @@ class TimedFunction:
         """The steps that `fit` counts for each call."""
         return self.clock.steps_per_call if self.loop is None else self.loop.steps_counted
 
+    def _keep_logs(self, own: Callable[[Any], Any]) -> None:
+        """Have `fit` see the logs of a call that ends its epoch by an error."""
+        ends = self._ends
+        name = "_get_metrics_result_or_logs"
+        vars(self.built.model)[name] = lambda logs: own(ends.logs_of_epoch(logs))
+
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
         may call to have the step traced anew."""
@@ -203,7 +215,7 @@ class TimedFunction:
             cache.function = None
         # a resident one holds the data of its fit
         before = cache.function if isinstance(cache.function, ChunkedFunction) else None
-        function = loop_function(self.built, cache.steps_of(self.built.model), before)
+        function = loop_function(self.built, cache.steps_of(self.built.model), self._ends, before)
         if function is not None:
             cache.function, cache.key = function, key
         return function

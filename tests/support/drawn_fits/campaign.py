@@ -23,7 +23,7 @@ from support.drawn_fits.training import Trainer
 Train = Callable[[Case, Stack | None], Outcome]
 SHOWN = 8
 # How often plain Keras is repeated before a difference is believed.
-REPEATS = 2
+REPEATS = 4
 _BATCH = 400
 
 

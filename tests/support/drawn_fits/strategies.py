@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import attrs
@@ -185,6 +186,8 @@ def _dataset(draw: DrawFn, data: _Data) -> tuple[str, bool]:
     rest = ", drop_remainder=True" if _rare(draw, 4) else ""
     ending = draw(st.sampled_from(("", "", ".repeat()", ".repeat(2)", ".prefetch(2)")))
     stages = "".join((mapped, *single, f".batch({data.size}{rest})", *behind, ending))
+    if ending == ".repeat()":  # what reads ahead begins the next round of a shuffle, or not yet
+        stages = re.sub(r"\.prefetch\(\d\)|, num_parallel_calls=2", "", stages)
     return f"{first}({data.parts}){stages}", ending == ".repeat()"
 
 

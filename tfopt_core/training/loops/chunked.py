@@ -50,6 +50,7 @@ class ChunkedFunction:
     _single: Any = attrs.field(init=False)
     _alone: Any = attrs.field(init=False)
     _chunk: Any = None
+    _logs: Any = None
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
@@ -77,15 +78,20 @@ class ChunkedFunction:
             logs = self._single(iterator)  # which fails past the end, as in Keras' own loop
             self.report.count(1, 0)
             return logs
-        if self._compiles_chunk(iterator.element_spec):
+        self.report.last_call = 0
+        most = self.ends.most_steps(iterator, self.steps)
+        if not most:
+            return self._logs
+        if most == self.steps and self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
         else:
-            made, logs, sizes = self._alone(iterator)
+            made, logs, sizes = self._alone(iterator, tf.constant(most))
             self.report.count(int(made), 0)
             if self.jit_compile and self.whole and not self.report.why_not_whole and int(made):
                 self._whole_batch = sized(iterator.element_spec, sizes)
-        self.ends.check(self.report.last_call, self.steps, self._step, lambda: iterator)
+        self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
+        self._logs = logs
         return logs
 
     def _given(self, batches: Any) -> Any:
@@ -112,11 +118,11 @@ class ChunkedFunction:
                 self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
         return self._chunk is not None
 
-    def _steps_alone(self, iterator: Any) -> Any:
+    def _steps_alone(self, iterator: Any, most: Any) -> Any:
         """Return the number of steps, the logs of the last one, and the first batch's sizes."""
         by_step = self.report.why_not_whole or not self.whole
         step = self._compiled_step if by_step else self._step
-        return self._one_by_one(iterator, step, self.steps)
+        return self._one_by_one(iterator, step, most)
 
     def _one_by_one(self, iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
         import tensorflow as tf

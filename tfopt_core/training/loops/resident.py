@@ -186,7 +186,7 @@ class ResidentFunction:
         logs = self._steps(self._done, count) if count > 0 else None
         self._done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        self.ends.check(count, self.steps, self.traced.step("step"), self._ended)
+        self.ends.check(count, self.steps, logs, self.traced.step("step"), self._ended)
         return logs
 
     def _steps(self, start: int, count: int) -> Any:

@@ -26,7 +26,7 @@ TrainFunction = ChunkedFunction | ResidentFunction
 
 
 def loop_function(
-    built: Built, traced: TracedSteps, before: ChunkedFunction | None = None
+    built: Built, traced: TracedSteps, ends: PassEnd, before: ChunkedFunction | None = None
 ) -> TrainFunction | None:
     """Return a new train function of the stack's loop; None for Keras' own.
 
@@ -34,6 +34,7 @@ def loop_function(
     Keras' own number of steps does: it calls the steps that other fits of the model have traced.
 
     :param traced: the steps of the model.
+    :param ends: what it does at the end of the data in this fit.
     :param before: the one that an earlier fit of the model has traced.
     """
     if not _asks_for_a_loop(built) and not traced.used:
@@ -43,7 +44,7 @@ def loop_function(
         note_loop(built.model, LoopReport(why_not=reason))
         return None
     function: TrainFunction = before or made_function(built, loop_of(built), traced)
-    function.ends = pass_end(built)
+    function.ends = ends
     function.report.why_not = reason
     if isinstance(function, ResidentFunction):
         function.reads_order = function.data.passes is not None
@@ -60,10 +61,10 @@ def _asks_for_a_loop(built: Built) -> bool:
 
 
 def pass_end(built: Built) -> PassEnd:
-    """Return what a loop in the place of Keras' own does at the end of a pass over the data."""
+    """Return what a loop in the place of Keras' own does at the end of the data in a fit."""
     return PassEnd(
-        counts_step=built.model.steps_per_execution == 1,
-        ends_short=built.steps_given and built.batches.get("train") is None,
+        own_steps=built.model.steps_per_execution,
+        unknown=built.batches.get("train") is None,
     )
 
 
@@ -127,11 +128,14 @@ def why_no_loop(built: Built) -> str:
         names = batch_callbacks(training.callbacks)
         if names:
             return f"the callback {names[0]} acts on every batch"
-    if pass_end(built).ends_short and own > 1:
-        return (
-            f"the model is compiled with {own} steps a call, and the number of batches is unknown: "
-            "the epochs of Keras' own loop have other steps there"
-        )
+    if pass_end(built).unknown:
+        if own > 1 and built.steps_given:
+            return (
+                f"the model is compiled with {own} steps a call, and the number of batches is "
+                "unknown: the epochs of Keras' own loop have other steps there"
+            )
+        if why_without("unknown-counts"):
+            return why_without("unknown-counts")
     if training.loop != "resident":
         return ""
     if built.workload.class_weight is not None and why_without("class-weights"):

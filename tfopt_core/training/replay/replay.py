@@ -233,7 +233,11 @@ def _recorder(begin: Callable[[Any], None]) -> Any:
 def _other_validation(built: Built, before: Mapping[str, DataPlan]) -> tuple[str, ...]:
     """Return what is not known to be the same of the validation, which no replay makes."""
     own, stack = before.get("validation"), built.plans.get("validation")
-    if own is None or stack is None or not changes(own.stages, stack.stages):
+    if own is None or stack is None:
+        return ()
+    if built.plans["train"].model_stages:  # which were replayed, and compute the same here
+        stack = stack.without_model()
+    if not changes(own.stages, stack.stages):
         return ()
     return () if read_alike(own, stack) else ("the validation, whose data the stack changes",)
 

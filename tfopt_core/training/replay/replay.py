@@ -8,6 +8,7 @@ and its loop. The data that each side would have read itself are compared as dig
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -158,20 +159,22 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
         # the data were compared without this stage, so it computes on the same batches here
         data = stage.on_batches(data)
     class_weight = built.workload.class_weight
-    distribution = distribution_of(built)
+    distribution, scope = distribution_of(built), built.run.strategy.scope()
     if isinstance(distribution, Synchronous):
+        scope = contextlib.nullcontext()
         distribution.install()
         data, class_weight = distribution.train_on(data), None
     else:
         _use_loop(built)
-    model.fit(
-        data,
-        epochs=1,
-        class_weight=class_weight,
-        callbacks=[recorder],
-        shuffle=False,
-        verbose=0,
-    )
+    with scope:
+        model.fit(
+            data,
+            epochs=1,
+            class_weight=class_weight,
+            callbacks=[recorder],
+            shuffle=False,
+            verbose=0,
+        )
     return Replayed(
         epochs=(),
         steps=int(stored.cardinality()),

@@ -1,15 +1,12 @@
-"""Measure what a verdict costs: by new processes, by forks, and within one training.
+"""Measure what a verdict costs: by new processes, and by forks.
 
     .venv/bin/python benchmarks/measuring_cost.py [--pairs 4] [--smoke]
 
 The question is whether several steps a call of the train function are faster than one, on the
-workload "flights". "spawn" and "fork" measure it as `tfopt apply` does, "in-run" as `tfopt train
---adapt` does, which answers it for several numbers of steps and for XLA.
+workload "flights", measured as `tfopt apply` does.
 
 Columns: runs; seconds in all; those of the runs' own training; the mean seconds of a run's process
-outside of its training; seconds of measuring for each verdict; and their share of all. For "spawn"
-and "fork" all of the time is measuring. For "in-run" it is the time in which loops were compared,
-while the training continued.
+outside of its training; seconds of measuring for each verdict; and their share of all.
 """
 
 from __future__ import annotations
@@ -71,25 +68,6 @@ def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
                 results.comparison.statement)  # fmt: skip
 
 
-def in_run(runner: Any, recipe: str = RECIPE) -> str:
-    """Return a row: compared within one training."""
-    from tfopt_core.app.train import train_once
-
-    results: list[Any] = []
-    recipe = (recipe % 4).replace("epochs = 4", "epochs = 12")
-    recipe = recipe.replace('[[plugins]]\n    use = "steps-per-execution"\n    steps = 16\n', "")
-    with tempfile.TemporaryDirectory() as temporary:
-        request = request_in(Path(temporary), recipe, compares=False)
-        begun = perf_counter()
-        run = train_once(request, runner, runner, lambda *epoch: None, results.append).run
-        took = perf_counter() - begun
-    [adapted] = results
-    verdicts = [contrast for contrast in adapted.contrasts if contrast.speedup is not None]
-    beside = (run.process_seconds or 0.0) - (run.wall_seconds or 0.0)
-    return line("in-run", 1, took, run.wall_seconds or 0.0, beside, adapted.seconds, len(verdicts),
-                "; ".join(contrast.statement for contrast in verdicts))  # fmt: skip
-
-
 def line(
     name: str, runs: int, took: float, training: float, beside: float, measuring: float,
     verdicts: int, statement: str,
@@ -119,7 +97,6 @@ def main() -> None:
         print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
     with ForkRunner() as runner:
         print(by_pairs("fork", runner, pairs, recipe), flush=True)
-    print(in_run(SpawnRunner(), recipe), flush=True)
 
 
 if __name__ == "__main__":

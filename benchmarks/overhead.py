@@ -57,7 +57,6 @@ class ByTfopt:
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
         from tfopt_core.training.build import build
-        from tfopt_core.training.callbacks import restartable
         from tfopt_core.training.fit_callbacks import EpochHooks, StepTimer, fit_callbacks
         from tfopt_core.training.job import Job
         from tfopt_core.training.timed_function import TimedFunction
@@ -69,15 +68,13 @@ class ByTfopt:
         timer = StepTimer(self.timed, lambda message: None)
         self.own = fit_callbacks([], timer, EpochHooks(timer, lambda message: None))
         self.timed.install()
-        # made once, as for a whole training; each epoch is a call of `fit`, and none is the last
-        self.callbacks = restartable(self.own, self.built.model, lambda: True, epochs=10**6)
 
     def epoch(self, number: int) -> float:
         """Train one epoch and return the seconds of its `fit`."""
         begin = perf_counter()
         self.built.model.fit(
             self.built.run.datasets["train"], epochs=number + 1, initial_epoch=number,
-            callbacks=self.callbacks, verbose=0, shuffle=False,
+            callbacks=self.own, verbose=0, shuffle=False,
         )  # fmt: skip
         return perf_counter() - begin
 

@@ -6,7 +6,6 @@ from tfopt_core.hooks import (
     Change,
     Cluster,
     ClusterOptions,
-    ComparedLoop,
     Control,
     Diagnosis,
     Effect,
@@ -67,7 +66,6 @@ __all__ = [
     "ValueHook",
     "WorkloadError",
     # what `suggest` and `resolve` are asked with
-    "ComparedLoop",
     "Diagnosis",
     "Finding",
     "Probe",

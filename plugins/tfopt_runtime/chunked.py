@@ -21,7 +21,6 @@ from tfopt_core.plugins import (
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
-    best_compared,
     candidates,
     loop_effect,
     smallest_good,
@@ -107,23 +106,17 @@ class Chunked:
         """Worth it where steps wait for dispatch, or XLA may compile them."""
         if not worth_a_loop(diagnosis, self.targets):
             return None
-        best = best_compared(diagnosis)
-        if best is None:
-            return {"xla": False} if without_xla(diagnosis) else {}
-        return {"steps": best.steps, "xla": best.xla}
+        return {"xla": False} if without_xla(diagnosis) else {}
 
     def resolve(self, probe: Probe) -> Chunked:
         """Time steps a call and XLA, in turns."""
         if "auto" not in (self.steps, self.xla):
             return self
-        still = attrs.evolve(self, steps=1, xla=False)
 
         def seconds(loops: list[tuple[int, bool]]) -> list[float]:
-            # one step a call without XLA is Keras' own loop
-            asked = [
-                ("chunked" if steps > 1 or xla else "keras", steps, xla) for steps, xla in loops
-            ]
-            return probe.loop_seconds(still, asked)
+            return probe.step_seconds(
+                [attrs.evolve(self, steps=steps, xla=xla) for steps, xla in loops]
+            )
 
         asked = allowed_xla(self.xla, probe)
         steps, xla = choose(seconds, self.steps, asked, probe.steps_per_epoch)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from attrs import field, validators
 
 from tfopt_core.plugins import (
-    ComparedLoop,
     Diagnosis,
     Effect,
     Probe,
@@ -108,13 +107,6 @@ def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_don
     return Effect.applied_as(f"{report.in_words}; {why}")
 
 
-def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:
-    """Of the loops that were compared with Keras' own, the one that is surely faster by most; None
-    if none is."""
-    gaining = [loop for loop in diagnosis.loops if loop.low >= 1 + LEAST_GAIN]
-    return max(gaining, key=lambda loop: loop.low, default=None)
-
-
 def computes_for_seconds(diagnosis: Diagnosis) -> bool:
     """Whether a step takes seconds that it does not wait for input: starting it is nothing then."""
     waits = diagnosis.bound(("input",)) >= 1 + LEAST_GAIN
@@ -127,11 +119,8 @@ def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:
         return False
     if diagnosis.exact and diagnosis.jit_compile:
         return False  # a loop with its own XLA, or without any, rounds otherwise
-    if diagnosis.loops:
-        return best_compared(diagnosis) is not None
     if diagnosis.exact and computes_for_seconds(diagnosis):
         return False
     overheads = [part for part in targets if part != "compute"]
     may_compile = diagnosis.supports_jit and not diagnosis.jit_compile and not diagnosis.exact
-    compiles = may_compile and not diagnosis.compared
-    return compiles or diagnosis.bound(overheads) >= 1 + LEAST_GAIN
+    return may_compile or diagnosis.bound(overheads) >= 1 + LEAST_GAIN

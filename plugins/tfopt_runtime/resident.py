@@ -24,7 +24,6 @@ from tfopt_core.plugins import (
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
-    best_compared,
     loop_effect,
     why_not,
     with_xla,
@@ -109,9 +108,7 @@ class Resident:
         )
         if too_large or with_resident(plan).reason:
             return None
-        best = best_compared(diagnosis)
-        compared = diagnosis.compared and best is not None and not best.xla
-        return {"xla": False} if without_xla(diagnosis) or compared else {}
+        return {"xla": False} if without_xla(diagnosis) else {}
 
     def resolve(self, probe: Probe) -> Resident:
         """Check the memory, and time XLA.
@@ -126,14 +123,9 @@ class Resident:
         xla = allowed_xla(self.xla, probe)
         if xla != "auto":
             return attrs.evolve(self, xla=xla)
-        still = attrs.evolve(self, steps=1, xla=False)
-        largest = probe.steps_per_epoch or PROBED_STEPS
-        steps = min(largest, PROBED_STEPS, PROBED_STEPS if self.steps == "epoch" else self.steps)
-        # of a slow loop no call makes all of these: see Probe.loop_seconds
-        plain, compiled = probe.loop_seconds(
-            still, [("resident", steps, False), ("resident", steps, True)]
-        )
-        return attrs.evolve(self, xla=compiled < plain * (1 - LEAST_GAIN))
+        without, with_xla = (attrs.evolve(self, xla=xla) for xla in (False, True))
+        plain, compiled = probe.step_seconds([without, with_xla])
+        return with_xla if compiled < plain * (1 - LEAST_GAIN) else without
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:

@@ -173,7 +173,7 @@ class SplitBatch:
         candidates = [whole, *split] if times_whole else split
         if len(candidates) == 1:
             return candidates[0]
-        seconds = probe.plugin_seconds(candidates)
+        seconds = probe.step_seconds(candidates)
         if min(seconds) == math.inf:
             raise PluginRefused(
                 "no loop could be timed with it; set parts and xla, or leave it out"

@@ -64,10 +64,6 @@ class StepsPerExecution:
             return None
         if computes_for_seconds(diagnosis):
             return None
-        if diagnosis.loops and not any(
-            loop.low >= 1 + LEAST_GAIN and not loop.xla for loop in diagnosis.loops
-        ):
-            return None
         return {}
 
     def resolve(self, probe: Probe) -> StepsPerExecution:
@@ -75,9 +71,7 @@ class StepsPerExecution:
         if self.steps != "auto":
             return self
         sizes = candidates(probe.steps_per_epoch)
-        # a training of one step a call; Keras reads the number when it traces
-        still = attrs.evolve(self, steps=1)
-        seconds = probe.loop_seconds(still, [("keras", steps, "auto") for steps in sizes])
+        seconds = probe.step_seconds([attrs.evolve(self, steps=steps) for steps in sizes])
         return attrs.evolve(self, steps=smallest_good(dict(zip(sizes, seconds, strict=True))))
 
     @hookimpl(wrapper=True)

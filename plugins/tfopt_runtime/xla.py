@@ -118,10 +118,6 @@ class Xla:
         """Worth it where Keras does not compile, could, and starting kernels takes its time."""
         if diagnosis.jit_compile or not diagnosis.supports_jit:
             return None
-        if diagnosis.compared:
-            # within a training; a loop of several steps a call brings its own XLA
-            gains = any(loop.xla and loop.low > 1 for loop in diagnosis.loops)
-            return {} if gains and diagnosis.batch_callbacks else None
         share = diagnosis.dispatch_seconds / diagnosis.step_seconds
         return {} if diagnosis.machine.gpus or share >= DISPATCH_SHARE else None
 
@@ -134,7 +130,7 @@ class Xla:
         if self.mode != "auto":
             return self
         still = attrs.evolve(self, mode="off", persistent_cache=False)
-        plain, compiled = probe.loop_seconds(still, [("keras", 1, False), ("keras", 1, True)])
+        plain, compiled = probe.step_seconds([still, attrs.evolve(still, mode="on")])
         probe.note(f"a step without XLA: {in_words(plain)}; with XLA: {in_words(compiled)}")
         if compiled < plain * (1 - LEAST_GAIN):
             return attrs.evolve(self, mode="on")

@@ -245,12 +245,6 @@ def test_the_figures_of_a_report_are_found_in_the_json(benchmark):
     assert "tfopt's verdict: faster: 1.25x" in text
 
 
-@named("adapting")
-def test_each_model_of_the_adapting_benchmark_is_there(benchmark):
-    for factory, _, _ in benchmark.MODELS.values():
-        assert factory is None or callable(factory)
-
-
 @named("race")
 def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     from peers import lines, page

@@ -11,8 +11,7 @@ from tfopt_runtime.resident import Resident
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.loops.train_functions import loop_of
-from tfopt_core.trials.loop_timing import time_loops
-from tfopt_core.trials.probing import timed_steps
+from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns
 
 pytestmark = pytest.mark.tensorflow
@@ -83,14 +82,14 @@ class SlowClock:
 
 def test_a_loop_whose_call_is_a_slow_epoch_is_timed_by_few_steps(tmp_path):
     built = long_epochs(Resident(xla=False), tmp_path)
-    [timed] = time_loops(built, [loop_of(built)], now=SlowClock())
+    [timed] = time_steps([lambda: built], now=SlowClock())
     assert timed.step_seconds > 0
     assert int(built.model.optimizer.iterations) < 10
 
 
 def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
     built = long_epochs(Chunked(steps=500, xla=False), tmp_path)
-    timed_steps(built, seconds=0.0)
+    time_steps([lambda: built], seconds=0.0)
     # two cold calls, and a block of at least one call
     assert int(built.model.optimizer.iterations) < 2 * 500
 

@@ -15,7 +15,7 @@ from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload, loop_report
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.trials.loop_timing import time_builds, wrapped_test_step
+from tfopt_core.trials.step_timing import time_steps, wrapped_test_step
 from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
@@ -183,7 +183,7 @@ def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None
     def fail() -> Any:
         raise ValueError("no such training")
 
-    whole, split, failed = time_builds([lambda: build(1), lambda: build(2), fail], seconds=0.01)
+    whole, split, failed = time_steps([lambda: build(1), lambda: build(2), fail], seconds=0.01)
     assert 0 < whole.step_seconds < float("inf") > split.step_seconds > 0
     assert "no such training" in failed.why_not
     assert traced[1]["calls"].traced

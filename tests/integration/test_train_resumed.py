@@ -95,12 +95,6 @@ def test_a_fresh_start_over_checkpoints_is_refused(finished):
     assert "use --resume, or remove" in " ".join(done.err.split())
 
 
-def test_adapt_beside_resume_is_refused(finished):
-    done = tfopt("train", "recipe.toml", "--resume", "--adapt", cwd=finished)
-    assert done.code == 2
-    assert "--adapt cannot be combined with checkpoints" in " ".join(done.err.split())
-
-
 def test_a_folder_of_others_is_refused_and_left_alone(project):
     done = tfopt("train", "recipe.toml", "--resume", "--checkpoints", ".", cwd=project)
     assert done.code == 2

@@ -1,4 +1,4 @@
-"""Has diagnoses, comparisons of loops, replays and proofs end soon, for tests that are not about
+"""Has diagnoses, replays and proofs end soon, for tests that are not about
 them.
 
 It is executed in a process before its program. Most of a diagnosis is waiting for enough figures,
@@ -12,15 +12,14 @@ from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.training.replay import replay
-from tfopt_core.trials import compared_loops, loop_timing, time_estimate
+from tfopt_core.trials import step_timing, time_estimate
 from tfopt_core.tuning import settings_proof
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
 step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
 step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
-compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
 time_estimate.SECONDS = 0.05
-loop_timing.MOST = loop_timing.FEWEST
+step_timing.MOST = step_timing.FEWEST
 replay.STEPS = 10
 settings_proof.MOST_PAIRS = MINIMUM_PAIRS

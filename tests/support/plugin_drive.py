@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,9 @@ class FakeProbe:
     plans: dict[str, DataPlan] = attrs.field(factory=dict)
     free: int = 2**30
     disk: int = 2**40
-    seconds: dict[int, float] = attrs.field(factory=dict)
+    seconds: Callable[[Any], float] = lambda plugin: math.inf
+    timed: list[list[Any]] = attrs.field(factory=list)
     asked: list[int] = attrs.field(factory=list)
-    loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
-    loops_asked: list[Any] = attrs.field(factory=list)
     probed: ProbedTraining | None = None
     notes: list[str] = attrs.field(factory=list)
     conflicts: dict[str, str] = attrs.field(factory=dict)
@@ -84,19 +84,9 @@ class FakeProbe:
         taken = self.free // 10 + plugin.batch_size * (self.free // 100)
         return None if taken > self.free else taken
 
-    def loop_seconds(self, plugin: Any, loops: Any) -> list[float]:
-        """From the table of loops: (mode, steps, XLA), or steps alone."""
-        self.loops_asked.append(list(loops))
-        return [self.loops.get(loop, self.seconds.get(loop[1], math.inf)) for loop in loops]
-
-    def plugin_seconds(self, plugins: Any) -> list[float]:
-        """From the table, in the order in which they are asked for."""
-        self.loops_asked.append(list(plugins))
-        return [self.seconds.get(number, math.inf) for number in range(len(plugins))]
-
-    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        self.asked.append(plugin.steps)
-        return self.seconds[plugin.steps]
+    def step_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        self.timed.append(list(plugins))
+        return [self.seconds(plugin) for plugin in plugins]
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -120,12 +120,11 @@ def checkpoints_of(
     resume: bool,
     every: int | None,
     folder: Path | None,
-    adapt: bool,
 ) -> ResumePoint | None:
     """Return the checkpoints for the options of `tfopt train`, None if none are wanted.
 
     :param results: the folder of the project's results.
-    :raises InputError: see `open_checkpoints`; and with `--adapt`.
+    :raises InputError: see `open_checkpoints`.
     """
     if not resume and every is None and folder is None:
         return None
@@ -135,11 +134,6 @@ def checkpoints_of(
         raise InputError(
             "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
             "factory: leave --resume, --checkpoint-every and --checkpoints out"
-        )
-    if adapt:
-        raise InputError(
-            "--adapt cannot be combined with checkpoints: which loop makes a step depends on how "
-            "long steps took, and a resumed training would not be the same; leave one of them out"
         )
     if folder is None:
         # ".." and "." are names of recipes too

@@ -16,7 +16,6 @@ from tfopt_core.files import replace_file
 from tfopt_core.hooks import Cluster
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
@@ -29,7 +28,6 @@ from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import Runner
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
-OnAdapted = Callable[[Adapted], None]
 OnNote = Callable[[str], None]
 
 
@@ -51,7 +49,6 @@ def train_once(
     quiet: Runner,
     runner: Runner,
     on_epoch: OnEpoch,
-    on_adapted: OnAdapted | None = None,
     point: ResumePoint | None = None,
     on_note: OnNote = lambda text: None,
 ) -> Trained:
@@ -60,7 +57,6 @@ def train_once(
     :param quiet: runner of the dry build.
     :param runner: runner of the training; without capture its output is shown.
     :param on_epoch: called after each epoch with its number from 1, their count, and its metrics.
-    :param on_adapted: if given, the training compares exact loops and calls it with the result.
     :param point: the checkpoints of the training, None to write none.
     :param on_note: called with notes on state that no checkpoint holds, and on untimed loops.
     :raises InputError, PreparationFailed: before the training starts.
@@ -75,8 +71,6 @@ def train_once(
             match message:
                 case EpochDone():
                     on_epoch(message.epoch + 1, prepared.epochs, message.metrics)
-                case Adapted() if on_adapted is not None:
-                    on_adapted(message)
                 case Note():
                     on_note(message.text)
                 case ClusterJoining():
@@ -85,7 +79,7 @@ def train_once(
         facts = facts_of(request) if cluster_of(request) is not None else {}
         run = Processes(request, runner).run(
             _scheduled(request), request.folder.name, tell,
-            save=request.save_to is not None, adapt=on_adapted is not None,
+            save=request.save_to is not None,
             checkpoints=_checkpoint_config(request, point, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
@@ -94,30 +88,22 @@ def train_once(
     return Trained(run=run, prepared=prepared, saved_to=saved_to)
 
 
-def train_script(
-    request: Request, quiet: Runner, runner: Runner, on_adapted: OnAdapted | None = None
-) -> RunResult:
+def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
     """Run a script once with the stack, in its own folder, with its own seeds and exit status.
 
     Settings of "auto" are resolved first, in a temporary private folder.
 
-    :param quiet, runner, on_adapted: see `train_once`.
+    :param quiet, runner: see `train_once`.
     :raises InputError, PreparationFailed: before the script runs.
     """
     notes: tuple[str, ...] = ()
-
-    def tell(message: Progress) -> None:
-        if isinstance(message, Adapted) and on_adapted is not None:
-            on_adapted(message)
-
     with _removed_at_the_end(request.folder):
         if any("auto" in stacked.settings.values() for stacked in request.plugins):
             prepared, request = prepare(request, quiet)
             notes = prepared.search_notes
         run = Processes(request, runner).run(
-            _scheduled(request), request.folder.name, tell,
-            save=request.save_to is not None, adapt=on_adapted is not None,
-            as_it_is=True, own_seeds=request.seed is None,
+            _scheduled(request), request.folder.name, lambda message: None,
+            save=request.save_to is not None, as_it_is=True, own_seeds=request.seed is None,
         )  # fmt: skip
         _saved(request)
     return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))

@@ -14,10 +14,6 @@ from tfopt_core.cli.options import debug_option, recipe_argument, save_option, s
 @set_option
 @save_option
 @click.option(
-    "--adapt", is_flag=True,
-    help="Compare exact loops (steps a call, XLA) in the first seconds, and use the fastest.",
-)  # fmt: skip
-@click.option(
     "--resume", is_flag=True,
     help="Write a checkpoint after each epoch, and resume from the newest one, if there is one: "
     "repeat the same command until the training is done.",
@@ -39,7 +35,6 @@ def train(
     target: str,
     overrides: tuple[str, ...],
     save_to: Path | None,
-    adapt: bool,
     resume: bool,
     every: int | None,
     folder: Path | None,
@@ -49,7 +44,7 @@ def train(
     """Train RECIPE once with its stack, without a baseline.
 
     For production use. The output of the workload is shown. RECIPE may be a script as you start it,
-    "python train.py --lr 0.1", which has no stack; --adapt finds its fastest exact loop.
+    "python train.py --lr 0.1", which has no stack.
     """
     import attrs
 
@@ -59,7 +54,6 @@ def train(
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
-        render_adapted,
         render_resume_point,
         render_script,
         render_training,
@@ -67,12 +61,11 @@ def train(
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request.observed(), seed=seed)
-    point = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
+    point = checkpoints_of(request, results, resume=resume, every=every, folder=folder)
     console = make_console()
-    on_adapted = (lambda adapted: console.print(render_adapted(adapted))) if adapt else None
     if request.recipe.workload.is_script:
         with runners_of(request) as (quiet, aloud):
-            run = train_script(request, quiet, aloud, on_adapted)
+            run = train_script(request, quiet, aloud)
         console.print(render_script(run, request.save_to))
         return 3 if run.exit_status is None else run.exit_status
     if point is not None:
@@ -86,7 +79,6 @@ def train(
             quiet,
             aloud,
             on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
-            on_adapted=on_adapted,
             point=point,
             on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
         )

@@ -16,7 +16,7 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.trials.loop_timing import wrapped_test_step
+from tfopt_core.trials.step_timing import wrapped_test_step
 
 # A validation that takes longer is projected from its first batches; sooner in a first look.
 VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5

@@ -40,7 +40,6 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated
@@ -103,8 +102,6 @@ def _measured(
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
     bounding = _roofline(built, rounds, graph, why_no_graph)
-    is_short = limit is not None and limit.is_short()
-    compared = compare_loops(built, begin) if task.quick and not is_short else None
     findings = (
         *input_findings(built, rounds, parts, stages=limit is None or not limit.over),
         *model_findings(built, parts, graph),
@@ -119,8 +116,6 @@ def _measured(
     findings = (*findings, *epoch_findings(ends, parts.step_seconds, steps))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     diagnosis = attrs.evolve(diagnosis, floor=bounding.floor)
-    if compared is not None:
-        diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=compared.complete)
     result = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
     result = attrs.evolve(
         result,
@@ -131,7 +126,6 @@ def _measured(
             *disabled_so_far(),
         ),
         epoch_parts=ends,
-        in_run=None if compared is None else compared.adapted,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )

@@ -17,7 +17,7 @@ from tfopt_core.training.defaults import made_by
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops import graph_steps, stacking
 from tfopt_core.training.loops import plain as plain_loops
-from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.loop import Loop
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.precision import named_layers, output_layers
 

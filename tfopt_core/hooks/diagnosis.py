@@ -34,17 +34,6 @@ class Finding:
 
 
 @attrs.frozen(kw_only=True)
-class ComparedLoop:
-    """A loop that was compared with Keras' own within one training: `steps` a call, and whether
-    XLA compiled them. The interval of the speedup of a step is `low` to `high`."""
-
-    steps: int
-    xla: bool
-    low: float
-    high: float
-
-
-@attrs.frozen(kw_only=True)
 class ComputeFloor:
     """The least seconds in which this machine can compute what a step multiplies and moves.
 
@@ -110,9 +99,8 @@ class Diagnosis(StepFacts):
     matrix-product peak that the model reaches while it computes, None where its operations cannot
     be counted; `matmul_peaks` are those peaks in operations a second, by dtype ("float32", and
     "bfloat16" or "float16" where the hardware has them). `floor` is the least time in which this
-    machine can compute the step. `loops` were `compared` with Keras' own
-    while it trained, where that was asked for. With `exact` only settings count that leave each
-    value as it is: see `exact_only`.
+    machine can compute the step. With `exact` only settings count that
+    leave each value as it is: see `exact_only`.
     """
 
     machine: Machine
@@ -123,15 +111,12 @@ class Diagnosis(StepFacts):
     matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
     floor: ComputeFloor = attrs.field(factory=ComputeFloor)
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    loops: tuple[ComparedLoop, ...] = ()
-    compared: bool = False
     exact: bool = False
 
     def exact_only(self) -> Self:
         """Return the diagnosis for settings that leave each value as it is: a plugin that may also
-        round otherwise is asked with it a second time. Loops that turn XLA on or off are gone."""
-        loops = tuple(loop for loop in self.loops if loop.xla == self.jit_compile)
-        return attrs.evolve(self, loops=loops, exact=True)
+        round otherwise is asked with it a second time."""
+        return attrs.evolve(self, exact=True)
 
     def bound(self, targets: Iterable[str], floor: float = 0.0) -> float:
         """Return the most that a plugin with these `targets` can gain: the speedup of a step if its

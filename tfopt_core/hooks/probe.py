@@ -78,21 +78,14 @@ class Probe(Protocol):
         :raises PluginRefused: with the reason, if it failed otherwise.
         """
 
-    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        """Return the median seconds of a steady training step with the full stack, with `plugin`
-        in place of the one that is being resolved, and these fields of `TrainingOptions` set
-        last."""
+    def step_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the median seconds of a steady training step with the full stack, with each of
+        these in place of the plugin that is being resolved, timed in turns.
 
-    def loop_seconds(
-        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
-    ) -> list[float]:
-        """Return the same for each of these loops, timed in turns within one training.
-
-        A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
-        it ("auto": as in the stack). A loop that cannot train the model gets infinite seconds; the
-        results name it with the reason. So does, without a word, one of several steps whose call
-        would take more than 3 s. A resident loop makes fewer steps a call if they would take longer
-        than 0.1 s. Timing ends early once one loop is the fastest in every turn by far.
+        Plugins behind it whose settings are not resolved yet are left out. One with which no
+        training can be built or traced gets infinite seconds; the results name it with the reason.
+        So does, without a word, one whose call of several steps would take more than 3 s. Timing
+        ends early once one of them is the fastest in every turn by far.
         """
 
     def training(self, plugin: Any) -> ProbedTraining:
@@ -102,8 +95,3 @@ class Probe(Protocol):
         The model is built for this alone, except in a script: there it is the script's own, whose
         variables must be put back.
         """
-
-    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
-        """Return the same with each of these in place of the plugin that is being resolved, each in
-        the loop of the stack, timed in turns. One with which no training can be built or traced
-        gets infinite seconds; the results name it with the reason. Timing ends early likewise."""

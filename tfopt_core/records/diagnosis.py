@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.hooks.diagnosis import ComputeFloor, StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
-from tfopt_core.records.in_run import Adapted
 
 SCHEMA_VERSION = 1
 # The name of the validation among the parts of an epoch, and of its data.
@@ -121,9 +120,8 @@ class Diagnosed(StepFacts):
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
-    stacked together, in that order. `silent` are plugins that gave no answer. `in_run` are
-    loops that were compared within one training, None where none were; `estimate` is about what
-    a training takes, in a first look.
+    stacked together, in that order. `silent` are plugins that gave no answer. `estimate` is
+    about what a training takes, in a first look.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -144,7 +142,6 @@ class Diagnosed(StepFacts):
     roofline: Roofline = attrs.field(factory=Roofline)
     rounds: tuple[Round, ...]
     epoch_parts: tuple[EpochPart, ...] = ()
-    in_run: Adapted | None = None
     estimate: Estimate | None = None
     suggestions: tuple[Suggestion, ...] = ()
     proposed_stack: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.hooks import Cluster
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
@@ -122,7 +121,7 @@ class Failure:
 # The messages while a process works, and the last message, which ends them.
 Progress = (
     ProcessStarted | ClusterJoining | ClusterJoined | StepDone | TurnOver | EpochDone
-    | Adapted | Note | PhaseBegun | PartsMeasured | PluginAsked
+    | Note | PhaseBegun | PartsMeasured | PluginAsked
 )  # fmt: skip
 Answer = (
     Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | CannotMount | Failure

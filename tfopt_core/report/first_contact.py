@@ -18,7 +18,6 @@ from tfopt_core.diagnosis.draft import (
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.in_run import Adapted
 from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
@@ -31,7 +30,7 @@ OTHERWISE = "The same with settings that may round otherwise."
 
 
 def render_look(draft: Draft) -> RenderableType:
-    """Return where a step's time goes, what was compared within the training, and the proposal."""
+    """Return where a step's time goes, and the proposal."""
     diagnosed = draft.diagnosed
     shares = {name: getattr(diagnosed, name).share for name in PARTS}
     told = "  ".join(f"{name} {share:.0%}" for name, share in shares_of(diagnosed))
@@ -47,8 +46,6 @@ def render_look(draft: Draft) -> RenderableType:
     ]
     if diagnosed.findings:
         parts.append(section("Found", bullets(map(finding_in_words, diagnosed.findings))))
-    if diagnosed.in_run is not None:
-        parts.append(section("Compared within one training", *_in_run(diagnosed.in_run)))
     parts.append(section("Proposed", *_proposed(draft, draft.stack)))
     if draft.additions:
         parts.append(section(NOT_EXACT, *_proposed(draft, draft.additions)))
@@ -67,11 +64,6 @@ def _of_own_loop(diagnosed: Diagnosed) -> Sequence[RenderableType]:
             "dim",
         ),
     )
-
-
-def _in_run(adapted: Adapted) -> Sequence[RenderableType]:
-    statements = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
-    return [bullets(statements or [adapted.reason])]
 
 
 def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> Sequence[RenderableType]:

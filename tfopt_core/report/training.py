@@ -13,7 +13,6 @@ from tfopt_core.records.data_loss import NAME as DATA_LOSS
 from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.fit import OWN_LOOP
-from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.found_tables import render_tables
@@ -31,21 +30,6 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:
     shown = {name: value for name, value in metrics.items() if name not in hidden}
     figures = (f"{name} {metric_text(value)}" for name, value in shown.items())
     return Items((f"epoch {epoch}/{epochs}", *figures), "  ")
-
-
-def render_adapted(adapted: Adapted) -> RenderableType:
-    """Return which loops a training compared, the result, and the loop that it keeps."""
-    lines = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
-    if adapted.reason not in lines:
-        lines.append(f"kept: {adapted.kept} ({adapted.reason})")
-    if adapted.steps:
-        steps = f"{adapted.steps:,}"
-        if adapted.total_steps is not None:
-            steps += f" of {adapted.total_steps:,}"
-        took = seconds_text(adapted.seconds)
-        lines.append(f"comparing took {took} of training and {steps} steps, first calls included")
-    heads = ["loop", *[""] * (len(lines) - 1)]
-    return grid([(words(head), paragraph(line)) for head, line in zip(heads, lines, strict=True)])
 
 
 def render_training(

@@ -65,7 +65,7 @@ class Built:
 class BuildsItself(Protocol):
     """A workload that builds its own training, since its model already exists."""
 
-    def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
+    def built(self, job: Job) -> Built:
         """Return the training with the job's stack."""
 
     def built_anew(self) -> Any:
@@ -103,21 +103,19 @@ def load(job: Job) -> Workload:
 def build(
     job: Job,
     workload: Workload,
-    overrides: Mapping[str, Any] | None = None,
     joined: Joined | None = None,
 ) -> Built:
     """Call every hook up to `compile` and return the training.
 
     :param joined: a strategy that was built before. Without it, TensorFlow's default strategy
         stands in for one that must be built before the workload is loaded.
-    :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
     :raises PluginError, PluginRefused: naming the plugin that failed.
     :raises WorkloadError: if the workload's parts do not make a training.
     """
     import keras
 
     if isinstance(workload, BuildsItself):
-        return workload.built(job, overrides)
+        return workload.built(job)
     count_names_from_first_build(workload.build_model)
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
@@ -138,7 +136,7 @@ def build(
     plans = {split: plan.for_model(model) for split, plan in plans.items()}
     run = _with_data(run, _lowered(plans, job.seed), plans)
     with strategy.scope():
-        training = attrs.evolve(stack.configure_training(run, model), **(overrides or {}))
+        training = stack.configure_training(run, model)
         training = with_scaled_step(model, training, precision, run.replicas)
         compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)

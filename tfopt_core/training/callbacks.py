@@ -1,8 +1,8 @@
-"""Make Keras callbacks of objects, restart `fit` within a training, find callbacks of batches."""
+"""Make Keras callbacks of objects, and find callbacks that act on batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
@@ -41,41 +41,6 @@ def keras_callback(hooks: Any) -> Any:
     return keras.callbacks.LambdaCallback(
         **{name: getattr(hooks, name) for name in names if hasattr(hooks, name)}
     )
-
-
-def restartable(
-    callbacks: Sequence[Any], model: Any, wants_restart: Callable[[], bool], **params: Any
-) -> Any:
-    """Return a `keras.callbacks.CallbackList` with a history for one or more calls of `fit`.
-
-    The callbacks see one training: `on_train_begin` and `on_train_end` happen once. Its attribute
-    `restarts` says after a call whether another one must follow.
-
-    :param wants_restart: asked after each epoch but the last whether `fit` is to start again.
-    """
-    import keras
-
-    class RestartableCallbacks(keras.callbacks.CallbackList):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.restarts = self.begun = False
-            super().__init__(list(callbacks), add_history=True, model=model, verbose=0, **params)
-
-        def on_train_begin(self, logs: Any = None) -> None:
-            self.restarts = False
-            if not self.begun:
-                self.begun = True
-                super().on_train_begin(logs)
-
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            super().on_epoch_end(epoch, logs)
-            if not model.stop_training and epoch + 1 < self.params["epochs"]:
-                self.restarts = model.stop_training = wants_restart()
-
-        def on_train_end(self, logs: Any = None) -> None:
-            if not self.restarts:
-                super().on_train_end(logs)
-
-    return RestartableCallbacks()
 
 
 def unset_initial_epoch(model: Any, callbacks: Sequence[Any]) -> None:

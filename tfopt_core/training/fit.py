@@ -10,7 +10,6 @@ from typing import Any
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
-from tfopt_core.training.callbacks import restartable, unset_initial_epoch
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.distributed.models import build_state
@@ -22,7 +21,6 @@ from tfopt_core.training.fit_callbacks import (
     fit_callbacks,
 )
 from tfopt_core.training.keras_data import counted_as
-from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction
@@ -34,7 +32,6 @@ def train(
     started: int,
     report: Tell,
     is_known: IsKnown | None = None,
-    adapt: Adapt | None = None,
     checkpointer: Checkpointer | None = None,
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
@@ -43,9 +40,7 @@ def train(
     :param report: called with progress messages.
     :param is_known: called with the blocks so far; the training is cut short once it returns that
         the step time is known.
-    :param adapt: compares exact loops during the training, and keeps one of them.
-    :param checkpointer: writes checkpoints, and resumes from one; not together with `adapt`,
-        which makes calls in an order that no checkpoint holds.
+    :param checkpointer: writes checkpoints, and resumes from one.
     :raises TrainingDiverged: once the training loss is not finite.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
@@ -58,7 +53,7 @@ def train(
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
     try:
-        return _train(built, timed, hooks, started, report, adapt, checkpointer)
+        return _train(built, timed, hooks, started, checkpointer)
     finally:
         draws.remove()
 
@@ -68,29 +63,16 @@ def _train(
     timed: TimedFunction,
     hooks: EpochHooks,
     started: int,
-    report: Tell,
-    adapt: Adapt | None,
     checkpointer: Checkpointer | None,
 ) -> FitOutcome:
     model, run, timer = built.model, built.run, hooks.timer
-    timed.install(adapt, report)
+    timed.install()
     if checkpointer is not None:
-        assert adapt is None
         checkpointer.before_fit(timed, hooks)
     own = (hooks,) if checkpointer is None else (hooks, checkpointer)
-    callbacks = restartable(
-        fit_callbacks(callbacks_of(built.training.callbacks, run.cluster), timer, *own),
-        model,
-        lambda: timed.loop is not None and timed.loop.wants_restart,
-        epochs=run.epochs,
-        steps=run.steps_per_epoch,
-    )
+    callbacks = fit_callbacks(callbacks_of(built.training.callbacks, run.cluster), timer, *own)
     if checkpointer is None or not checkpointer.finished:
         _fit(timed, callbacks, 0 if checkpointer is None else checkpointer.initial_epoch)
-    while callbacks.restarts and timed.loop is not None:
-        timed.loop.before_restart()
-        unset_initial_epoch(model, built.training.callbacks)
-        _fit(timed, callbacks, hooks.epochs_done)
     ended = running_ns()
     if checkpointer is not None:
         checkpointer.finish()

@@ -122,8 +122,6 @@ class StepTimer:
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Start the epoch: its first step is about to fetch its input."""
-        if self.timed.loop is not None:
-            self.timed.loop.begin_epoch()
         self.clock.begin_epoch(epoch)
 
     def on_test_begin(self, logs: Any = None) -> None:

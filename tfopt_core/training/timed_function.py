@@ -8,18 +8,14 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.messages import Tell
 from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.pass_end import PassEnd
-from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.loops.resident import ResidentFunction
-from tfopt_core.training.loops.switching import SwitchingLoop, switching_loop
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,
@@ -44,7 +40,6 @@ class TimedFunction:
     :param shared_functions: the train functions of earlier fits of the model; None for a training
         that uses none of them and leaves none.
     :param on_traced: called after the step was traced.
-    :param loop: changes between exact loops, in place of the stack's loop.
     :param of_stack: the train function of the stack's loop, None for Keras' own.
     :param shared: the train function of the distribution.
     """
@@ -54,7 +49,6 @@ class TimedFunction:
     shared_functions: FunctionCache | None = None
     clock: StepClock = attrs.field(init=False)
     on_traced: Callable[[], None] = lambda: None
-    loop: SwitchingLoop | None = None
     of_stack: TrainFunction | None = None
     shared: SharedFunction | None = None
     _functions: FunctionCache = attrs.field(init=False)
@@ -87,12 +81,8 @@ class TimedFunction:
             sync=device_sync(self.built.run.machine),
         )
 
-    def install(self, adapt: Adapt | None = None, tell: Tell = lambda message: None) -> None:
-        """Put the clock around the model's train function, and the plugins' step around its own.
-
-        :param adapt: compares exact loops during the training, and keeps one of them.
-        :param tell: called with the result.
-        """
+    def install(self) -> None:
+        """Put the clock around the model's train function, and the plugins' step around its own."""
         model, wrap, cache = self.built.model, self.built.training.wrap_train_step, self._functions
         self._own_function, self._own_steps = model.train_function, model.steps_per_execution
         self._ends = pass_end(self.built)
@@ -104,9 +94,6 @@ class TimedFunction:
             self.distribution.install()
         else:
             build_state(self.built)
-        if adapt is not None:
-            self.loop = switching_loop(self.built, self.clock, adapt, tell)
-            self.clock.own_loop = True
         cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
         step = model.train_step if wrap is None else wrap(model.train_step)
         if not model.run_eagerly:
@@ -127,8 +114,6 @@ class TimedFunction:
         """Restore the model as Keras would leave it."""
         model, cache = self.built.model, self._functions
         was_reset = model.train_function is None  # by a callback
-        if self.loop is not None:
-            self.loop.finish()
         if self._wraps_tests:
             model.test_function, self._wraps_tests = self._own_test_function, False
         for name in _REPLACED:
@@ -156,14 +141,13 @@ class TimedFunction:
 
     @property
     def jit_compile(self) -> bool:
-        """Whether XLA compiles the steps; those of the last loop, if loops change."""
-        loop = self.loop
-        return bool(self.built.model.jit_compile) if loop is None else loop.last.jit_compile
+        """Whether XLA compiles the steps."""
+        return bool(self.built.model.jit_compile)
 
     @property
     def counted_steps(self) -> int:
         """The steps that `fit` counts for each call."""
-        return self.clock.steps_per_call if self.loop is None else self.loop.steps_counted
+        return self.clock.steps_per_call
 
     def _keep_logs(self, own: Callable[[Any], Any]) -> None:
         """Have `fit` see the logs of a call that ends its epoch by an error."""
@@ -189,12 +173,7 @@ class TimedFunction:
         return {name: own for name, own in self._own.items() if name == "make_train_function"}
 
     def _set_train_function(self) -> None:
-        model, loop = self.built.model, self.loop
-        if loop is not None:
-            if loop.reference.kind == "keras":
-                note_loop(model, LoopReport(steps_per_call=loop.reference.steps))
-            model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
-            return
+        model = self.built.model
         if self.distribution is not None:
             shared = self.shared = self.distribution.train_function()
             self.clock.steps_per_call = shared.steps

@@ -161,9 +161,9 @@ def resolve_all(
             )
         resolved[index] = StackedPlugin(stacked.name, plugin)
         not_timed = tuple(
-            f'the settings of plugin "{stacked.name}" were chosen without a loop that could not be '
-            f"timed: {loop}: {why_not}"
-            for loop, why_not in probe.not_timed.items()
+            f'the settings of plugin "{stacked.name}" were chosen without what could not be timed: '
+            f"{settings}: {why_not}"
+            for settings, why_not in probe.not_timed.items()
         )
         noted = tuple(f'plugin "{stacked.name}": {text}' for text in probe.notes)
         search_notes[stacked.name] = (*noted, *not_timed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,17 +26,13 @@ from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
 from tfopt_core.training.job import Job
-from tfopt_core.training.loops.exact_loops import Loop
-from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.loop_timing import PROBED_STEPS, LoopTime, time_builds, time_loops
+from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.task import FACTORY, SCRIPT, RunTask
 
 SAMPLE_EXAMPLES = 64
-# How many seconds of steady steps a probe takes.
-PROBE_SECONDS = 1.0
 
 
 @attrs.define(eq=False)
@@ -46,7 +42,7 @@ class ProcessProbe:
     :param job: the full stack, with the settings that are resolved so far.
     :param index: the index of the plugin in the stack.
     :param notes: what the plugin has noted.
-    :param not_timed: why loops of `loop_seconds` could not be timed, by their names.
+    :param not_timed: why plugins of `step_seconds` could not be timed, by their settings.
     """
 
     job: Job
@@ -155,44 +151,9 @@ class ProcessProbe:
             raise PluginRefused(f"a trial run for its memory failed: {cause}")
         return report.peak_rss_bytes
 
-    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        """Return the median seconds of a steady step with the full stack around this plugin.
-
-        Plugins after it whose settings are not resolved yet ("auto") are left out.
-        """
-        return timed_steps(self._built(plugin, training_options)).step_seconds
-
-    def loop_seconds(
-        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
-    ) -> list[float]:
-        """Return the median seconds of a steady step in each of these loops, timed in turns.
-
-        :param loops: each a loop mode, its steps a call, and its XLA ("auto": as in the stack).
-        """
-        built = self._built(plugin, {})
-        own_xla = bool(built.model.jit_compile)
-        timed = time_loops(
-            built,
-            [Loop(steps, own_xla if xla == "auto" else bool(xla), kind)
-             for kind, steps, xla in loops],
-            choosing=True,
-        )  # fmt: skip
-        self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
-        return [time.step_seconds for time in timed]
-
-    def training(self, plugin: Any) -> ProbedTraining:
-        """Return the training with the full stack around this plugin, ready for a step."""
-        built = self._built(plugin, {})
-        wrap, step = built.training.wrap_train_step, built.model.train_step
-        batch = next(iter(built.run.datasets["train"]))
-        return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
-
-    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
-        """Return the median seconds of a steady step with each of these plugins, timed in turns.
-
-        :param plugins: each in place of the plugin that is resolved.
-        """
-        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins], choosing=True)
+    def step_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the median seconds of a steady step with each of these plugins, timed in turns."""
+        timed = time_steps([partial(self._built, plugin) for plugin in plugins], choosing=True)
         name = self.job.plugins[self.index].name
         for plugin, time in zip(plugins, timed, strict=True):
             if time.why_not:
@@ -200,6 +161,13 @@ class ProcessProbe:
                 words = ", ".join(f"{key} = {value}" for key, value in settings.items())
                 self.not_timed[f"{name} with {words}"] = time.why_not
         return [time.step_seconds for time in timed]
+
+    def training(self, plugin: Any) -> ProbedTraining:
+        """Return the training with the full stack around this plugin, ready for a step."""
+        built = self._built(plugin)
+        wrap, step = built.training.wrap_train_step, built.model.train_step
+        batch = next(iter(built.run.datasets["train"]))
+        return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
 
     def _built_before(self, split: str) -> DataPlan:
         """Return the data that the plugins before this one make, who may have counted them."""
@@ -220,11 +188,11 @@ class ProcessProbe:
             if position <= self.index or "auto" not in stacked.settings.values()
         )
 
-    def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
+    def _built(self, plugin: Any) -> Built:
         folder = Path(self.job.folder) / "probe"
         job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
         job.folder.mkdir(parents=True, exist_ok=True)
-        return build(job, self.workload, overrides=overrides)
+        return build(job, self.workload)
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
@@ -239,15 +207,3 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
         end = index + 1
     for element in lower_stages(bare.stages[:end]).take(SAMPLE_EXAMPLES):
         yield element_bytes(element)
-
-
-def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> LoopTime:
-    """Return the time of a step in the stack's own loop, without its first calls.
-
-    :param seconds: about how long to time.
-    """
-    loop = loop_of(built)
-    if loop.kind != "resident":  # a resident loop's timed calls are short anyway
-        loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
-    (timed,) = time_loops(built, [loop], seconds)
-    return timed

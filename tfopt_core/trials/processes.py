@@ -145,7 +145,6 @@ class Processes:
         save: bool = False,
         longest_seconds: float | None = None,
         turn_seconds: float | None = None,
-        adapt: bool = False,
         checkpoints: CheckpointConfig | None = None,
         facts: Mapping[str, str] | None = None,
         as_it_is: bool = False,
@@ -154,7 +153,7 @@ class Processes:
         """Train one run of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds, turn_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has
+        :param longest_seconds, turn_seconds, checkpoints, facts, own_seeds: as `RunTask` has
             them.
         :param as_it_is: train a script in its own folder, for the user, not in a private one.
         """
@@ -166,7 +165,7 @@ class Processes:
         task = RunTask(
             job=self._job(scheduled.variant, scheduled.seed, folder),
             save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
-            turn_seconds=turn_seconds, adapt=adapt, checkpoints=checkpoints,
+            turn_seconds=turn_seconds, checkpoints=checkpoints,
             measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)

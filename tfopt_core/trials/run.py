@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import attrs
 
 from tfopt_core.hooks import RunContext
@@ -17,7 +15,6 @@ from tfopt_core.training.fit_callbacks import IsKnown
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.training.timing.running import running_ns
 from tfopt_core.trials.cluster_start import check_built
-from tfopt_core.trials.explore import Explorer
 from tfopt_core.trials.turns import InTurns
 from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
@@ -46,12 +43,11 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
     if joined is not None:
         check_built(built)
     is_known = None if joined is not None else rule_of(task, built.run, tell)
-    adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (
         None if task.checkpoints is None else Checkpointer(task.checkpoints, tell, writes=chief)
     )
-    outcome = train(built, started, tell, is_known, adapt, checkpointer)
+    outcome = train(built, started, tell, is_known, checkpointer)
     if joined is not None and joined.cluster is not None:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)

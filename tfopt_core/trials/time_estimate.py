@@ -14,8 +14,7 @@ from tfopt_core.records.variants import BASELINE
 from tfopt_core.training.build import Built, baseline_plans, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.loop_timing import time_builds
-from tfopt_core.trials.probing import timed_steps
+from tfopt_core.trials.step_timing import time_steps
 
 SECONDS = 0.5
 # The longest time to read the data for the number of steps in an epoch.
@@ -40,7 +39,7 @@ def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimat
     if steps is None:
         return None
     started = perf_counter()
-    timed = timed_steps(built, SECONDS)
+    [timed] = time_steps([lambda: built], SECONDS)
     set_up = of_set_up + max(0.0, perf_counter() - started - timed.seconds)
     steps *= built.run.epochs
     return Estimate(
@@ -61,7 +60,7 @@ def estimated_in_turns(job: Job, workload: Workload) -> tuple[Estimate, Estimate
         made.append(build(job, workload))
         return made[-1]
 
-    timed = time_builds([partial(built_of, one) for one in (bare, job)], SECONDS)
+    timed = time_steps([partial(built_of, one) for one in (bare, job)], SECONDS)
     for one in timed:
         if one.why_not:
             raise WorkloadError(f"timing some steps {one.why_not}")

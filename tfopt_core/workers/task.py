@@ -71,7 +71,6 @@ class RunTask(Task):
     :param turn_seconds: how long the run trains before it stops for another one's turn, again and
         again; None if it takes no turns. A loop of a script's own takes none, nor does a training
         that is not cut short.
-    :param adapt: compare exact loops in the first seconds, and keep the fastest.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:
         a script writes into a private folder, and the end may be cut short.
@@ -87,7 +86,6 @@ class RunTask(Task):
     save_to: Path | None = None
     longest_seconds: float | None = None
     turn_seconds: float | None = None
-    adapt: bool = False
     checkpoints: CheckpointConfig | None = None
     measured: bool = True
     own_seeds: bool = False

@@ -49,7 +49,7 @@ def project(folder, strategy):
 def finish(recipe):
     """Leave the checkpoint of a finished training."""
     request, results = make_request(str(recipe), [], compares=False)
-    options = {"every": None, "folder": None, "adapt": False}
+    options = {"every": None, "folder": None}
     kept = checkpoints_of(request, results, resume=True, **options)
     about = {"recipe": request.recipe.to_dict(), "fingerprint": dict(kept.code)}
     values = {"about": about, "epochs": 2, "steps": 0, "finished": True, "seed": 9}

@@ -13,7 +13,7 @@ from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError
-from tfopt_core.hooks import ComparedLoop, ComputeFloor
+from tfopt_core.hooks import ComputeFloor
 from tfopt_core.hooks.installed import suggest
 
 
@@ -253,10 +253,3 @@ def test_of_two_that_conflict_the_exact_one_is_stacked_though_the_other_promises
     assert names(proposal) == ["low", "in"]
     assert proposal.stack == ("in",)
     assert proposal.suggestions[0].left_out == 'conflicts with "in"'
-
-
-def test_asked_for_what_is_exact_a_plugin_sees_no_loop_that_turns_xla_on():
-    loops = tuple(ComparedLoop(steps=8, xla=xla, low=1.2, high=1.3) for xla in (False, True))
-    exact = diagnosis(loops=loops).exact_only()
-    assert exact.exact
-    assert exact.loops == loops[:1]

@@ -20,7 +20,6 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan, Diagnosis, PluginRefused
 from tfopt_core.data.stages.resident import why_not_gathered
-from tfopt_core.plugins import ComparedLoop
 
 GIB = 2**30
 
@@ -68,10 +67,10 @@ def test_where_xla_is_hopeless_no_large_chunk_is_compiled() -> None:
     assert (64, True) not in asked
 
 
-def test_resolve_asks_for_keras_own_loop_where_that_is_meant() -> None:
-    probe = FakeProbe(loops={("keras", 1, False): 1.0, ("chunked", 1, True): 5.0})
+def test_resolve_times_single_steps_without_xla_first() -> None:
+    probe = FakeProbe(seconds=lambda plugin: {(1, False): 1.0}.get((plugin.steps, plugin.xla), 5.0))
     assert Chunked().resolve(probe).steps == 1
-    assert probe.loops_asked[0][0] == ("keras", 1, False)
+    assert (probe.timed[0][0].steps, probe.timed[0][0].xla) == (1, False)
 
 
 def test_what_math_says_depends_on_xla() -> None:
@@ -159,28 +158,27 @@ def test_resolve_refuses_before_anything_is_trained() -> None:
     probe = FakeProbe(sizes={"train": (1000.0, 10_000)}, free=15_000_000)
     with pytest.raises(PluginRefused, match=r"10,000 examples take 9\.5 MiB"):
         Resident().resolve(probe)
-    assert probe.loops_asked == []
+    assert probe.timed == []
 
 
 @pytest.mark.parametrize(("compiled", "xla"), [(0.5, True), (0.98, False), (30.0, False)])
 def test_resolve_times_xla_against_the_same_loop_once(compiled: float, xla: bool) -> None:
     probe = FakeProbe(
-        sizes={"train": (4.0, 100)},
-        loops={("resident", 64, True): compiled, ("resident", 64, False): 1.0},
+        sizes={"train": (4.0, 100)}, seconds=lambda plugin: compiled if plugin.xla else 1.0
     )
     assert Resident().resolve(probe).xla is xla
-    assert len(probe.loops_asked) == 1
+    assert len(probe.timed) == 1
 
 
 def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
     against = {"xla": "fused-recurrent"}
     probe = FakeProbe(sizes={"train": (4.0, 100)}, conflicts=against)
     assert Resident().resolve(probe).xla is False
-    assert probe.loops_asked == []
-    probe = FakeProbe(seconds={1: 1.0, 4: 0.5, 16: 0.5, 64: 0.5}, conflicts=against)
+    assert probe.timed == []
+    probe = FakeProbe(seconds=lambda plugin: 1.0 if plugin.steps == 1 else 0.5, conflicts=against)
     resolved = Chunked().resolve(probe)
     assert (resolved.steps, resolved.xla) == (4, False)
-    assert not any(xla for asked in probe.loops_asked for _, _, xla in asked)
+    assert not any(one.xla for timed in probe.timed for one in timed)
 
 
 # Suggestions
@@ -225,13 +223,6 @@ def test_loops_suggest_exact_settings_where_these_are_asked_for() -> None:
     exact = with_data().exact_only()
     assert Chunked().suggest(exact) == Resident().suggest(exact) == {"xla": False}
     assert StepsPerExecution().suggest(exact) == {}
-    loops = tuple(ComparedLoop(steps=8, xla=xla, low=1.2 + xla, high=2.5) for xla in (False, True))
-    compared = with_data(loops=loops, compared=True)
-    assert Chunked().suggest(compared) == {"steps": 8, "xla": True}
-    assert Chunked().suggest(compared.exact_only()) == {"steps": 8, "xla": False}
-    # no other loop gained more within the training: XLA need not be timed again
-    assert Resident().suggest(with_data(loops=loops[:1], compared=True)) == {"xla": False}
-    assert Resident().suggest(compared) == {}
 
 
 @pytest.mark.tensorflow

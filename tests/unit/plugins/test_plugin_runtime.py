@@ -78,7 +78,7 @@ def test_xla_of_the_workload_is_switched_off() -> None:
 def test_xla_auto_takes_what_the_probe_timed_as_faster(
     compiled: float, mode: str, said: str
 ) -> None:
-    probe = FakeProbe(loops={("keras", 1, False): 1.0, ("keras", 1, True): compiled})
+    probe = FakeProbe(seconds=lambda plugin: {"off": 1.0, "on": compiled}[plugin.mode])
     plugin = Xla(mode="auto", persistent_cache=True).resolve(probe)
     assert (plugin.mode, plugin.persistent_cache) == (mode, mode == "on")
     assert probe.notes == [f"a step without XLA: 1,000.00 ms; with XLA: {said}"]
@@ -125,9 +125,9 @@ def test_no_more_steps_are_timed_than_an_epoch_has() -> None:
 
 
 def test_resolve_times_all_sizes_in_turns() -> None:
-    probe = FakeProbe(seconds={1: 2.0, 4: 1.01, 16: 1.0, 64: 1.0})
+    probe = FakeProbe(seconds=lambda plugin: {1: 2.0, 4: 1.01}.get(plugin.steps, 1.0))
     assert StepsPerExecution().resolve(probe).steps == 4
-    assert probe.loops_asked == [[("keras", steps, "auto") for steps in (1, 4, 16, 64)]]
+    assert [[one.steps for one in timed] for timed in probe.timed] == [[1, 4, 16, 64]]
     assert StepsPerExecution(steps=8).resolve(probe).steps == 8
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -100,19 +101,25 @@ def test_a_batch_smaller_than_the_parts_is_named() -> None:
     assert "fewer than parts" in called(model(), X[:2], parts=3)[0].reason
 
 
+def by_parts(faster: dict[tuple[int, bool], float]) -> Callable[[SplitBatch], float]:
+    """Seconds by parts and XLA, 1 s where none are given."""
+    return lambda plugin: faster.get((plugin.parts, plugin.xla), 1.0)
+
+
 def test_the_fastest_is_taken_if_it_gains_more_than_noise() -> None:
-    probe = FakeProbe(seconds={0: 1.0, 1: 0.8, 2: 0.9})
+    probe = FakeProbe(seconds=by_parts({(2, False): 0.8, (2, True): 0.9}))
     resolved = SplitBatch().resolve(probe)
     assert (resolved.parts, resolved.xla) == (2, False)
-    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [
+    assert [(one.parts, one.xla) for one in probe.timed[0]] == [
         (1, False), (2, False), (2, True)
     ]  # fmt: skip
-    assert SplitBatch().resolve(FakeProbe(seconds={0: 1.0, 1: 0.99, 2: math.inf})).parts == 1
+    level = FakeProbe(seconds=by_parts({(2, False): 0.99, (2, True): math.inf}))
+    assert SplitBatch().resolve(level).parts == 1
     assert fastest([1.0, 0.98, 0.95]) == 2
 
 
 def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
-    probe = FakeProbe(seconds={0: 1.0, 1: 0.5})
+    probe = FakeProbe(seconds=by_parts({(4, True): 0.5}))
     resolved = SplitBatch(parts=4).resolve(probe)
     assert (resolved.parts, resolved.xla) == (4, True)
     with pytest.raises(PluginRefused, match="set parts and xla"):
@@ -120,14 +127,14 @@ def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
 
 
 def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
-    probe = FakeProbe(seconds={0: 1.0, 1: 0.8}, conflicts={"xla": "fused-recurrent"})
+    probe = FakeProbe(seconds=by_parts({(2, False): 0.8}), conflicts={"xla": "fused-recurrent"})
     assert SplitBatch().resolve(probe).parts == 2
-    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [(1, False), (2, False)]
+    assert [(one.parts, one.xla) for one in probe.timed[0]] == [(1, False), (2, False)]
     assert probe.notes == ['XLA was not timed: "fused-recurrent" conflicts with it']
     nothing_open = FakeProbe(conflicts={"xla": "fused-recurrent"})
     assert SplitBatch(parts=4).resolve(nothing_open).xla is False
-    assert nothing_open.loops_asked == []
-    named = FakeProbe(seconds={0: 1.0, 1: 0.5}, conflicts={"xla": "fused-recurrent"})
+    assert nothing_open.timed == []
+    named = FakeProbe(seconds=by_parts({(2, True): 0.5}), conflicts={"xla": "fused-recurrent"})
     assert SplitBatch(xla=True).resolve(named).xla is True
 
 
@@ -167,7 +174,7 @@ def probed(*given: Any, batch_size: int | None = 64) -> FakeProbe:
     plan = DataPlan.from_arrays(X, X[:, :2])
     training = ProbedTraining(whole, whole.train_step, (X, X[:, :2]))
     plan = plan if batch_size is None else plan.batch(batch_size)
-    return FakeProbe(seconds={0: 1.0, 1: 0.5}, plans={"train": plan}, probed=training)
+    return FakeProbe(seconds=by_parts({(2, True): 0.5}), plans={"train": plan}, probed=training)
 
 
 @pytest.mark.tensorflow
@@ -178,7 +185,7 @@ def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(
     probe = probed(batch_size=batch_size)
     resolved = SplitBatch(own_cores=True).resolve(probe)
     assert (resolved.parts, resolved.xla) == (parts, parts > 1)
-    assert [[(one.parts, one.xla) for one in asked] for asked in probe.loops_asked] == (
+    assert [[(one.parts, one.xla) for one in asked] for asked in probe.timed] == (
         [[(2, False), (2, True)]] if parts > 1 else []
     )
 

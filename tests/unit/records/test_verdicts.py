@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.records.in_run import InRunVerdict
 from tfopt_core.records.results import SCHEMA_VERSION
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VERDICT_COLORS
@@ -18,14 +17,9 @@ from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VE
 ROOT = Path(__file__).parents[3]
 CORE = ROOT / "tfopt_core"
 GUIDE = ROOT / "docs" / "guide"
-DEFINED_IN = {CORE / "records" / name for name in ("verdict.py", "in_run.py", "tuning.py")}
+DEFINED_IN = {CORE / "records" / name for name in ("verdict.py", "tuning.py")}
 # Words that say something else in other modules: "certified" is a kind of certificate.
 COMMON = {"none", "void", "not applied", "certified"}
-# How the guide calls verdicts on loops that it does not call by their word.
-IN_GUIDE = {
-    InRunVerdict.NO_DIFFERENCE: "no measurable difference",
-    InRunVerdict.SUSPICIOUS: "suspiciously identical",
-}
 
 
 def text_of(page: str) -> str:
@@ -51,10 +45,6 @@ WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
             "lighter", "heavier", "no difference", "worse", "quality open", "inconclusive", "none",
         },
         QualityVerdict: {"certified", "not worse", "worse", "not established"},
-        InRunVerdict: {
-            "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped",
-            "screened", "not compared",
-        },
         ComparisonKind: {"end-to-end", "steady", "steps", "time-to-target"},
     }
 }  # fmt: skip
@@ -94,12 +84,6 @@ def test_every_verdict_on_memory_is_in_the_guide(verdict: MemoryVerdict) -> None
     assert f'"{verdict}"' in section
 
 
-@pytest.mark.parametrize("verdict", [v for v in InRunVerdict if v is not InRunVerdict.SCREENED])
-def test_every_verdict_on_a_loop_that_is_kept_has_a_row(verdict: InRunVerdict) -> None:
-    cells = re.findall(r"^\| ([^|]+) \|", text_of("adapting.md"), re.MULTILINE)
-    assert any(IN_GUIDE.get(verdict, verdict.value) in cell for cell in cells)
-
-
 @pytest.mark.parametrize("kind", ComparisonKind)
 def test_every_kind_of_comparison_is_in_the_guide(kind: ComparisonKind) -> None:
     assert f'"{kind}"' in text_of("json.md")
@@ -115,9 +99,7 @@ def constants(node: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_no_module_spells_a_verdict_out() -> None:
-    words = {
-        v.value for each in (Verdict, MemoryVerdict, QualityVerdict, InRunVerdict) for v in each
-    } - COMMON
+    words = {v.value for each in (Verdict, MemoryVerdict, QualityVerdict) for v in each} - COMMON
     found = [
         f"{path.relative_to(ROOT)}:{constant.lineno}: {constant.value!r}"
         for path in CORE.rglob("*.py")

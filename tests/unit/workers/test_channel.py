@@ -12,7 +12,6 @@ from support.fake_role import RUN
 
 from tfopt_core.hooks import Cluster, Effect
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.records.in_run import Adapted, InRun, Quad
 from tfopt_core.records.messages import (
     Answer,
     ClusterJoined,
@@ -48,10 +47,6 @@ TASKS = {
         ClusterJoining(CLUSTER, 7.5), ClusterJoined(), StepDone(0, 5), OthersServed(), Note("text"),
         EpochDone(1, {"loss": 0.5}), FAILURE,
         attrs.evolve(RUN, effects={"cache": Effect(True, "in memory")}, notes=("one", "two")),
-        Adapted(reference="a", kept="b", reason="faster", contrasts=(
-            InRun(alternative="b", reference="a", verdict="faster", statement="2x",
-                  samples=(Quad((True, False, False, True), (1.0, 2.0, 2.0, 1.0)),)),
-        )),
     ],
     ids=lambda message: type(message).__name__,
 )  # fmt: skip

@@ -158,7 +158,7 @@ class FitWorkload(Workload):
             timed.uninstall()
         return tuple(history.history)
 
-    def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
+    def built(self, job: Job) -> Built:
         """Call every hook of a fit, and set the results on the model.
 
         :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
@@ -189,7 +189,6 @@ class FitWorkload(Workload):
         run = _with_data(run, self, plans, before)
         with run.strategy.scope():
             training = stack.configure_training(run, model)
-            training = attrs.evolve(training, **(overrides or {}))
             if training.steps_per_execution != options.steps_per_execution:
                 own = options.steps_per_execution
                 training = _whole_calls(training, self.call.steps_per_epoch, own)

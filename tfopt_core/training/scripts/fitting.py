@@ -20,7 +20,6 @@ from tfopt_core.training.fit_callbacks import (
     StepTimer,
     fit_callbacks,
 )
-from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.planned_history import lengthen
 from tfopt_core.training.timed_function import TimedFunction
@@ -48,12 +47,11 @@ def train_fit(
     started: int,
     report: Tell,
     is_known: IsKnown | None = None,
-    adapt: Adapt | None = None,
 ) -> tuple[FitOfScript, Any]:
     """Make the script's call of `fit` with the stack, and restore the model.
 
     :param started: `running_ns` when the script called `fit`.
-    :param report, is_known, adapt: as `training.fit.train` takes them.
+    :param report, is_known: as `training.fit.train` takes them.
     :returns: the result, and the return value of Keras' `fit`.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     :raises Exception: whatever the call itself raises.
@@ -68,7 +66,7 @@ def train_fit(
     hooks = EpochHooks(timer, report, tolerant=True, epochs_done=call.initial_epoch)
     try:
         try:
-            timed.install(adapt, report)
+            timed.install()
             timed.begin_fit()
             replaced, class_weight = workload.data_of_fit(built, timed)
             history = call.make(

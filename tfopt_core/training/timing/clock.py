@@ -137,32 +137,44 @@ class StepClock:
         :param steps_made: returns how many steps the last call made, where that varies; the time
             of a call without steps belongs to the next one.
         """
-        now = self.now
 
         def train_function(iterator: Any) -> Any:
-            traces, begin = self._traces, now()
-            result = function(iterator)
+            traces, begin = self._traces, self.now()
+            try:
+                result = function(iterator)
+            except StopIteration:  # the call may have made the epoch's last steps
+                if steps_made is not None:
+                    self._end_call(begin, traces, steps_made())
+                raise
             steps = self._steps_of_call() if steps_made is None else steps_made()
-            if steps_made is not None and not steps:
-                return result
-            self._done += steps
-            compiled_tail = self._compiled_tail()
-            if self._traces != traces or compiled_tail:
-                # the steps before the traced call are a separate block
-                self._close(begin)
-                self._steps = steps
-                self._close(now(), "trace")
-            else:
-                self._steps += steps
-                if self._steps >= BLOCK_STEPS and now() - self._start >= BLOCK_NANOSECONDS:
-                    if self.sync is not None:
-                        self.sync()
-                    self._close(now())
-            for listener in self.on_call:
-                listener(self._epoch, self._done)
+            self._end_call(begin, traces, steps)
             return result
 
         return train_function
+
+    def _end_call(self, begin: int, traces: int, steps: int) -> None:
+        """Note that a call has made these steps.
+
+        :param begin: when it began.
+        :param traces: how many times the step had been traced by then.
+        """
+        if not steps:
+            return
+        self._done += steps
+        compiled_tail = self._compiled_tail()
+        if self._traces != traces or compiled_tail:
+            # the steps before the traced call are a separate block
+            self._close(begin)
+            self._steps = steps
+            self._close(self.now(), "trace")
+        else:
+            self._steps += steps
+            if self._steps >= BLOCK_STEPS and self.now() - self._start >= BLOCK_NANOSECONDS:
+                if self.sync is not None:
+                    self.sync()
+                self._close(self.now())
+        for listener in self.on_call:
+            listener(self._epoch, self._done)
 
     def end_steps(self) -> None:
         """Note that the epoch's last step is done. Safe to repeat."""

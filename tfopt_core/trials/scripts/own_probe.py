@@ -57,17 +57,7 @@ class OwnLoopProbe(ProcessProbe):
         assert isinstance(plan, DataPlan)
         return plan
 
-    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        """Refuse. :raises PluginRefused: always."""
-        raise PluginRefused(NOT_TIMED)
-
-    def loop_seconds(
-        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
-    ) -> list[float]:
-        """Refuse. :raises PluginRefused: always."""
-        raise PluginRefused(NOT_TIMED)
-
-    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+    def step_seconds(self, plugins: Sequence[Any]) -> list[float]:
         """Refuse. :raises PluginRefused: always."""
         raise PluginRefused(NOT_TIMED)
 

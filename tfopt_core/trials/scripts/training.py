@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +122,6 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.scripts.fitting import train_fit
-        from tfopt_core.trials.explore import Explorer
         from tfopt_core.trials.run import rule_of
 
         task = self.task
@@ -132,8 +130,7 @@ class ScriptTraining(ScriptRun[RunTask]):
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
         known = rule_of(task, built.run, self.tell)
-        adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
-        fit, history = train_fit(workload, built, started, self.tell, known, adapt)
+        fit, history = train_fit(workload, built, started, self.tell, known)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)
         if task.save_to is not None and judged:

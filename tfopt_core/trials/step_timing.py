@@ -1,4 +1,4 @@
-"""Time a step in each of several loops, in turns, since the machine's speed drifts."""
+"""Time a step of several trainings, in turns, since the machine's speed drifts."""
 
 from __future__ import annotations
 
@@ -10,26 +10,20 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.changes import changes
+from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import describe
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.distribution import Synchronous
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.distributed.models import build_state
-from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.loop import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
-from tfopt_core.training.loops.train_functions import loop_of
+from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.timing.devices import device_sync
-from tfopt_core.trials.loop_calls import (
-    endless_data,
-    growing_resident,
-    keras_or_chunked_calls,
-    replica_calls,
-    replicas_of,
-    resident_calls,
-)
 
-# A loop is timed for about this long, in at least FEWEST and at most MOST blocks.
+# A step is timed for about this long, in at least FEWEST and at most MOST blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40
 # A loop whose best block is this many times slower than the best of all is dropped: after its first
 # block, which a busy machine may have slowed, and after its second. If a cold call takes longer
@@ -49,112 +43,82 @@ CLEAR_TURNS, CLEAR_RATIO = 4, 1.15
 CALL_SECONDS = 0.1
 # The most steps of a timed call of another loop, even if a training makes more.
 PROBED_STEPS = 64
-# A loop of several steps is not timed where one call of it takes longer: its steps are so slow that
-# what is saved between them is below what can be told apart, and it would make hundreds of them.
+# Several steps a call are not timed where one call takes longer: these steps are so slow that what
+# is saved between them is below what can be told apart, and hundreds of them would be made.
 LONGEST_CALL_SECONDS = 3.0
 
 
 @attrs.frozen
-class LoopTime:
-    """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
+class StepTime:
+    """The median seconds of a steady step, and the seconds of all that were timed.
 
-    `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why. It is
-    infinite with an empty `why_not` for one that is not timed, since a call would take too long.
-    `set_up_seconds` are those of building and tracing it, where it was built to be timed.
+    `step_seconds` is infinite for a training that cannot be built or traced; `why_not` says why. It
+    is infinite with an empty `why_not` for one that is not timed, since a call would take too long.
+    `set_up_seconds` are those of building and tracing it.
     """
 
-    loop: Loop
     step_seconds: float
     seconds: float
     why_not: str = ""
     set_up_seconds: float = 0.0
 
 
-def time_loops(
-    built: Built,
-    loops: Sequence[Loop],
+def time_steps(
+    builds: Sequence[Callable[[], Built]],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
     *,
     choosing: bool = False,
-) -> list[LoopTime]:
-    """Time the steady steps of each loop, in turns. Return one figure for each.
+) -> list[StepTime]:
+    """Time the steady steps of several trainings, each in its own loop, a block each in turn.
 
-    All loops train the same model on the same data, a block each in turn. A loop that cannot train
-    the model or is far behind is dropped, and so is a later one whose call would take longer than
-    `LONGEST_CALL_SECONDS` if none of as many steps was timed before: its seconds are infinite. A
-    resident loop makes fewer steps a call than its own if these would take longer than
-    `CALL_SECONDS`.
+    One that cannot be traced or is far behind is dropped, and so is a later one whose call would
+    take longer than `LONGEST_CALL_SECONDS` if none of as many steps was timed before: its seconds
+    are infinite. A resident loop makes fewer steps a call than its own if these would take longer
+    than `CALL_SECONDS`.
 
-    :param seconds: about how long to time each loop; slow steps take up to `AT_MOST` times as long.
+    :param builds: each builds a training. They may share a model, as those of a script do: each is
+        traced before the next one is built.
+    :param seconds: about how long to time each; slow steps take up to `AT_MOST` times as long.
     :param choosing: whether to stop as soon as it is clear which one is the fastest.
-    :raises Exception: whatever the loop raises, if there is only one.
+    :returns: one figure for each.
+    :raises Exception: whatever it raises, if there is only one.
     """
-    shared = replicas_of(built)
-    build_state(built)
-    timings = [_Timing(built, loop, now, shared) for loop in loops]
-    iterator = endless_data(built, shared)
-    begun: list[_Timing] = []
-    with wrapped_step(built):
-        for timing in timings:
-            if _too_long_a_call(timing.loop, begun):
-                continue
-            begun.append(timing)
-            try:
-                timing.begin(iterator)
-            except Exception as error:
-                if len(timings) == 1:
-                    raise
-                timing.why_not = f"its first call {describe(error)}"
-        timed = iter(_in_turns(begun, seconds, choosing=choosing))
-    return [
-        next(timed) if timing in begun else LoopTime(timing.loop, math.inf, 0.0)
-        for timing in timings
-    ]
+    timings: list[_Timing] = []
+    for build in builds:
+        timing, begun = _Timing(now), now()
+        try:
+            built = build()
+            timing.loop = _timed_loop(built)
+            timing.too_long = _too_long_a_call(timing.loop, timings)
+            if not timing.too_long:
+                timing.begin(built, timings)
+            timing.set_up_seconds = (now() - begun) / 1e9
+        except Exception as error:
+            if len(builds) == 1:
+                raise
+            timing.why_not = describe(error)
+        timings.append(timing)
+    _in_turns([timing for timing in timings if not timing.too_long], seconds, choosing=choosing)
+    return [timing.result() for timing in timings]
 
 
-def _too_long_a_call(loop: Loop, begun: Sequence[_Timing]) -> bool:
+def _timed_loop(built: Built) -> Loop:
+    loop = loop_of(built)
+    if loop.kind == "resident":  # whose timed calls are short anyway
+        return loop
+    return attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
+
+
+def _too_long_a_call(loop: Loop, timings: Sequence[_Timing]) -> bool:
     """Return whether a call takes too long, by the steps of the loops that were called before."""
-    called = [timing for timing in begun if not timing.why_not]
+    called = [timing for timing in timings if not timing.why_not and not timing.too_long]
     if not called or loop.steps == 1 or loop.kind == "resident":
         return False
     # with XLA it is compared with the same loop without
     if any(t.loop.steps >= loop.steps and t.loop.kind != "resident" for t in called):
         return False
     return loop.steps * min(timing.cold_step for timing in called) > LONGEST_CALL_SECONDS
-
-
-def time_builds(
-    builds: Sequence[Callable[[], Built]],
-    seconds: float = SECONDS,
-    now: Callable[[], int] = perf_counter_ns,
-    *,
-    choosing: bool = False,
-) -> list[LoopTime]:
-    """Time the steady steps of several trainings, each in its own loop, in turns.
-
-    They may share a model, as those of a script do: each is traced before the next one is built.
-
-    :param builds: each builds a training. One that cannot be built or traced gets infinite seconds.
-    :param seconds, choosing: as in `time_loops`.
-    """
-    timings = []
-    for build in builds:
-        loop, begun = Loop(1, False), now()
-        try:
-            built = build()
-            loop = loop_of(built)
-            if loop.kind != "resident":  # whose timed calls are short anyway
-                loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
-            timing = _Timing(built, loop, now, replicas_of(built))
-            build_state(built)
-            with wrapped_step(built):
-                timing.begin(endless_data(built, timing.shared))
-            timing.set_up_seconds = (now() - begun) / 1e9
-        except Exception as error:
-            timing = _Timing(None, loop, now, why_not=describe(error))
-        timings.append(timing)
-    return _in_turns(timings, seconds, choosing=choosing)
 
 
 @contextmanager
@@ -197,10 +161,8 @@ def _set_step(model: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[Non
             attributes[name] = before
 
 
-def _in_turns(
-    timings: Sequence[_Timing], seconds: float, *, choosing: bool = False
-) -> list[LoopTime]:
-    """Time blocks of each in turn, dropping what is far behind. Return one figure for each."""
+def _in_turns(timings: Sequence[_Timing], seconds: float, *, choosing: bool = False) -> None:
+    """Time blocks of each in turn, dropping what is far behind."""
     for number in range(MOST):
         going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
@@ -210,7 +172,6 @@ def _in_turns(
             break
         for timing in going:
             timing.block()
-    return [timing.result() for timing in timings]
 
 
 def _is_clear(going: Sequence[_Timing], timings: Sequence[_Timing]) -> bool:
@@ -243,38 +204,61 @@ def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
 
 @attrs.define(eq=False)
 class _Timing:
-    """One loop and its blocks so far.
+    """One training and its blocks so far.
 
+    :param too_long: whether it is not timed, since a call would take too long.
     :param cold_call: the seconds of its last cold call.
     :param cold_step: the seconds of a step in that call.
     :param seconds: the seconds of all its blocks, and of the calls that determined their length.
     """
 
-    built: Any
-    loop: Loop
     now: Callable[[], int]
-    shared: Synchronous | None = None
+    loop: Loop = Loop(1, False)
     why_not: str = ""
+    too_long: bool = False
     cold_call: float = 0.0
     cold_step: float = 0.0
     set_up_seconds: float = 0.0
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
+    _built: Any = None
+    _iterator: Any = None
     _call: Callable[[], int] = lambda: 0
     _grows: ResidentFunction | None = None
     _sync: Callable[[], None] | None = None
 
-    def begin(self, iterator: Any) -> None:
-        """Make the function and its cold calls."""
-        self._sync = device_sync(self.built.run.machine)
-        if self.shared is not None:
-            self._call = replica_calls(self.shared, self.loop, iterator)
-        elif self.loop.kind == "resident":
-            self._grows = growing_resident(self.built, self.loop)
-            self._call = resident_calls(self._grows)
-        else:
-            self._call = keras_or_chunked_calls(self.built, self.loop, iterator)
-        self.make_cold_calls()
+    def begin(self, built: Built, before: Sequence[_Timing]) -> None:
+        """Make the function and its cold calls.
+
+        :param before: of these the data are shared where they are the same.
+        """
+        self._built, self._sync = built, device_sync(built.run.machine)
+        distribution = distribution_of(built)
+        shared = distribution if isinstance(distribution, Synchronous) else None
+        if shared is not None:
+            shared.install()  # and not undone, since the model is thrown away
+        build_state(built)
+        with wrapped_step(built):
+            if self.loop.kind == "resident":
+                self._grows = _resident_of_one_step(built, self.loop)
+                self._call = _resident_calls(self._grows)
+            else:
+                self._iterator = self._iterator_over(built, shared, before)
+                self._call = _calls(built, self.loop, shared, self._iterator)
+            self.make_cold_calls()
+
+    @staticmethod
+    def _iterator_over(built: Built, shared: Synchronous | None, before: Sequence[_Timing]) -> Any:
+        stages = built.plans["train"].stages
+        for other in before:
+            if (
+                shared is None
+                and other._iterator is not None
+                and type(other._built.run.strategy) is type(built.run.strategy)
+                and not changes(other._built.plans["train"].stages, stages)
+            ):
+                return other._iterator
+        return _endless_data(built, shared)
 
     def make_cold_calls(self) -> None:
         """Make the calls that trace. The last of them is a block if it takes long enough."""
@@ -299,14 +283,12 @@ class _Timing:
         self.seconds += seconds
         self.step_seconds.append(seconds / steps)
 
-    def result(self) -> LoopTime:
-        """Return the figures, those of a cold call for a loop that is too slow for a block."""
-        if self.why_not:
-            return LoopTime(self.loop, math.inf, 0.0, self.why_not)
+    def result(self) -> StepTime:
+        """Return the figures, those of a cold call for steps that are too slow for a block."""
+        if self.why_not or self.too_long:
+            return StepTime(math.inf, 0.0, self.why_not)
         step_seconds = median(self.step_seconds or [self.cold_step])
-        return LoopTime(
-            self.loop, step_seconds, self.seconds, set_up_seconds=self.set_up_seconds
-        )  # fmt: skip
+        return StepTime(step_seconds, self.seconds, set_up_seconds=self.set_up_seconds)
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""
@@ -327,3 +309,71 @@ class _Timing:
         if self._sync is not None:
             self._sync()
         return self.now()
+
+
+def _calls(
+    built: Built, loop: Loop, shared: Synchronous | None, iterator: Any
+) -> Callable[[], int]:
+    """Return a function that makes one call of this loop and returns its number of steps."""
+    function: Any
+    if shared is not None:
+        function = shared.endless_function(loop.steps)
+    elif loop.kind == "keras" and loop.steps == 1:
+        function = keras_function(built, loop.jit_compile)
+    else:
+        function = made_function(built, loop)
+
+        def call() -> int:
+            function(iterator)
+            return int(function.report.last_call)
+
+        return call
+
+    def call_of_known_steps() -> int:
+        function(iterator)
+        return loop.steps
+
+    return call_of_known_steps
+
+
+def _resident_of_one_step(built: Built, loop: Loop) -> ResidentFunction:
+    function = made_function(built, loop)
+    assert isinstance(function, ResidentFunction)
+    function.steps = 1
+    return function
+
+
+def _resident_calls(function: ResidentFunction) -> Callable[[], int]:
+    """Return a function that makes one call over data on the device and returns its steps."""
+    epoch = _an_iterator()
+
+    def call() -> int:
+        nonlocal epoch
+        try:
+            function(epoch)
+        except StopIteration:
+            epoch = _an_iterator()
+            function(epoch)
+        return function.report.last_call
+
+    return call
+
+
+def _an_iterator() -> Any:
+    """Return a new iterator: a resident loop begins an epoch with it, and takes nothing from it."""
+    import tensorflow as tf
+
+    return iter(tf.data.Dataset.range(1))
+
+
+def _endless_data(built: Built, shared: Synchronous | None) -> Any:
+    """Return an endless iterator over the training data."""
+    import tensorflow as tf
+
+    if shared is not None:
+        return iter(shared.data("train", endless=True))
+    dataset = built.run.datasets["train"]
+    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset, read one batch after another
+        dataset = lower_stages(built.plans["train"].stages)
+    with built.run.strategy.scope():
+        return iter(built.run.strategy.experimental_distribute_dataset(dataset.repeat()))

@@ -71,7 +71,7 @@ class L2:
     When it does not: for models that underfit; it costs a little each step. With Adam a decoupled
     weight decay (AdamW) is often better.
 
-    Mixes with: everything. The reported loss holds the penalty, so compare data_loss or another
+    Mixes with: everything. The reported loss holds the penalty, so compare val_data_loss or another
     metric.
 
     Reference: Krogh and Hertz, A Simple Weight Decay Can Improve Generalization, NIPS 1991

@@ -36,7 +36,7 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
-from tfopt_core.training import loss_scaling, penalties, precision
+from tfopt_core.training import loss_scaling, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
@@ -288,7 +288,7 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     assert str(refused_name.value) == sentence
     _, outcome = train_here(workload(), folder=tmp_path)
     assert outcome.epochs == 2
-    assert set(outcome.history) == {"loss", "data_loss"}
+    assert set(outcome.history) == {"loss"}
 
 
 @pytest.mark.parametrize(
@@ -348,14 +348,6 @@ def test_without_output_layers_a_functional_model_keeps_its_policy(without):
     assert disabled_so_far() == (sentence,)
 
 
-def test_without_a_list_of_metrics_no_data_loss_is_claimed(without, tmp_path):
-    sentence = without("data-loss")
-    assert penalties.add_data_loss(small_model(), None) == "unknown"
-    _, outcome = train_here(workload(), folder=tmp_path)
-    assert set(outcome.history) == {"loss"}
-    assert sentence in disabled_so_far()
-
-
 def test_an_optimizer_that_cannot_be_renamed_is_warned_of(without):
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
     model = small_model()
@@ -392,6 +384,14 @@ def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
     with pytest.raises(WorkloadError) as refused:
         models.with_class_weight(built.run.datasets["train"], {0: 1.0})
     assert str(refused.value) == sentence
+
+
+def test_where_the_count_is_unknown_keras_trains(without, tmp_path):
+    sentence = without("unknown-counts")
+    built = build_here(workload(), folder=tmp_path)
+    chunked = attrs.evolve(built, training=attrs.evolve(built.training, loop="chunked"))
+    assert not why_no_loop(chunked)
+    assert why_no_loop(attrs.evolve(chunked, batches={})) == sentence
 
 
 def test_the_other_random_states_are_kept_without_keras(without):
@@ -473,7 +473,7 @@ def test_communication_is_not_read_back(without):
 
 def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
     built = build_here(workload(), folder=tmp_path)
-    sentence = without("data-loss")
+    sentence = without("nested-layers")
     given = prepare(PrepareTask(function="", look="", job=built.job), lambda job: workload())
     assert sentence in given.warnings
 

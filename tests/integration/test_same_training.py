@@ -73,7 +73,7 @@ def baseline(tmp_path_factory):
 
 def test_an_empty_stack_trains_exactly_as_a_fit_written_by_hand(baseline):
     (history, weights), (hand_history, hand_weights) = baseline, by_hand()
-    assert set(hand_history) < set(history)  # and data_loss, which is the loss here
+    assert set(hand_history) < set(history)  # and val_data_loss, which is the val_loss here
     for name, values in hand_history.items():
         assert history[name] == pytest.approx(values, abs=1e-6), name
     for ours, theirs in zip(weights, hand_weights, strict=True):

@@ -33,7 +33,7 @@ def show(page: RenderableType, width: int = 80) -> str:
 
 def make_fit(seconds: float = 0.0123, **changes: Any) -> FitResult:
     """A fit of five epochs at so many seconds a step."""
-    metrics = {"accuracy": 0.9132, "loss": 0.2381, "data_loss": 0.2381,
+    metrics = {"accuracy": 0.9132, "loss": 0.2381,
                "val_accuracy": 0.9012, "val_loss": 0.2804, "val_data_loss": 0.2804}  # fmt: skip
     fit = FitResult(
         one_time_seconds=1.84, blocks=(Block(10, 10 * seconds),), steady=True,

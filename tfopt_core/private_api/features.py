@@ -280,11 +280,6 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.backend.common.masking": "get_keras_mask"},
     ),
     Feature(
-        name="data-loss",
-        lost="the metric data_loss, the loss without its penalties, is not reported",
-        members={"keras.src.layers.layer:Layer": "_metrics"},
-    ),
-    Feature(
         name="optimizer-replaced",
         lost="a model that lr-schedule has trained names the schedule as its optimizer when it is "
         "saved",

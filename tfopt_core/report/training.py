@@ -24,9 +24,7 @@ from tfopt_core.report.style.units import metric_text, seconds_text
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:
     """Return `epoch 2/5  loss 0.3120  val_accuracy 0.8940`; a data loss equal to the loss is
     hidden."""
-    hidden = {
-        f"{prefix}{DATA_LOSS}" for prefix in ("", "val_") if not differs_from_loss(metrics, prefix)
-    }
+    hidden = () if differs_from_loss(metrics) else (DATA_LOSS,)
     shown = {name: value for name, value in metrics.items() if name not in hidden}
     figures = (f"{name} {metric_text(value)}" for name, value in shown.items())
     return Items((f"epoch {epoch}/{epochs}", *figures), "  ")

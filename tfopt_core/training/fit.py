@@ -21,7 +21,7 @@ from tfopt_core.training.fit_callbacks import (
     fit_callbacks,
 )
 from tfopt_core.training.keras_data import counted_as
-from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
+from tfopt_core.training.penalties import with_data_loss
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.timing.running import running_ns
@@ -44,12 +44,9 @@ def train(
     :raises TrainingDiverged: once the training loss is not finite.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
-    model, run = built.model, built.run
     timed = TimedFunction(built, distribution_of(built))
     timer = StepTimer(timed, report, is_known, _validation(timed))
     hooks = EpochHooks(timer, report)
-    with run.strategy.scope():
-        hooks.penalties = add_data_loss(model, run.element_spec)
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
     try:
@@ -65,7 +62,7 @@ def _train(
     started: int,
     checkpointer: Checkpointer | None,
 ) -> FitOutcome:
-    model, run, timer = built.model, built.run, hooks.timer
+    run, timer = built.run, hooks.timer
     timed.install()
     if checkpointer is not None:
         checkpointer.before_fit(timed, hooks)
@@ -79,7 +76,6 @@ def _train(
     distribution = timed.distribution
     communication = None if distribution is None else distribution.communication_seconds()
     timed.uninstall()
-    remove_data_loss(model)
     return outcome_of(
         hooks,
         started,
@@ -181,8 +177,6 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
     """
     import tensorflow as tf
 
-    with built.run.strategy.scope():
-        penalties = add_data_loss(built.model, built.run.element_spec)
     build_state(built)
     validation = "validation" in built.run.datasets
     data = built.run.datasets["validation" if validation else "train"]
@@ -191,8 +185,6 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
         names = built.model.evaluate(data, return_dict=True, verbose=0)
     else:
         names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)
-    remove_data_loss(built.model)
-    metrics = dict.fromkeys(with_data_loss(names, penalties))
     if validation:
-        metrics |= dict.fromkeys(f"val_{name}" for name in list(metrics))
-    return tuple(metrics)
+        names |= {f"val_{name}": value for name, value in names.items()}
+    return tuple(with_data_loss(names, built.model))

@@ -17,7 +17,7 @@ from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.counting import BatchCounter, TrainingCounter, batch_counter
-from tfopt_core.training.penalties import Penalties, with_data_loss
+from tfopt_core.training.penalties import with_data_loss
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.timing.clock import StepClock
 from tfopt_core.training.timing.running import running_ns
@@ -166,13 +166,11 @@ class StepTimer:
 class EpochHooks:
     """Records the metrics of each epoch, calls the plugins' `on_epoch_end` and obeys them.
 
-    :param penalties: whether the metrics have the loss without its penalties.
     :param tolerant: whether a loss that is not finite is only recorded in `diverged`.
     """
 
     timer: StepTimer
     report: Tell
-    penalties: Penalties = "unknown"
     tolerant: bool = False
     epochs_done: int = 0
     history: dict[str, list[float]] = attrs.field(factory=dict)
@@ -192,7 +190,7 @@ class EpochHooks:
         self.epochs_done = epoch + 1
         metrics = with_data_loss(
             {name: float(value) for name, value in logs.items() if _is_number(value)},
-            self.penalties,
+            self.timer.built.model,
         )
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)

@@ -221,8 +221,8 @@ class _Timing:
     set_up_seconds: float = 0.0
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
-    _built: Any = None
-    _iterator: Any = None
+    built: Any = None
+    iterator: Any = None
     _call: Callable[[], int] = lambda: 0
     _grows: ResidentFunction | None = None
     _sync: Callable[[], None] | None = None
@@ -232,7 +232,7 @@ class _Timing:
 
         :param before: of these the data are shared where they are the same.
         """
-        self._built, self._sync = built, device_sync(built.run.machine)
+        self.built, self._sync = built, device_sync(built.run.machine)
         distribution = distribution_of(built)
         shared = distribution if isinstance(distribution, Synchronous) else None
         if shared is not None:
@@ -243,8 +243,8 @@ class _Timing:
                 self._grows = _resident_of_one_step(built, self.loop)
                 self._call = _resident_calls(self._grows)
             else:
-                self._iterator = self._iterator_over(built, shared, before)
-                self._call = _calls(built, self.loop, shared, self._iterator)
+                self.iterator = self._iterator_over(built, shared, before)
+                self._call = _calls(built, self.loop, shared, self.iterator)
             self.make_cold_calls()
 
     @staticmethod
@@ -253,11 +253,11 @@ class _Timing:
         for other in before:
             if (
                 shared is None
-                and other._iterator is not None
-                and type(other._built.run.strategy) is type(built.run.strategy)
-                and not changes(other._built.plans["train"].stages, stages)
+                and other.iterator is not None
+                and type(other.built.run.strategy) is type(built.run.strategy)
+                and not changes(other.built.plans["train"].stages, stages)
             ):
-                return other._iterator
+                return other.iterator
         return _endless_data(built, shared)
 
     def make_cold_calls(self) -> None:

@@ -107,7 +107,7 @@ def test_the_whole_order_of_calls(tmp_path):
     built.stack.report_effects(built.run, built.model)
 
     both = ["a", "b"]
-    metrics = "data_loss loss val_data_loss val_loss"
+    metrics = "loss val_data_loss val_loss"
     assert [
         *(f"{name} configure_runtime order" for name in both),
         *(f"{name} configure_precision 2" for name in both),

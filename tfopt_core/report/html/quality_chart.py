@@ -15,7 +15,7 @@ LEAST_POINTS = 8
 # The dots of a chart; a line of a single point always has one.
 MOST_DOTS = 150
 # Keras logs these beside the metrics; the loss without penalties is the same line in most runs.
-_LEFT_OUT = ("lr", "learning_rate", "data_loss", "val_data_loss")
+_LEFT_OUT = ("lr", "learning_rate", "val_data_loss")
 TITLE_CHARACTERS = 44
 
 

@@ -7,6 +7,7 @@ from statistics import median
 
 import attrs
 
+from tfopt_core.records.data_loss import NAME as DATA_LOSS
 from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.results import FigureRatio, FitResult, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
@@ -188,10 +189,10 @@ def _quality(sides: Sides) -> tuple[Row, ...]:
     rows: list[Row] = []
     for split in ("", "val_"):
         own = [name for name in names if name.startswith("val_") == bool(split)]
-        losses = [name for name in (f"{split}loss", f"{split}data_loss") if name in own]
-        if not _penalized(sides, split):
+        losses = [name for name in (f"{split}loss", DATA_LOSS) if name in own]
+        if not _penalized(sides):
             losses = losses[:1]
-        known = {f"{split}loss", f"{split}data_loss", *_NO_METRICS}
+        known = {f"{split}loss", DATA_LOSS, *_NO_METRICS}
         for name in (*losses, *(name for name in own if name not in known)):
             rows += _row(
                 sides, name, _metric(name), units.metric_text, _apart(sides, _metric(name))
@@ -211,10 +212,10 @@ def _metric(name: str) -> Read:
     return _of_fit(lambda fit: fit.metrics.get(name))
 
 
-def _penalized(sides: Sides, split: str) -> bool:
-    """Return whether the loss holds penalties besides the data loss."""
+def _penalized(sides: Sides) -> bool:
+    """Return whether the validation loss holds penalties."""
     fits = (run.fit for runs in sides for run in runs if run.fits)
-    return any(differs_from_loss(fit.metrics, split) for fit in fits)
+    return any(differs_from_loss(fit.metrics) for fit in fits)
 
 
 def _model(sides: Sides) -> tuple[Row, ...]:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.data_loss import differs_from_loss
+from tfopt_core.records.data_loss import NAME, differs_from_loss
 from tfopt_core.records.results import RunResult
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, t_interval
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair, pairs_of
 from tfopt_core.statistics.wording import confidence_in_words
 
-# The loss without penalties, since a falling penalty would look like a falling loss.
-LOSS = "val_data_loss"
 # The first epoch is left out, and a spread takes at least two more.
 MINIMUM_EPOCHS = 3
 
@@ -33,7 +31,7 @@ def observations(runs: Sequence[RunResult], judgement: Judgement) -> tuple[str, 
 def spread_over_epochs(run: RunResult) -> float | None:
     """Return the standard deviation of the validation data loss over the epochs but the first. None
     if there are too few epochs, or the loss does not vary."""
-    values = run.fit.history.get(LOSS, ())
+    values = run.fit.history.get(NAME, ())  # a falling penalty would look like a falling loss
     if len(values) < MINIMUM_EPOCHS:
         return None
     later = values[1:]
@@ -45,9 +43,7 @@ def spread_over_epochs(run: RunResult) -> float | None:
 def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     """Return a sentence on the spread, if the stack adds penalties to the loss or removes them."""
     if not any(
-        differs_from_loss(run.fit.metrics, "val_")
-        for pair in pairs
-        for run in (pair.without, pair.with_)
+        differs_from_loss(run.fit.metrics) for pair in pairs for run in (pair.without, pair.with_)
     ):
         return None
     spreads = [(spread_over_epochs(p.without), spread_over_epochs(p.with_)) for p in pairs]
@@ -63,7 +59,7 @@ def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     else:
         verb = "spreads neither surely less nor surely more"
     return (
-        f"{LOSS} {verb} over the epochs after the first: {ratio:.2f} times the baseline's "
+        f"{NAME} {verb} over the epochs after the first: {ratio:.2f} times the baseline's "
         f"standard deviation ({confidence_in_words(interval)} interval {low:.2f} to {high:.2f}, "
         f"{interval.count} pairs)"
     )

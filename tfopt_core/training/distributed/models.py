@@ -10,7 +10,6 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.losses import MEAN
 from tfopt_core.training.layers import frozen_share
-from tfopt_core.training.penalties import zeros_of
 
 # Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
 FROM_CONSTANTS = (
@@ -61,7 +60,7 @@ def build_model(built: Built) -> None:
     """
 
     model, spec = built.model, built.run.element_spec
-    batch = zeros_of(spec)
+    batch = _zeros_of(spec)
     with built.run.strategy.scope():
         model._symbolic_build(data_batch=batch)
 
@@ -129,3 +128,15 @@ def with_class_weight(dataset: Any, class_weight: Any) -> Any:
     from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
     return dataset.map(make_class_weight_map_fn(dict(class_weight)))
+
+
+def _zeros_of(spec: Any) -> Any:
+    """Return one example of zeros of this `tf.TypeSpec` structure, with None for an optional."""
+    import tensorflow as tf
+
+    def zeros(part: Any) -> Any:
+        if not isinstance(part, tf.TensorSpec):
+            return None if isinstance(part, tf.OptionalSpec) else part
+        return tf.zeros([size or 1 for size in part.shape], part.dtype)
+
+    return tf.nest.map_structure(zeros, spec)

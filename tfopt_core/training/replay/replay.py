@@ -28,7 +28,6 @@ from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of, made_function
-from tfopt_core.training.penalties import add_data_loss
 from tfopt_core.training.replay.data import (
     ReplayData,
     read_alike,
@@ -150,9 +149,6 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
     model, wrap = built.model, built.training.wrap_train_step
     recorder = _recorder(begin)
     stored = data = _stored_batches(folder)
-    with built.run.strategy.scope():
-        # as a run does; of a PyDataset only the stored batches tell what they look like
-        add_data_loss(model, built.run.element_spec or stored.element_spec)
     if wrap is not None:
         model.train_step = wrap(model.train_step)
     for stage in built.plans["train"].model_stages:

@@ -21,6 +21,7 @@ from tfopt_core.training.keras_data import counted_as
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
+from tfopt_core.training.penalties import with_data_loss
 from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
@@ -156,7 +157,8 @@ class FitWorkload(Workload):
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
             timed.uninstall()
-        return tuple(history.history)
+        last = {name: values[-1] for name, values in history.history.items()}
+        return tuple(with_data_loss(last, built.model))
 
     def built(self, job: Job) -> Built:
         """Call every hook of a fit, and set the results on the model.

@@ -127,7 +127,9 @@ class Rematerialize:
         if "reason" in state:
             return Effect.not_applied(state["reason"])
         if not was_traced(trained_part(model)):
-            return Effect.not_applied("no training step called the model")
+            return Effect.not_applied(
+                "no training step called the model on dense tensors without a mask"
+            )
         return Effect.applied_as(
             f"{state['again']} of {state['of']} segments computed again; a step holds "
             f"{state['share']:.0%} of the activations, as estimated from the model"

@@ -160,11 +160,15 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
             return own(*args, **named)
 
         def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            import tensorflow as tf
+
+            leaves = keras.tree.flatten(inputs)
             masked = any(one is not None for one in keras.tree.flatten(mask))
-            if training is not True or masked:
+            # `recompute_grad` takes dense tensors alone
+            dense = all(isinstance(one, tf.Tensor) for one in leaves)
+            if training is not True or masked or not dense:
                 return super().call(inputs, training=training, mask=mask)
             _TRACED.add(self)
-            leaves = keras.tree.flatten(inputs)
             if len(leaves) == 1:
                 [inputs] = leaves
             for segment in segments:

@@ -22,6 +22,7 @@ STACKS = {
     "parallel-map": [{"use": "parallel-map", "calls": 2}],
     "materialize": [{"use": "materialize", "storage": "memory", "order": "kept"}],
     "one-device": [{"use": "one-device", "device": "/cpu:0"}],
+    "rematerialize": [{"use": "rematerialize", "segments": 2}],
 }
 BEGIN = """
 from support.drawn_fits.names import *

@@ -8,7 +8,6 @@ import attrs
 from attrs import field
 
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_core.data import tuning_of
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -51,8 +50,7 @@ class Autotune:
     """Holds tf.data's tuning to the CPUs and memory that are really there, or switches it off.
 
     What it does: sets tf.data's autotune options on every data set: its budgets of CPUs and
-    memory, taken from affinity and cgroup, or switches tuning off. At the end of a run it says
-    which value AUTOTUNE has come to for each stage of the training data.
+    memory, taken from affinity and cgroup, or switches tuning off.
 
     Why it helps: tf.data plans with the whole machine, also in a container that may use a part of
     it. Switched off, the end of an epoch no longer waits for its tuning thread, which sleeps in
@@ -118,13 +116,9 @@ class Autotune:
         return remember(self, run, split, with_autotune(plan, self.mode != "off", cpus, memory))
 
     @hookimpl
-    def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read the options back from the lowered data, and from tf.data what it tuned."""
-        found = effect_if(self, run, self._confirmed, "other options")
-        if not found.applied or self.mode == "off":
-            return found
-        words = tuning_of(model).describe()
-        return Effect.applied_as(f"{found.detail}; {words}") if words else found
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read the options back from the lowered data."""
+        return effect_if(self, run, self._confirmed, "other options")
 
     def _confirmed(self, dataset: Any) -> bool:
         options = dataset.options().autotune

@@ -21,7 +21,7 @@ PRIVATE = ("keras.src", "tensorflow.python", "tensorflow.tsl")
 # Attributes with an underscore that are nobody else's: of tfopt's own objects, by file, and of
 # Python's library.
 OWN = {
-    ("autotune_model.py", "_iterator"), ("database.py", "_connection"), ("source.py", "_fields"),
+    ("database.py", "_connection"), ("source.py", "_fields"),
     ("python_source.py", "_fields"),
     ("pipeline.py", "_fields"), ("json_types.py", "_validators"),
     ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),

@@ -4,7 +4,6 @@ What is listed here is public: plugins import it, and nothing below it. No Tenso
 """
 
 from tfopt_core.data.anatomy import StageFacts, stage_facts
-from tfopt_core.data.autotune_model import tuning_of
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
 from tfopt_core.data.functions import function_name, place_of
@@ -115,6 +114,5 @@ __all__ = [
     "stage_names",
     "still",
     "tensor_bytes",
-    "tuning_of",
     "why_not_gathered",
 ]

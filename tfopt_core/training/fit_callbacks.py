@@ -8,8 +8,6 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Autotune
-from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.records.fit import Block, TrainingCounts
@@ -43,8 +41,7 @@ def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> lis
     first: list[Any] = [StepsEnd(timer.clock), timer.counter]
     if timer.batches is not None:
         first.append(timer.batches)
-    own = (AutotuneReader(timer.built), timer, *last)
-    return [*map(keras_callback, first), *callbacks, *map(keras_callback, own)]
+    return [*map(keras_callback, first), *callbacks, *map(keras_callback, (timer, *last))]
 
 
 @attrs.frozen(eq=False)
@@ -56,23 +53,6 @@ class StepsEnd:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Stop timing steps: the time of other callbacks is no step's time."""
         self.clock.end_steps()
-
-
-@attrs.frozen(eq=False)
-class AutotuneReader:
-    """Reads the choices of AUTOTUNE from the iterator of `fit`, if the data plan requests it."""
-
-    built: Built
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Note the epoch's iterator, which `fit` hides."""
-        model = self.built.model
-        if self.built.plans["train"].find(Autotune) is not None:
-            model.train_function = noting(model, model.train_function)
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """Read the choices from the last iterator while it exists."""
-        read_tuning(self.built.model)
 
 
 @attrs.define(eq=False)

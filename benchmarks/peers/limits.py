@@ -94,33 +94,22 @@ def step_operations(model: Any, batch: Any) -> float | None:
     Counted are the matrix products and convolutions in the graph of Keras' own step, forward and
     backward; a multiplication with its addition counts as two. None if they cannot be counted.
     """
-    from tfopt_core.training.graphs.flops import NotCountable, operations_of
+    from tfopt_core.diagnosis.matmul import operations_of
     from tfopt_core.training.graphs.operations import traced_step
 
-    try:
-        return operations_of(traced_step(model, batch).graph)
-    except NotCountable as error:
-        print(f"the operations of a step cannot be counted: {error}", file=sys.stderr)
-        return None
+    return operations_of(traced_step(model, batch).graph)
 
 
 def measure(smoke: bool = False) -> Limits:
     """Return the limits of this machine; with `smoke` only see whether that runs."""
+    from tfopt_core.diagnosis.matmul import matmul_peak
+
     seconds = 0.05 if smoke else PEAK_SECONDS
     return Limits(
         operations={dtype: matmul_peak(dtype, seconds) for dtype in DTYPES},
         bytes_per_second=memory_bandwidth(1 if smoke else BANDWIDTH_RUNS),
         pictures_per_second=decode_rate(1 if smoke else DECODE_RUNS, 64 if smoke else None),
     )
-
-
-def matmul_peak(dtype: str, seconds: float) -> float:
-    """Return the operations a second that products of large square matrices reach."""
-    from tfopt_core.diagnosis.matmul_peak import MatmulPeak
-
-    peak = MatmulPeak(dtype)
-    peak.warm()
-    return peak.run(seconds)
 
 
 def memory_bandwidth(runs: int) -> float:

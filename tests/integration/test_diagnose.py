@@ -150,7 +150,7 @@ def test_it_says_where_the_time_goes(baseline):
     # eight examples sleep 8 ms each, in every step that reads them
     assert data["data_seconds"] > 0.06
     assert all(round_["real"] > 0.06 for round_ in data["rounds"])
-    parts = sum(data[part]["seconds"] for part in ("input", "dispatch", "compute"))
+    parts = sum(data[f"{part}_seconds"] for part in ("input", "dispatch", "compute"))
     assert parts == pytest.approx(data["step_seconds"])
     assert len(data["rounds"]) == 3
     assert "timing the loops, round 3 of 3" in baseline.progress
@@ -163,11 +163,9 @@ def test_it_diagnoses_the_baseline_and_keeps_nothing(baseline, project):
     assert not (project / ".tfopt").exists()
 
 
-def test_it_counts_what_the_model_multiplies(baseline):
-    matmul = baseline.data["matmul"]
-    # an RNN over 6 steps with 8 examples, whose input needs no gradient, and a dense layer
-    assert matmul["operations"] == 6 * (2 * 2 * 8 * 2 * 4 + 3 * 2 * 8 * 4 * 4) + 3 * 2 * 8 * 4
-    assert 0 < matmul["share_of_step"] < matmul["share_computing"]
+def test_it_compares_what_the_model_multiplies_with_the_machines_peak(baseline):
+    assert baseline.data["matmul_peaks"]["float32"] > 0
+    assert 0 < baseline.data["matmul_share"] < 1
 
 
 def test_it_names_what_costs_time_with_its_place(baseline):
@@ -198,7 +196,7 @@ def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick):
     stacked = diagnose(project, "--stack").data
     assert stacked["stack"] == ["cache", "mixed-precision"]
     assert stacked["policy"] == "mixed_bfloat16"
-    assert stacked["matmul"]["dtype"] == "bfloat16"
+    assert "bfloat16" in stacked["matmul_peaks"]
     assert "cache" not in {one["plugin"] for one in stacked["suggestions"]}
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Round, StepPart
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, Round, StepPart
 
 
 def make_part(share: float, low: float | None = None, high: float | None = None) -> StepPart:
-    """A part of a step of 10 ms."""
+    """A part of a step."""
     low, high = share if low is None else low, share if high is None else high
-    return StepPart(seconds=0.01 * share, share=share, low=low, high=high)
+    return StepPart(share=share, low=low, high=high)
 
 
 def make_diagnosed(**changes: Any) -> Diagnosed:
@@ -23,13 +23,9 @@ def make_diagnosed(**changes: Any) -> Diagnosed:
         "jit_compile": False, "supports_jit": True, "batch_callbacks": (), "data": {},
         "step_seconds": 0.01, "input": make_part(0.3, 0.28, 0.33), "dispatch": make_part(0.1),
         "compute": make_part(0.6), "dispatch_known": True, "data_seconds": 0.004,
-        "bounds": Bounds(
-            input=1.43, dispatch=1.67, compute=1.9, compute_rounding=2.5, input_and_dispatch=None
-        ),
-        "matmul": MatmulUse(
-            dtype="float32", operations=1e8, why_not="", share_computing=0.25,
-            share_of_step=0.15, peaks={"float32": 1.5e11},
-        ),
+        "input_seconds": 0.003, "dispatch_seconds": 0.001, "compute_seconds": 0.006,
+        "bounds": Bounds(input=1.43, dispatch=1.67, compute=2.5, input_and_dispatch=None),
+        "matmul_share": 0.25, "matmul_peaks": {"float32": 1.5e11},
         "rounds": (Round(real=0.01, cached=0.007, graph=0.006, data=0.004),) * 3,
         "findings": (), "measuring_seconds": 30.0, "seconds": 35.0,
     }  # fmt: skip

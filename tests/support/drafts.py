@@ -6,7 +6,7 @@ from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.diagnosis.screening import Tried
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.records.diagnosis import Bounds, MatmulUse, Roofline, StepPart
+from tfopt_core.records.diagnosis import StepPart
 from tfopt_core.records.estimate import Estimate
 
 
@@ -15,18 +15,11 @@ class Diagnosed:
 
     step_seconds = 0.012
     own_loop, dispatch_known = False, True
-    input = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    dispatch = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    compute = StepPart(seconds=0.006, share=0.5, low=0.4, high=0.6)
+    input = StepPart(share=0.25, low=0.2, high=0.3)
+    dispatch = StepPart(share=0.25, low=0.2, high=0.3)
+    compute = StepPart(share=0.5, low=0.4, high=0.6)
     estimate = Estimate(step_seconds=0.01, seconds=10.0, steps=1000)
-    matmul = MatmulUse(
-        dtype="float32", operations=1e9, why_not="", share_computing=0.4, share_of_step=0.2,
-        peaks={},
-    )  # fmt: skip
-    bounds = Bounds(
-        input=1.33, dispatch=1.33, compute=1.3, compute_rounding=1.72, input_and_dispatch=2.0
-    )
-    roofline = Roofline(fastest="bfloat16")
+    policy, matmul_share = "float32", 0.4
     proposed_stack = ("a", "b", "c", "loop", "low")
 
 

@@ -260,17 +260,9 @@ def what_bounds(diagnosed: Diagnosed) -> str:
     )
     if largest != "compute" or diagnosed.own_loop:
         return sentence
-    use = diagnosed.matmul
-    # a peak that was measured while the machine was busier tells nothing
-    if use.share_computing is not None and use.share_computing <= 1:
+    if diagnosed.matmul_share is not None:
         sentence += (
-            f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
-            f"fastest {use.dtype} matrix products"
-        )
-    most = bound_in_words(diagnosed.bounds.compute_rounding)
-    if most and diagnosed.roofline.fastest:
-        sentence += (
-            f"; at this machine's peak in {diagnosed.roofline.fastest} a step would be at most "
-            f"about {most} faster"
+            f"; while it computes, the model reaches {diagnosed.matmul_share:.0%} of this "
+            f"machine's fastest {diagnosed.policy.removeprefix('mixed_')} matrix products"
         )
     return sentence

@@ -17,7 +17,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.recipe import WorkloadSpec
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Roofline, StepPart
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
 from tfopt_core.records.messages import PartsMeasured, PluginAsked, Tell
 from tfopt_core.training.scripts.own_effects import parameters, trained_models
 from tfopt_core.training.timing.devices import as_tensorflow_sees
@@ -26,7 +26,6 @@ from tfopt_core.workers.task import DiagnoseTask
 
 # Waiting for the input that takes a smaller share of a step is not reported.
 INPUT_WORTH = 0.03
-NOT_APART = "a loop of the script's own does not show what a step computes"
 
 
 def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnosed:
@@ -148,23 +147,15 @@ def _diagnosed(
         resolved={name: plain(dict(each)) for name, each in own.session.run.settings.items()},
         machine=diagnosis.machine.to_dict(),
         data={split: plan.describe() for split, plan in diagnosis.plans.items()},
-        input=_part(diagnosis.input_seconds, share),
-        dispatch=_part(0.0, 0.0),
-        compute=_part(diagnosis.compute_seconds, 1 - share),
-        bounds=Bounds(
-            input=diagnosis.bound(("input",)), dispatch=None, compute=None, compute_rounding=None,
-            input_and_dispatch=None,
-        ),
-        matmul=MatmulUse(
-            dtype=diagnosis.policy.removeprefix("mixed_"), operations=None, why_not=NOT_APART,
-            share_computing=None, share_of_step=None, peaks={},
-        ),
-        roofline=Roofline(why_not=NOT_APART),
+        input=_part(share),
+        dispatch=_part(0.0),
+        compute=_part(1 - share),
+        bounds=Bounds.of(diagnosis),
         rounds=(),
         estimate=own.estimate(limit),
         measuring_seconds=0.0,
-    )  # fmt: skip
+    )
 
 
-def _part(seconds: float, share: float) -> StepPart:
-    return StepPart(seconds=seconds, share=share, low=share, high=share)
+def _part(share: float) -> StepPart:
+    return StepPart(share=share, low=share, high=share)

@@ -17,7 +17,7 @@ BLOCKS = 20
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """The parts of a step of the real loop; the three parts sum to `step_seconds`.
+    """The parts of a step of the real loop; the three shares sum to 1.
 
     `data_seconds` is the time of a batch when the data are read alone, at most that of a real step.
     `dispatch_known` is False if no graph loop could be timed: `compute` then holds both.
@@ -46,7 +46,6 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
     )
     parts = [
         StepPart(
-            seconds=share * step,
             share=share,
             low=min(of_round[place] for of_round in shares),
             high=max(of_round[place] for of_round in shares),
@@ -148,20 +147,3 @@ def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[floa
 def with_first_epoch(step_seconds: float, filling_seconds: float, epochs: int) -> float:
     """Return the seconds of a step over a training whose first epoch fills a cache."""
     return (filling_seconds + step_seconds * (epochs - 1)) / epochs
-
-
-def share_of_peak(
-    operations: float | None, rounds: Sequence[Round], dtype: str, *, whole_step: bool
-) -> float | None:
-    """Return the share of the matrix-product peak that a step reaches, None if unknown.
-
-    :param operations: the floating-point operations of a step.
-    :param whole_step: whether to divide by the whole real step and not by its compute time.
-    """
-    reached = [
-        operations / (seconds * round_.peaks[dtype])
-        for round_ in rounds
-        if operations and dtype in round_.peaks
-        for seconds in [round_.real if whole_step else round_.graph or round_.cached]
-    ]
-    return median(reached) if reached else None

@@ -10,7 +10,6 @@ import attrs
 
 from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
 from tfopt_core.diagnosis.look_limit import LookLimit
-from tfopt_core.diagnosis.matmul_peak import MatmulPeak, dtypes_worth_measuring
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
@@ -28,7 +27,6 @@ REAL = RecordingLimits(seconds=1.5, at_most=3.5, longest=3.5)
 CACHED = RecordingLimits(seconds=0.8, at_most=0.8, longest=3.5)
 GRAPH = RecordingLimits(seconds=0.6, at_most=0.6, longest=3.5)
 DATA = RecordingLimits(seconds=0.5, at_most=1.5)
-PEAK_SECONDS = 0.2
 # The first steps trace, open buffers and grow the allocator's memory; one slow step does as much.
 WARM = RecordingLimits(seconds=0.0, at_most=0.3, calls=5, longest=6.0)
 # Slow steps are made once each. Reading a batch that takes less than this share of a step cannot
@@ -109,8 +107,6 @@ class _Loops:
         self.batch: Any = None
         self.fit = FitLoop(built, TimedFunction(built), sync)
         self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
-        dtypes = dtypes_worth_measuring(built.run.machine, built.precision.policy)
-        self.peaks = {dtype: MatmulPeak(dtype, sync=sync) for dtype in dtypes}
         self._cached: Any = None
         self._graph: GraphLoop | None = None
         self._fill_seconds: float | None = None
@@ -127,8 +123,6 @@ class _Loops:
         self._make_cached(steps)
         self._make_graph()
         self.data.run(WARM)
-        for peak in self.peaks.values():
-            peak.warm()
         self._known_traces = len(self.fit.traces)
 
     def round(self) -> Round:
@@ -148,7 +142,6 @@ class _Loops:
         return Round(
             real=real, cached=cached, graph=graph,
             data=seconds_a_step(self.data.run(self.data_limits), steps),
-            peaks={dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()},
         )  # fmt: skip
 
     def once(self, limit: LookLimit) -> LoopRounds:
@@ -171,10 +164,7 @@ class _Loops:
         if data > INPUT_SHARE * real and self.built.training.loop != "resident":
             repeats = repeated(self.batch, self.built.run.element_spec, steps)
             cached = min(real, self._second_call(repeats))
-        for peak in self.peaks.values():
-            peak.warm()
-        peaks = {dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()}
-        return self.result([Round(real=real, cached=cached, graph=None, data=data, peaks=peaks)])
+        return self.result([Round(real=real, cached=cached, graph=None, data=data)])
 
     def result(self, rounds: Sequence[Round]) -> LoopRounds:
         """Return what was found in these rounds."""

@@ -15,8 +15,13 @@ from tfopt_core.diagnosis.callback_files import with_files_in
 from tfopt_core.diagnosis.epoch_findings import epoch_findings
 from tfopt_core.diagnosis.epoch_parts import epoch_parts
 from tfopt_core.diagnosis.look_limit import LookLimit
-from tfopt_core.diagnosis.roofline import roofline_of
-from tfopt_core.diagnosis.step_parts import Parts, parts_of, share_of_peak
+from tfopt_core.diagnosis.matmul import (
+    dtypes_worth_measuring,
+    matmul_peak,
+    matmul_share,
+    operations_of,
+)
+from tfopt_core.diagnosis.step_parts import Parts, parts_of
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.diagnosis.training_findings import examples_of, input_findings, model_findings
 from tfopt_core.errors import describe
@@ -25,12 +30,10 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far, why_without
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Roofline
+from tfopt_core.records.diagnosis import Bounds, Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
-from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs.flops import NotCountable, operations_of
 from tfopt_core.training.graphs.operations import (
     StepGraph,
     supports_xla,
@@ -38,7 +41,7 @@ from tfopt_core.training.graphs.operations import (
 )
 from tfopt_core.training.job import Job
 from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.timing.devices import as_tensorflow_sees
+from tfopt_core.training.timing.devices import as_tensorflow_sees, device_sync
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe
@@ -47,6 +50,8 @@ from tfopt_core.workers.task import DiagnoseTask
 
 # The folder of the process in which Keras' own callbacks write.
 CALLBACK_FILES = "callbacks"
+# Of matrix products in each type.
+PEAK_SECONDS = 0.5
 
 
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
@@ -99,9 +104,7 @@ def _measured(
     rounds = time_rounds(built, begin, limit=limit)
     parts = parts_of(rounds.rounds)
     begin("looking at the data and the graph")
-    graph, why_no_graph = _traced(built, rounds.batch)
-    matmul = _matmul(built, rounds, graph, why_no_graph)
-    bounding = _roofline(built, rounds, graph, why_no_graph)
+    graph, no_graph = _traced(built, rounds.batch)
     findings = (
         *input_findings(built, rounds, parts, stages=limit is None or not limit.over),
         *model_findings(built, parts, graph),
@@ -114,14 +117,17 @@ def _measured(
     )  # fmt: skip
     steps = built.run.steps_per_epoch
     findings = (*findings, *epoch_findings(ends, parts.step_seconds, steps))
-    diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
-    diagnosis = attrs.evolve(diagnosis, floor=bounding.floor)
-    result = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
+    begin("timing matrix products")
+    share, peaks = _matmul(built, graph, parts.step_seconds * parts.compute.share)
+    diagnosis = attrs.evolve(
+        _diagnosis(job, workload, built, parts, findings), matmul_share=share, matmul_peaks=peaks
+    )
+    result = _diagnosed(diagnosis, job, workload, built, rounds, parts)
     result = attrs.evolve(
         result,
-        roofline=bounding,
         warnings=(
             *result.warnings,
+            *no_graph,
             *chain.from_iterable(resolved.search_notes.values()),
             *disabled_so_far(),
         ),
@@ -132,41 +138,29 @@ def _measured(
     return result, diagnosis, built
 
 
-def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, str]:
+def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, tuple[str, ...]]:
+    """Return the traced step, None for one that has no graph; and a warning if it fails."""
     if built.model.run_eagerly:
-        return None, "the model runs eagerly"
+        return None, ()
     try:
-        return traced_step(built.model, batch), ""
+        return traced_step(built.model, batch), ()
     except Exception as error:
-        return None, f"tracing the step for one batch {describe(error)}"
+        return None, (f"no graph was looked at: tracing the step for one batch {describe(error)}",)
 
 
-def _matmul(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: str) -> MatmulUse:
-    dtype = built.precision.policy.removeprefix("mixed_")
-    operations: float | None = None
-    if graph is not None:
-        try:
-            operations = operations_of(graph.graph)
-        except NotCountable as reason:
-            why_not = str(reason)
-        except Exception as error:  # a graph that the counting does not understand
-            why_not = describe(error)
-    last = rounds.rounds[-1].peaks
-    return MatmulUse(
-        dtype=dtype,
-        operations=operations,
-        why_not=why_not,
-        share_computing=share_of_peak(operations, rounds.rounds, dtype, whole_step=False),
-        share_of_step=share_of_peak(operations, rounds.rounds, dtype, whole_step=True),
-        peaks={name: median([r.peaks[name] for r in rounds.rounds]) for name in last},
-    )
-
-
-def _roofline(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: str) -> Roofline:
-    try:
-        return roofline_of(built, graph, why_not, rounds.rounds)
-    except Exception as error:  # a graph or a model that the counting does not understand
-        return Roofline(why_not=f"counting its operations {describe(error)}")
+def _matmul(
+    built: Built, graph: StepGraph | None, compute_seconds: float
+) -> tuple[float | None, dict[str, float]]:
+    """Return the share of the peak that the model reaches while it computes, and the peaks."""
+    machine, policy = built.run.machine, built.precision.policy
+    sync = device_sync(machine)
+    peaks = {
+        dtype: matmul_peak(dtype, PEAK_SECONDS, sync)
+        for dtype in dtypes_worth_measuring(machine, policy)
+    }
+    operations = None if graph is None else operations_of(graph.graph)
+    peak = peaks.get(policy.removeprefix("mixed_"))
+    return (None if peak is None else matmul_share(operations, compute_seconds, peak)), peaks
 
 
 def _diagnosis(
@@ -174,7 +168,6 @@ def _diagnosis(
     workload: Workload,
     built: Built,
     parts: Parts,
-    matmul: MatmulUse,
     findings: tuple[Finding, ...],
 ) -> Diagnosis:
     probe = ProcessProbe(job, workload, 0)
@@ -185,9 +178,9 @@ def _diagnosis(
         batch_size=built.run.batch_size,
         examples=examples_of(built),
         step_seconds=parts.step_seconds,
-        input_seconds=parts.input.seconds,
-        dispatch_seconds=parts.dispatch.seconds,
-        compute_seconds=parts.compute.seconds,
+        input_seconds=parts.step_seconds * parts.input.share,
+        dispatch_seconds=parts.step_seconds * parts.dispatch.share,
+        compute_seconds=parts.step_seconds * parts.compute.share,
         data_seconds=parts.data_seconds,
         dispatch_known=parts.dispatch_known,
         example_bytes=_example_bytes(probe),
@@ -197,8 +190,6 @@ def _diagnosis(
         jit_compile=bool(built.model.jit_compile),
         supports_jit=supports_xla(built.model),
         batch_callbacks=batch_callbacks(built.training.callbacks),
-        matmul_share=matmul.share_computing,
-        matmul_peaks=matmul.peaks,
         plans=built.plans,
         findings=findings,
         layers=_layers(built.model),
@@ -225,7 +216,6 @@ def _diagnosed(
     built: Built,
     rounds: LoopRounds,
     parts: Parts,
-    matmul: MatmulUse,
 ) -> Diagnosed:
     facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
     return Diagnosed(
@@ -241,14 +231,7 @@ def _diagnosed(
         input=parts.input,
         dispatch=parts.dispatch,
         compute=parts.compute,
-        bounds=Bounds(
-            input=_finite(diagnosis.bound(("input",))),
-            dispatch=_finite(diagnosis.bound(("dispatch",))),
-            compute=_finite(diagnosis.bound(("compute",), diagnosis.floor.same_precision)),
-            compute_rounding=_finite(diagnosis.bound(("compute",), diagnosis.floor.any_precision)),
-            input_and_dispatch=_finite(diagnosis.bound(("input", "dispatch"))),
-        ),
-        matmul=matmul,
+        bounds=Bounds.of(diagnosis),
         rounds=rounds.rounds,
         warnings=rounds.warnings + _stack_warnings(built),
         measuring_seconds=0.0,
@@ -259,7 +242,3 @@ def _stack_warnings(built: Built) -> tuple[str, ...]:
     if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
         return ("with one epoch a cache is only ever filled",)
     return ()
-
-
-def _finite(bound: float) -> float | None:
-    return None if bound == float("inf") else bound

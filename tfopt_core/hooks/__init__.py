@@ -3,7 +3,7 @@
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.cluster import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.context import RunContext
-from tfopt_core.hooks.diagnosis import ComputeFloor, Diagnosis, Finding
+from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
 from tfopt_core.hooks.markers import ValueHook, hookimpl
 from tfopt_core.hooks.probe import Probe, ProbedTraining
@@ -20,7 +20,6 @@ __all__ = [
     "Change",
     "Cluster",
     "ClusterOptions",
-    "ComputeFloor",
     "Control",
     "Diagnosis",
     "Effect",

@@ -20,8 +20,8 @@ class Finding:
     :param kind: a word that plugins may look for: "python-generator", "python-function",
         "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "repeated-subexpression",
-        "merged-subexpression", "layer-without-xla", "frozen-layers", "runs-eagerly",
-        "costly-validation", "costly-callback".
+        "layer-without-xla", "frozen-layers", "runs-eagerly", "costly-validation",
+        "costly-callback".
     :param split: the split of the data, None for the model.
     :param place: `file.py:12`, "" if the trace does not have it.
     """
@@ -34,37 +34,19 @@ class Finding:
 
 
 @attrs.frozen(kw_only=True)
-class ComputeFloor:
-    """The least seconds in which this machine can compute what a step multiplies and moves.
-
-    `same_precision` holds for a plugin that keeps each value ("exact", "order"), `any_precision`
-    for one that may round otherwise. Both are 0.0 where nothing is known.
-    """
-
-    same_precision: float = 0.0
-    any_precision: float = 0.0
-
-    def of(self, math: str, model_change: str = "none") -> float:
-        """Return the least seconds for a plugin with this `math()` and `model_change`.
-
-        A plugin that changes the model, or trains otherwise, may leave work out.
-        """
-        if model_change != "none":
-            return 0.0
-        if math in ("exact", "order"):
-            return self.same_precision
-        return self.any_precision if math == "rounding" else 0.0
-
-
-@attrs.frozen(kw_only=True)
 class StepFacts:
     """What is observed of a training and of one of its steps.
 
-    All seconds are medians of one steady step. `step_seconds` is the real loop's, `data_seconds`
-    what a batch takes when the data are read alone. Where `dispatch_known` is False dispatch and
-    compute could not be told apart. `example_bytes` is one training example behind the
-    deterministic stages. `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
-    `layers` are the classes of the model's layers by name, nested ones too. An `own_loop` is a
+    All seconds are medians of one steady step. Of `step_seconds`, those of the real loop,
+    `input_seconds` are waited for input, `dispatch_seconds` spent starting the step from Python,
+    and `compute_seconds` computing; the three sum to `step_seconds`. Where `dispatch_known` is
+    False, `compute_seconds` holds both. `data_seconds` is what a batch takes when the data are read
+    alone. `example_bytes` is one training example behind the deterministic stages.
+    `steps_per_epoch`, `examples` and `batch_size` are None where unknown. `layers` are the classes
+    of the model's layers by name, nested ones too. `matmul_share` is the share of this machine's
+    peak in matrix products that the model reaches while it computes, None where it is not known;
+    `matmul_peaks` are those peaks in operations a second, by dtype ("float32", the type that the
+    model computes in, and "bfloat16" or "float16" where the hardware has them). An `own_loop` is a
     training loop of a script's own: only plugins that act without `compile` and `fit` reach it, a
     step is an update of an optimizer, and `epochs` are the passes over the data that were begun.
     """
@@ -81,35 +63,51 @@ class StepFacts:
     supports_jit: bool
     batch_callbacks: tuple[str, ...] = ()
     step_seconds: float
-    data_seconds: float
+    input_seconds: float
+    dispatch_seconds: float
+    compute_seconds: float
     dispatch_known: bool = True
+    data_seconds: float
+    matmul_share: float | None = None
+    matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
     findings: tuple[Finding, ...] = ()
     layers: tuple[str, ...] = ()
     own_loop: bool = False
+
+    def bound(self, targets: Iterable[str]) -> float:
+        """Return the most that a plugin with these `targets` can gain: the speedup of a step if its
+        targets took no time. It is infinite if nothing else takes time.
+
+        Reading the data takes the time that it takes alone, since the wait for it may be hidden
+        behind the rest. A plugin that targets dispatch may fetch batches while a step computes.
+        """
+        taken = set(targets) & set(PARTS)
+        if not taken:
+            return 1.0
+        if not self.dispatch_known and taken & {"dispatch", "compute"}:
+            taken |= {"dispatch", "compute"}
+        hidden = {"input"} if "dispatch" in taken else set()
+        left = sum(getattr(self, f"{part}_seconds") for part in PARTS if part not in taken | hidden)
+        if "input" not in taken:
+            left = max(left, self.data_seconds)
+        return max(1.0, self.step_seconds / left) if left > 0 else float("inf")
+
+    def found(self, kind: str, split: str | None = None) -> bool:
+        """Return whether there is a finding of this kind, for this split if one is given."""
+        return any(
+            finding.kind == kind and split in (None, finding.split) for finding in self.findings
+        )
 
 
 @attrs.frozen(kw_only=True)
 class Diagnosis(StepFacts):
     """Where a baseline's time goes on this machine.
 
-    Of `step_seconds`, `input_seconds` are waited for input, `dispatch_seconds` spent starting the
-    step from Python, and `compute_seconds` computing; the three sum to `step_seconds`. Where
-    `dispatch_known` is False, `compute_seconds` holds both. `plans` are the baseline's data plans
-    by split (`tfopt_core.DataPlan`). `matmul_share` is the share of the machine's measured
-    matrix-product peak that the model reaches while it computes, None where its operations cannot
-    be counted; `matmul_peaks` are those peaks in operations a second, by dtype ("float32", and
-    "bfloat16" or "float16" where the hardware has them). `floor` is the least time in which this
-    machine can compute the step. With `exact` only settings count that
-    leave each value as it is: see `exact_only`.
+    `plans` are the baseline's data plans by split (`tfopt_core.DataPlan`). With `exact` only
+    settings count that leave each value as it is: see `exact_only`.
     """
 
     machine: Machine
-    input_seconds: float
-    dispatch_seconds: float
-    compute_seconds: float
-    matmul_share: float | None = None
-    matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
-    floor: ComputeFloor = attrs.field(factory=ComputeFloor)
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     exact: bool = False
 
@@ -117,43 +115,3 @@ class Diagnosis(StepFacts):
         """Return the diagnosis for settings that leave each value as it is: a plugin that may also
         round otherwise is asked with it a second time."""
         return attrs.evolve(self, exact=True)
-
-    def bound(self, targets: Iterable[str], floor: float = 0.0) -> float:
-        """Return the most that a plugin with these `targets` can gain: the speedup of a step if its
-        targets took no time, or compute no more than `floor` seconds. It is infinite if nothing
-        else takes time.
-
-        The remaining parts take their time: the input pipeline the time that it takes alone, since
-        the wait for it may be hidden behind the rest, and the rest the time without input. A plugin
-        that does not target dispatch keeps their order, so it gains at most its own part; one that
-        does may fetch batches while a step computes.
-        """
-        taken = {part for part in PARTS if part in set(targets)}
-        if not taken:
-            return 1.0
-        if not self.dispatch_known and taken & {"dispatch", "compute"}:
-            taken |= {"dispatch", "compute"}
-        seconds = {
-            "input": self.input_seconds,
-            "dispatch": self.dispatch_seconds,
-            "compute": self.compute_seconds,
-        }
-        # what is left of each part
-        after = {part: 0.0 if part in taken else seconds[part] for part in PARTS}
-        if "compute" in taken:
-            after["compute"] = min(floor, self.compute_seconds)
-        least = [after["dispatch"] + after["compute"]]
-        if "input" not in taken:
-            least.append(self.data_seconds)
-        if "dispatch" not in taken:
-            least.append(self.step_seconds - sum(seconds[part] - after[part] for part in PARTS))
-        left = max(least)
-        if left <= 0:
-            return float("inf")
-        return max(1.0, self.step_seconds / left)
-
-    def found(self, kind: str, split: str | None = None) -> bool:
-        """Return whether there is a finding of this kind, for this split if one is given."""
-        return any(
-            finding.kind == kind and split in (None, finding.split) for finding in self.findings
-        )

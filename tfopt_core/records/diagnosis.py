@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
-from tfopt_core.hooks.diagnosis import ComputeFloor, StepFacts
+from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
 
@@ -21,23 +21,20 @@ class Round:
 
     `real` is `fit` over the workload's data; `cached` the same over one batch in memory, so
     dispatch and compute; `graph` steps in one graph over that batch, so compute alone, None where
-    that cannot be done; `data` a batch read and not used. `peaks` are operations a second of a
-    matrix product, by dtype.
+    that cannot be done; `data` a batch read and not used.
     """
 
     real: float
     cached: float
     graph: float | None
     data: float
-    peaks: dict[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
 class StepPart:
-    """The seconds of one part of a step and its share of it, over all rounds. `low` and `high` are
-    the least and the largest share in a single round."""
+    """The share of one part of a step, over all rounds. `low` and `high` are the least and the
+    largest share in a single round."""
 
-    seconds: float
     share: float
     low: float
     high: float
@@ -64,54 +61,26 @@ class EpochPart:
 class Bounds:
     """The most that a plugin for one part of a step can gain, as a factor; None for no bound.
 
-    `compute` is for one that keeps each value; `compute_rounding` for one that may compute in the
-    fastest type. `input_and_dispatch` is for both together: what is left is the model itself.
+    `input_and_dispatch` is for both together: what is left is the model itself.
     """
 
     input: float | None
     dispatch: float | None
     compute: float | None
-    compute_rounding: float | None
     input_and_dispatch: float | None
 
+    @classmethod
+    def of(cls, facts: StepFacts) -> Self:
+        """Return the bounds of each part of this step."""
 
-@attrs.frozen(kw_only=True)
-class MatmulUse:
-    """How much of the machine's peak in matrix products the model reaches.
+        def most(*targets: str) -> float | None:
+            bound = facts.bound(targets)
+            return None if bound == float("inf") else bound
 
-    `operations` are those of a step, None where they cannot be counted, for the reason in
-    `why_not`. `share_computing` and `share_of_step` are what the model reaches of the peak in the
-    type that it computes in (`dtype`), while it computes and over the whole step. `peaks` are
-    operations a second by type.
-    """
-
-    dtype: str
-    operations: float | None
-    why_not: str
-    share_computing: float | None
-    share_of_step: float | None
-    peaks: dict[str, float]
-
-
-@attrs.frozen(kw_only=True)
-class Roofline:
-    """What bounds the gain of plugins for compute: the least work of a step, and the machine's
-    peaks.
-
-    `operations` are those of matrix products and convolutions, `bytes` what must be moved between
-    memory and processor. `peaks` are operations a second by type, of which `fastest` is the
-    fastest. `floor` is the least time. `uncounted` is what could not be counted, and `why_not` why
-    there is no floor at all.
-    """
-
-    operations: float = 0.0
-    bytes: float = 0.0
-    fastest: str = ""
-    peaks: dict[str, float] = attrs.field(factory=dict)
-    bytes_a_second: float | None = None
-    floor: ComputeFloor = attrs.field(factory=ComputeFloor)
-    uncounted: tuple[str, ...] = ()
-    why_not: str = ""
+        return cls(
+            input=most("input"), dispatch=most("dispatch"), compute=most("compute"),
+            input_and_dispatch=most("input", "dispatch"),
+        )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
@@ -138,8 +107,6 @@ class Diagnosed(StepFacts):
     dispatch: StepPart
     compute: StepPart
     bounds: Bounds
-    matmul: MatmulUse
-    roofline: Roofline = attrs.field(factory=Roofline)
     rounds: tuple[Round, ...]
     epoch_parts: tuple[EpochPart, ...] = ()
     estimate: Estimate | None = None

@@ -58,7 +58,6 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
         section(
             "The most that can be gained",
             _bounds(diagnosed),
-            *_roofline(diagnosed),
             *_matmul(diagnosed),
         ),
         section("Found", *_findings(diagnosed)),
@@ -150,10 +149,8 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
         meaning = MEANINGS[name]
         if not diagnosed.dispatch_known and name != "input":
             meaning = "not known" if name == "dispatch" else "dispatch and compute, not told apart"
-        rows.append((
-            _Legend(name), words(units.seconds_text(part.seconds)), words(_share(part)),
-            words(meaning, "dim"),
-        ))  # fmt: skip
+        seconds = units.seconds_text(getattr(diagnosed, f"{name}_seconds"))
+        rows.append((_Legend(name), words(seconds), words(_share(part)), words(meaning, "dim")))
     noisy = [name for name in SIGNS if _is_noise(getattr(diagnosed, name))]
     if diagnosed.own_loop:
         return grid(rows)
@@ -208,12 +205,10 @@ def render_epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
 
 def _bounds(diagnosed: Diagnosed) -> RenderableType:
     bounds = diagnosed.bounds
-    dtype = diagnosed.policy.removeprefix("mixed_")
     rows = [
         ("any input plugin", bounds.input, "cache, prefetch, parallel maps"),
         ("any dispatch plugin", bounds.dispatch, "more steps a call"),
-        ("any compute plugin", bounds.compute_rounding, "precision, compilers, threads"),
-        (f"compute in {dtype}", bounds.compute, "without lower precision"),
+        ("any compute plugin", bounds.compute, "precision, compilers, threads"),
         ("input and dispatch", bounds.input_and_dispatch, "all but the model itself"),
     ]
     return grid(
@@ -222,43 +217,14 @@ def _bounds(diagnosed: Diagnosed) -> RenderableType:
     )
 
 
-def _roofline(diagnosed: Diagnosed) -> Iterator[RenderableType]:
-    """Yield what the bounds of compute rest on."""
-    roofline = diagnosed.roofline
-    if roofline.why_not:
-        yield paragraph(f"Compute is bounded by its share alone: {roofline.why_not}")
-    elif roofline.peaks:
-        least = units.seconds_text(roofline.floor.any_precision)
-        text = (
-            f"The matrix products and convolutions of a step take at least {least} at this "
-            f"machine's peak in {roofline.fastest}"
-        )
-        if roofline.bytes and roofline.bytes_a_second:
-            rate = units.bytes_text(round(roofline.bytes_a_second))
-            text += f"; {units.bytes_text(round(roofline.bytes))} are moved at {rate}/s"
-        if roofline.uncounted:
-            text += f"; not counted: {', '.join(roofline.uncounted)}"
-        yield paragraph(text)
-
-
 def _matmul(diagnosed: Diagnosed) -> Iterator[RenderableType]:
-    use = diagnosed.matmul
-    peaks = [f"{dtype} {_rate(rate)}" for dtype, rate in use.peaks.items()]
-    measured = f"measured here: {', '.join(peaks)}" if peaks else ""
-    if use.share_computing is not None and use.share_computing > 1:
+    if diagnosed.matmul_share is not None:
+        peaks = [f"{dtype} {_rate(rate)}" for dtype, rate in diagnosed.matmul_peaks.items()]
         yield paragraph(
-            "The model's share of the matrix-product peak is not known: the machine was busier "
-            f"while the peak was measured than while the model computed ({measured})"
+            f"While it computes in {diagnosed.policy.removeprefix('mixed_')}, the model reaches "
+            f"{diagnosed.matmul_share:.1%} of this machine's matrix-product peak (measured here: "
+            f"{', '.join(peaks)})"
         )
-    elif use.share_computing is not None and use.share_of_step is not None:
-        yield paragraph(
-            f"The model reaches {use.share_computing:.1%} of this machine's matrix-product peak "
-            f"while it computes in {use.dtype}, {use.share_of_step:.1%} over the whole step "
-            f"({measured})"
-        )
-    else:
-        why = use.why_not or "there is no matrix product in it"
-        yield paragraph(f"The model's share of the matrix-product peak is not known: {why}")
 
 
 def _rate(operations: float) -> str:

@@ -179,17 +179,7 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
     """Return the most that a plugin can gain by what it targets."""
     if objective != "time" or info.traits is None:
         return float("inf")
-    bounds = diagnosed.bounds
-    by_part = {"input": bounds.input, "dispatch": bounds.dispatch, "compute": bounds.compute}
-    if info.math not in EXACT_MATHS:
-        by_part["compute"] = bounds.compute_rounding
-    if info.traits.model_change != "none":
-        by_part["compute"] = None
-    parts = set(info.traits.targets) & set(PARTS)
-    if {"input", "dispatch"} <= parts:
-        by_part["dispatch"] = bounds.input_and_dispatch
-    found = [by_part[part] for part in sorted(parts)]
-    return max((float("inf") if one is None else one for one in found), default=1.0)
+    return diagnosed.bound(info.traits.targets)
 
 
 def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, int, str]:

@@ -154,26 +154,3 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
     assert len(epoch.calls) == 3
     assert first_batch(made)[0].shape == (8, 3)
     assert list(shapes_of(data, 60)) == ["(8, 3), (8, 1)", "(7, 3), (7, 1)", "(6, 3), (6, 1)"]
-
-
-def test_a_matrix_product_has_a_rate_and_keeps_its_numbers():
-    from tfopt_core.diagnosis.matmul_peak import MatmulPeak
-
-    peak = MatmulPeak("float32", sizes=(64,))
-    peak.warm()
-    assert peak.run(0.01) > 1e6
-    assert float(peak._function(50)) == pytest.approx(1.0)
-
-
-def test_types_are_measured_where_the_hardware_has_them():
-    from tfopt_core import Gpu
-    from tfopt_core.diagnosis.matmul_peak import dtypes_worth_measuring
-    from tfopt_core.testing import make_machine
-
-    plain = make_machine(cpu_flags=frozenset(), gpus=())
-    native = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
-    volta = make_machine(gpus=(Gpu("V100", (7, 0), 2**34),))
-    assert dtypes_worth_measuring(plain, "float32") == ("float32",)
-    assert dtypes_worth_measuring(plain, "mixed_float16") == ("float32", "float16")
-    assert dtypes_worth_measuring(native, "float32") == ("float32", "bfloat16")
-    assert dtypes_worth_measuring(volta, "float32") == ("float32", "float16")

@@ -11,7 +11,6 @@ from tfopt_core.diagnosis.step_parts import (
     even_seconds_a_step,
     parts_of,
     seconds_a_step,
-    share_of_peak,
     with_first_epoch,
 )
 from tfopt_core.records.diagnosis import Round
@@ -19,8 +18,8 @@ from tfopt_core.records.diagnosis import Round
 SECONDS = st.floats(1e-6, 10)
 
 
-def round_(real, cached, graph, data=0.1, **peaks):
-    return Round(real=real, cached=cached, graph=graph, data=data, peaks=peaks)
+def round_(real, cached, graph, data=0.1):
+    return Round(real=real, cached=cached, graph=graph, data=data)
 
 
 def epoch(*seconds, complete=True, traced=(), steps=1):
@@ -33,8 +32,9 @@ def epoch(*seconds, complete=True, traced=(), steps=1):
 
 def test_what_is_left_out_of_a_loop_is_what_a_step_spends_on_it():
     parts = parts_of([round_(10, 8, 6)])
-    assert (parts.input.seconds, parts.dispatch.seconds, parts.compute.seconds) == (
-        pytest.approx((2, 2, 6))
+    assert parts.step_seconds == 10
+    assert (parts.input.share, parts.dispatch.share, parts.compute.share) == (
+        pytest.approx((0.2, 0.2, 0.6))
     )
     assert parts.dispatch_known
 
@@ -66,15 +66,15 @@ def test_reading_never_takes_longer_than_a_step_that_reads():
 def test_without_a_graph_loop_compute_holds_dispatch_too():
     parts = parts_of([round_(10, 8, None)])
     assert not parts.dispatch_known
-    assert parts.dispatch.seconds == 0
-    assert parts.compute.seconds == pytest.approx(8)
+    assert parts.dispatch.share == 0
+    assert parts.compute.share == pytest.approx(0.8)
 
 
 @given(st.lists(st.builds(round_, SECONDS, SECONDS, SECONDS, SECONDS), min_size=1, max_size=7))
-def test_the_parts_sum_to_the_step_and_none_is_negative(rounds):
+def test_the_parts_sum_to_a_whole_step_and_none_is_negative(rounds):
     parts = parts_of(rounds)
-    each = [parts.input.seconds, parts.dispatch.seconds, parts.compute.seconds]
-    assert sum(each) == pytest.approx(parts.step_seconds)
+    each = [parts.input.share, parts.dispatch.share, parts.compute.share]
+    assert sum(each) == pytest.approx(1)
     assert min(each) >= 0
 
 
@@ -129,14 +129,3 @@ def test_where_nothing_disturbs_both_figures_are_the_same(seconds, calls, epochs
 def test_the_epoch_that_fills_a_cache_counts_once():
     assert with_first_epoch(1.0, 11.0, epochs=10) == pytest.approx(2.0)
     assert with_first_epoch(1.0, 11.0, epochs=1) == pytest.approx(11.0)
-
-
-def test_the_share_of_the_peak_is_of_the_same_round():
-    rounds = [round_(4, 3, 2, float32=100.0), round_(8, 6, 4, float32=50.0)]
-    assert share_of_peak(100, rounds, "float32", whole_step=False) == pytest.approx(0.5)
-    assert share_of_peak(100, rounds, "float32", whole_step=True) == pytest.approx(0.25)
-
-
-def test_what_cannot_be_counted_has_no_share_of_the_peak():
-    assert share_of_peak(None, [round_(4, 3, 2, float32=1.0)], "float32", whole_step=True) is None
-    assert share_of_peak(100, [round_(4, 3, 2)], "bfloat16", whole_step=True) is None

@@ -60,8 +60,6 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
         ("# The JSON of `diagnose`", diagnosis.StepPart),
         ("# The JSON of `diagnose`", diagnosis.EpochPart),
         ("# The JSON of `diagnose`", diagnosis.Bounds),
-        ("# The JSON of `diagnose`", diagnosis.MatmulUse),
-        ("# The JSON of `diagnose`", diagnosis.Roofline),
         ("# The JSON of `diagnose`", diagnosis.Round),
         ("# The JSON of `diagnose`", diagnosis.Suggestion),
         ("# The JSON of `diagnose`", diagnosis.NoAnswer),

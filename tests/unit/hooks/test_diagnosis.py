@@ -47,15 +47,6 @@ def test_without_a_figure_for_dispatch_its_bound_is_that_of_both():
     assert told.bound(("dispatch",)) == told.bound(("compute",)) == pytest.approx(8 / 3)
 
 
-def test_compute_cannot_take_less_than_the_machine_needs_for_it():
-    # of 4 s of computing 3 s are needed
-    assert diagnosis().bound(("compute",), 3.0) == pytest.approx(8 / 7)
-    assert diagnosis().bound(PARTS, 2.0) == pytest.approx(8 / 2)
-    assert diagnosis().bound(("input",), 3.0) == diagnosis().bound(("input",))
-    # at its peak the model gains nothing more, whatever the noise
-    assert diagnosis().bound(("compute",), 9.0) == 1.0
-
-
 def test_parts_of_a_step_are_named_like_the_targets_of_plugins():
     assert set(PARTS) < set(TARGETS)
 

@@ -13,7 +13,6 @@ from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError
-from tfopt_core.hooks import ComputeFloor
 from tfopt_core.hooks.installed import suggest
 
 
@@ -187,31 +186,6 @@ def test_the_stack_stands_in_the_order_that_plugins_ask_for(ask):
 def test_without_a_bound_there_is_none(ask):
     [one] = ask({"all": plugin({}, ("input", "dispatch", "compute"))}).suggestions
     assert one.bound is None
-
-
-def test_bounds_of_compute_rest_on_the_machine_and_on_what_a_plugin_may_change(ask):
-    floor = ComputeFloor(same_precision=3.0, any_precision=1.0)
-    compute = {"answer": {}, "targets": ("compute",)}
-    proposal = ask(
-        {
-            "exact": plugin(**compute),
-            "rounds": plugin(**compute, math="rounding"),
-            "less-work": plugin(**compute, model_change="in-place"),
-            "more-devices": plugin(**compute, build_strategy=lambda self, run: None),
-        },
-        floor=floor,
-    )
-    bounds = {one.plugin: one.bound for one in proposal.suggestions}
-    assert bounds["exact"] == pytest.approx(8 / 7)
-    assert bounds["rounds"] == pytest.approx(8 / 5)
-    assert bounds["less-work"] == bounds["more-devices"] == pytest.approx(8 / 4)
-
-
-def test_a_plugin_for_compute_at_the_machines_peak_is_not_proposed(ask):
-    proposal = ask(
-        {"exact": plugin({}, targets=("compute",))}, floor=ComputeFloor(same_precision=3.95)
-    )
-    assert proposal.suggestions == ()
 
 
 def both(exact, other, math="rounding", targets=("dispatch",), **attributes):

@@ -158,7 +158,8 @@ def _asked(
     own = traits(name, plugin_class)
     if not hasattr(plugin_class, "suggest") or own.role != "optimization":
         return None
-    if diagnosis.bound(own.targets) < LEAST_BOUND:
+    bound = diagnosis.bound(own.targets)
+    if bound < LEAST_BOUND:
         return None
     if diagnosis.own_loop and why_not_reached(plugin_class):
         return None
@@ -174,27 +175,16 @@ def _asked(
     if plugin is None:
         wrong = "; ".join(f"{p.path}: {p.message}".lstrip(": ") for p in problems)
         raise ValueError(f"suggest proposed settings that do not fit: {wrong}")
-    math = math_of(name, plugin)
-    bound = _bound(plugin_class, own, math, diagnosis)
-    if bound < LEAST_BOUND:
-        return None
     suggestion = Suggestion(
         plugin=name,
         settings=plain(settings),
         bound=None if bound == float("inf") else bound,
         targets=own.targets,
-        math=math,
+        math=math_of(name, plugin),
         summary=card(plugin_class).summary,
         distribution=registration.distribution,
     )
     return _Candidate(suggestion, own, hasattr(plugin_class, "build_strategy"))
-
-
-def _bound(plugin_class: Any, own: Traits, math: str, diagnosis: Diagnosis) -> float:
-    # the machine's peaks are those of the device that was measured: a strategy may take more
-    one_device = not hasattr(plugin_class, "build_strategy") and "communication" not in own.targets
-    floor = diagnosis.floor.of(math, own.model_change) if one_device else 0.0
-    return diagnosis.bound(own.targets, floor)
 
 
 def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tuple[Any, list[Any]]:

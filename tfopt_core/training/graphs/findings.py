@@ -1,4 +1,4 @@
-"""Find control flow and repeated computations in a train step's graph."""
+"""Find control flow and repeated computations that TensorFlow leaves in a train step's graph."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfopt_core.hooks import Finding
-from tfopt_core.training.graphs.flops import rounds_of
 from tfopt_core.training.graphs.operations import (
+    LOOPS,
     StepGraph,
     live_operations,
     optimized_graph,
     place_in_code,
+    rounds_of,
 )
 from tfopt_core.training.graphs.repetitions import step_repetitions
 
-LOOPS, BRANCHES = ("While", "StatelessWhile"), ("If", "StatelessIf", "Case", "StatelessCase")
+BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 # The operations that the runtime turns loops and branches into.
 _LOWERED = ("Enter", "Exit", "Merge", "Switch", "NextIteration", *LOOPS, *BRANCHES)
 # Further findings of a kind are only counted.
@@ -23,8 +24,7 @@ SHOWN = 5
 
 
 def graph_findings(step: StepGraph) -> Iterator[Finding]:
-    """Yield the loops and branches that the graph optimizer leaves in this step, and the
-    repetitions, those that it removes too.
+    """Yield the loops, branches and repetitions that the graph optimizer leaves in this step.
 
     Runs the step once. Yields nothing if the optimized graph cannot be read.
     """
@@ -32,7 +32,7 @@ def graph_findings(step: StepGraph) -> Iterator[Finding]:
     if graphs is None:
         return
     yield from _few(list(_control_flow(step.graph, graphs.after)))
-    yield from _few(list(step_repetitions(step.graph, graphs)))
+    yield from _few(list(step_repetitions(step.graph, graphs.after)))
 
 
 def _few(findings: Sequence[Finding]) -> Iterator[Finding]:

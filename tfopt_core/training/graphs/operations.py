@@ -20,6 +20,7 @@ from tfopt_core.private_api import why_without
 
 # The attributes of an op that name functions it calls.
 CALLED = ("f", "body", "then_branch", "else_branch", "branches")
+LOOPS = ("While", "StatelessWhile")
 # Packages whose frames are not the workload's own code.
 _FRAMES_OF_OTHERS = ("tensorflow", "keras", "tfopt_core")
 
@@ -88,6 +89,31 @@ def _function_graph(graph: Any, name: str) -> Any:
         return graph._get_function(name).graph
     except Exception:  # a function of the runtime's own
         return None
+
+
+def rounds_of(op: Any) -> int | None:
+    """Return how many rounds a while loop makes, None if its graph does not tell.
+
+    A loop counts up to its second input; the loop of a gradient as far as the one it reverses.
+    """
+    if len(op.inputs) < 3:
+        return None
+    most = _number(op.inputs[1])
+    if most is not None and most >= 0:
+        return most
+    source = op.inputs[2].op
+    return rounds_of(source) if source.type in LOOPS and op.inputs[2].value_index == 0 else None
+
+
+def _number(tensor: Any) -> int | None:
+    """Return the value of a scalar that is the same in every run."""
+    import tensorflow as tf
+
+    value = tf.get_static_value(tensor)
+    # Keras' recurrent layers write their number of steps as the maximum of a single number
+    if value is None and tensor.op.type in ("Max", "Min", "Identity", "Cast"):
+        value = tf.get_static_value(tensor.op.inputs[0])
+    return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
 
 
 @attrs.frozen(eq=False)

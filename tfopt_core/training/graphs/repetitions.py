@@ -1,4 +1,4 @@
-"""Find what a graph computes more than once, and whether TensorFlow merges it by itself."""
+"""Find what a graph computes more than once, where TensorFlow does not merge it by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import attrs
 from tfopt_core.data.graphs import is_stateful_op
 from tfopt_core.hooks import Finding
 from tfopt_core.training.graphs.operations import (
-    OptimizedGraph,
     all_operations,
     live_operations,
     place_in_code,
@@ -19,8 +18,6 @@ from tfopt_core.training.graphs.operations import (
 
 # A repetition of fewer elements costs next to nothing, and optimizers have many.
 LEAST_ELEMENTS = 1_000
-MEND = "compute it once and keep the tensor"
-MERGED = "TensorFlow merges them by itself, so no time is lost"
 # The operations that the runtime turns loops and branches into.
 _LOWERED = frozenset([
     "Enter", "Exit", "Merge", "Switch", "NextIteration", "While", "StatelessWhile", "If",
@@ -44,34 +41,25 @@ class _Same:
     names: tuple[str, ...]
 
 
-def step_repetitions(graph: Any, graphs: OptimizedGraph) -> Iterator[Finding]:
-    """Yield what a train step computes twice: first what remains after the graph optimizer, then
-    what it merges, where that stands in the user's code.
+def step_repetitions(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
+    """Yield what a train step computes twice.
 
     :param graph: the traced step, for the places.
+    :param nodes: what the graph optimizer leaves of it.
     """
     known = {op.name: op for op in all_operations(graph)}
-    left = repeated_nodes(graphs.after)
-    for same in left:
-        yield from _of_step(same, known, merged=False)
-    still = {name for same in left for name in same.names}
-    for same in repeated_nodes(graphs.before):
-        if not still & set(same.names):
-            yield from _of_step(same, known, merged=True)
-
-
-def _of_step(same: _Same, known: dict[str, Any], *, merged: bool) -> Iterator[Finding]:
-    ops = [known[name] for name in same.names if name in known]
-    elements = _elements(ops[0]) if ops else None
-    if elements is not None and elements >= LEAST_ELEMENTS:
-        yield from _finding(same, ops, f"{same.op} of {elements:,} numbers", merged=merged)
+    for same in repeated_nodes(nodes):
+        ops = [known[name] for name in same.names if name in known]
+        elements = _elements(ops[0]) if ops else None
+        if elements is not None and elements >= LEAST_ELEMENTS:
+            yield _finding(same, ops, f"{same.op} of {elements:,} numbers")
 
 
 def map_repetitions(graph: Any, split: str) -> Iterator[Finding]:
-    """Yield what a function of the input pipeline computes twice for an element.
+    """Yield what a function of the input pipeline computes twice for an element, from a table.
 
-    tf.data merges equal operations, as measured: eight equal matrix products in a map take the
-    time of one. A look-up in a table counts as stateful, and is made each time.
+    A look-up counts as stateful, and is made each time. tf.data merges other equal operations, as
+    measured: eight equal matrix products in a map take the time of one.
 
     :param graph: of the function that a stage calls.
     """
@@ -82,25 +70,19 @@ def map_repetitions(graph: Any, split: str) -> Iterator[Finding]:
         ops = [known[name] for name in same.names if name in known]
         if len(ops) < 2 or not _is_large(ops[0]):
             continue
-        removed = len({merged[op.name] for op in ops}) == 1
-        for found in _finding(same, ops, f"{same.op} of an element", merged=removed):
-            yield attrs.evolve(found, split=split)
+        if len({merged[op.name] for op in ops}) > 1:
+            yield attrs.evolve(_finding(same, ops, f"{same.op} of an element"), split=split)
 
 
-def _finding(same: _Same, ops: Sequence[Any], what: str, *, merged: bool) -> Iterator[Finding]:
+def _finding(same: _Same, ops: Sequence[Any], what: str) -> Finding:
     places = list(dict.fromkeys(place for op in ops if (place := place_in_code(op))))
-    if merged and not places:
-        return  # no line of the user's, and nothing to gain
     others = f", also at {places[1]}" if len(places) > 1 else ""
-    detail = (
-        f"{what} is computed {len(same.names)} times from the same inputs "
-        f"({', '.join(same.names[:3])}){others}"
-    )
-    yield Finding(
-        kind="merged-subexpression" if merged else "repeated-subexpression",
+    return Finding(
+        kind="repeated-subexpression",
         place=places[0] if places else "",
-        detail=f"{detail}; {MERGED}" if merged else f"{detail}, and TensorFlow does not merge them",
-        mend=f"{MEND}, for whoever reads it" if merged else MEND,
+        detail=f"{what} is computed {len(same.names)} times from the same inputs "
+        f"({', '.join(same.names[:3])}){others}, and TensorFlow does not merge them",
+        mend="compute it once and keep the tensor",
     )
 
 

@@ -70,8 +70,6 @@ BAD = [
      r':3: workload\.factory: there is no module "no_such_module"'),
     ("missing file", ("tiny.py", "gone.py"),
      r':3: workload\.factory: there is no file ".*gone\.py"'),
-    ("missing data of a model for Keras Tuner", ('build"', 'build"\ndata = "gone.py:load"'),
-     r':4: workload\.data: there is no file ".*gone\.py"'),
     ("no callable", ("tiny.py:build", "tiny.py"),
      r':3: workload\.factory: "tiny\.py" names no callable'),
     ("missing script", ('factory = "tiny.py:build"\nepochs = 2', 'script = "gone.py"'),

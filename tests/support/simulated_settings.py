@@ -37,13 +37,11 @@ class SimulatedTrainings:
     in time.
 
     :param math: what its plugins do to the training; their setting "steps" makes it slower.
-    :param declared: the hyperparameters that the model declares.
     :param interrupt_at: the number of the run in which Ctrl-C is pressed; None for never.
     """
 
     interrupt_at: int | None = None
     math: str = "rounding"
-    declared: tuple = ()
     now: float = 0.0
     runs: list[tuple[dict, bool, int]] = attrs.field(factory=list)
     deadline: ProcessDeadline = attrs.field(init=False)
@@ -78,10 +76,7 @@ class SimulatedTrainings:
             )
             for one in task.job.plugins
         )  # fmt: skip
-        declared = self.declared if task.explore else ()
-        return make_prepared(
-            plugins=plans, metrics=("val_accuracy",), hyperparameters=declared
-        )  # fmt: skip
+        return make_prepared(plugins=plans, metrics=("val_accuracy",))
 
     def _trained(self, task, options: dict, units: int, tell) -> ProcessOutcome:
         begun, values, ends = self.now, [], []

@@ -14,7 +14,7 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
-from tfopt_core.training.factory import missing_callable, missing_workload
+from tfopt_core.training.factory import missing_workload
 from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 
 
@@ -116,10 +116,6 @@ def _workload_problems(reading: Reading) -> list[Problem]:
         missing = missing_workload(spec, reading.directory / below) if spec else None
         if missing is not None:
             problems.append(reading.problem(f"workload.{key}", missing))
-    data = reading.value("workload.data")
-    missing = missing_callable(data, reading.directory) if isinstance(data, str) and data else None
-    if missing is not None:
-        problems.append(reading.problem("workload.data", missing))
     return problems
 
 

@@ -155,7 +155,5 @@ class _Writer:
             entry = named_workloads()[spec.use][0].entry_point
             self.names.imports[f"from {entry.module} import {entry.attr}"] = None
             return str(entry.attr)
-        if spec.data is not None:
-            raise NoPlainForm(None, "its model is built by Keras Tuner's build(hp)")
         assert spec.factory is not None
         return self.names.load(spec.factory)

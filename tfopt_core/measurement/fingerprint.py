@@ -15,10 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import attrs
-
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe import Recipe
 from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.module_place import module_file
 from tfopt_core.training.runtime import recorded_environment
@@ -54,8 +52,6 @@ def fingerprint(request: Request) -> dict[str, str]:
         facts[f"environment variable {name}"] = value
     for stacked in (*request.plugins, *request.added):
         facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
-    if request.recipe.workload.data is not None:  # a model for Keras Tuner
-        facts["keras-tuner"] = _version("keras-tuner")
     files = workload_files(request.recipe)
     return {**facts, **{name: _hash_of(paths) for name, paths in files.items()}}
 
@@ -102,11 +98,6 @@ def workload_files(recipe: Recipe) -> dict[str, tuple[Path, ...]]:
     """Return the Python files that the workload may use, by their name in messages. A user's file
     and its neighbours, which it may import, have a name each, a package has one as a whole."""
     spec = recipe.workload
-    if spec.data is not None:
-        # its model and its data may stand in two places
-        alone = attrs.evolve(recipe, workload=attrs.evolve(spec, data=None))
-        other = attrs.evolve(recipe, workload=WorkloadSpec(factory=spec.data))
-        return workload_files(alone) | workload_files(other)
     if spec.use is not None:
         registered = named_workloads().get(spec.use, ())
         tops = {registration.entry_point.module.partition(".")[0] for registration in registered}

@@ -67,7 +67,7 @@ def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
         return set()
     replaced = set(WORKLOAD_CHOICES)
     if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
-        replaced |= {"options", "data", *SCRIPT_KEYS}  # they belong to the other workload
+        replaced |= {"options", *SCRIPT_KEYS}  # they belong to the other workload
     if {"script", "module"} & set(chosen):
         replaced |= {"epochs", "batch_size"}  # a script sets these itself
     return replaced

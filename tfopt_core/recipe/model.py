@@ -103,7 +103,6 @@ class WorkloadSpec(Table):
     from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
     quick look. A `loop` of "own" says that the script trains in a loop of its own, without `fit`:
     its measured runs end after `max_steps` updates of an optimizer, None for the script's end.
-    A factory with `data`, which names a function, is a model for Keras Tuner.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
@@ -125,7 +124,6 @@ class WorkloadSpec(Table):
     options: Mapping[str, Any] = attrs.field(
         factory=dict, validator=Checked(checks.free_table), hash=False
     )
-    data: str | None = attrs.field(default=None, validator=Checked(checks.word))
 
     @property
     def label(self) -> str:
@@ -156,9 +154,6 @@ class WorkloadSpec(Table):
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault unless there is one workload, and for keys that do not apply to it."""
         yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
-        if "data" in given and "factory" not in given:
-            why = "this is about a factory that is a model for Keras Tuner, and there is none"
-            yield Fault(why, "remove it", at=("data",))
         if given & {"script", "module"}:
             for key in ("epochs", "batch_size"):
                 if key in given:
@@ -329,8 +324,7 @@ class Recipe(Table):
     def searches_settings(self, objective: str) -> bool:
         """Return whether `tfopt tune` searches settings and options behind the stack."""
         asked = self.tune is not None and self.tune.searches_settings
-        declared = self.workload.data is not None and objective == "time-to-target"
-        return asked or declared or objective == "quality"
+        return asked or objective == "quality"
 
     @property
     def working_directory(self) -> Path:

@@ -52,7 +52,6 @@ DESCRIPTIONS = {
     "workload.epochs": "Number of epochs.",
     "workload.batch_size": "Global batch size, over all replicas.",
     "workload.options": "Keyword arguments of the factory.",
-    "workload.data": "For a factory of Keras Tuner: the function that returns its data.",
     "measure": "How the stack is measured.",
     "measure.pairs": "Number of pairs of runs; auto looks after 4, 8 and 12.",
     "measure.length": "Whether each run trains to the end, or until its step time is known.",

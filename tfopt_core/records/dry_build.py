@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Math
 from tfopt_core.records.estimate import Estimate
-from tfopt_core.records.hyperparameters import Hyperparameter
 from tfopt_core.records.memory import MemoryPlan, StageLine
 
 
@@ -59,10 +58,9 @@ class Prepared:
     distributes a training over processes. `stages` are those of the data with the stack, by split,
     and `memory` is the memory of a run; both need a dry build in detail. `seconds` is the duration
     of the dry build. Of a script's `own_loop` the metric of quality is "", and `steps_per_epoch` is
-    the updates after which a run ends, None for the script's end. `hyperparameters` are those that
-    a model for Keras Tuner declares, if the dry build looked for them. `forks` says that
-    the runs of a script may be forks of a process that has imported TensorFlow, since it sets
-    nothing before that.
+    the updates after which a run ends, None for the script's end. `forks` says that the runs of a
+    script may be forks of a process that has imported TensorFlow, since it sets nothing before
+    that.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -93,7 +91,6 @@ class Prepared:
     to_target: bool = False
     own_loop: bool = False
     seconds: float = 0.0
-    hyperparameters: tuple[Hyperparameter, ...] = ()
     forks: bool = False
 
     @property

@@ -14,7 +14,6 @@ from typing import Any
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.installed.discovery import Registration, registrations
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.training.hypermodel import DATA, NEEDED, hypermodel_workload, takes_hp
 from tfopt_core.training.module_place import import_path, module_file
 from tfopt_core.training.workload import Workload
 
@@ -51,10 +50,10 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
             module_file(spec.module, directory)
         except WorkloadError as error:
             return str(error)
-    return None if spec.factory is None else missing_callable(spec.factory, directory)
+    return None if spec.factory is None else _missing_callable(spec.factory, directory)
 
 
-def missing_callable(named: str, directory: Path) -> str | None:
+def _missing_callable(named: str, directory: Path) -> str | None:
     """Return why there is no file or module of "module:callable"; None if there is one."""
     place, separator, name = named.rpartition(":")
     if not separator or not place or not name:
@@ -76,11 +75,6 @@ def load_workload(recipe: Recipe) -> Workload:
     spec = recipe.workload
     name = spec.use or spec.factory or ""
     factory = _find(recipe)
-    if spec.data is not None:
-        data = _imported(spec.data, recipe.directory)
-        return hypermodel_workload(f'"{name}"', factory, data, spec.options)
-    if takes_hp(factory):
-        raise WorkloadError(DATA.format(name=f'"{name}"'))
     baseline = recipe.measure.baseline
     # those of the baseline too: its first run comes late
     _check_options(name, factory, {**spec.options, **(baseline.options if baseline else {})})
@@ -97,15 +91,14 @@ def load_workload(recipe: Recipe) -> Workload:
     return workload
 
 
-def _find(recipe: Recipe) -> Any:
+def _find(recipe: Recipe) -> Callable[..., Any]:
     spec = recipe.workload
     missing = missing_workload(spec, recipe.directory)
     if missing is not None:
         raise WorkloadError(missing)
     if spec.use is None:
         assert spec.factory is not None
-        # a HyperModel may be an instance, which need not be callable
-        return _imported(spec.factory, recipe.directory, instance=spec.data is not None)
+        return _imported(spec.factory, recipe.directory)
     try:
         factory = named_workloads()[spec.use][0].entry_point.load()
     except (Exception, SystemExit) as error:
@@ -115,20 +108,15 @@ def _find(recipe: Recipe) -> Any:
     return _called(spec.use, factory)
 
 
-def _imported(place: str, directory: Path, *, instance: bool = False) -> Any:
-    """Import and return what "module:callable" names.
-
-    :param instance: whether it may be an object that cannot be called.
-    """
+def _imported(place: str, directory: Path) -> Callable[..., Any]:
+    """Import and return what "module:callable" names."""
     try:
         found = _from_place(place, directory)
     except WorkloadError:
         raise
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "keras_tuner":
-            raise WorkloadError(NEEDED.format(name=f'"{place}"')) from error
         raise WorkloadError(f'workload "{place}" cannot be imported: {describe(error)}') from error
-    return found if instance or takes_hp(found) else _called(place, found)
+    return _called(place, found)
 
 
 def _called(name: str, found: Any) -> Callable[..., Any]:

@@ -23,7 +23,6 @@ from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
-from tfopt_core.training.hypermodel import HyperModelWorkload
 from tfopt_core.training.job import Job
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
@@ -31,11 +30,6 @@ from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
-
-NOT_EXPLORED = (
-    "the model for Keras Tuner has too many branches to open each: what it declares in the others "
-    "is not searched"
-)
 
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
@@ -92,12 +86,6 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     prepared = attrs.evolve(
         prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
     )
-    if task.explore and isinstance(workload, HyperModelWorkload):
-        declared, whole = workload.explore()
-        notes = () if whole else (NOT_EXPLORED,)
-        prepared = attrs.evolve(
-            prepared, hyperparameters=declared, warnings=(*prepared.warnings, *notes)
-        )
     return _in_detail(prepared, built) if task.detail else prepared
 
 

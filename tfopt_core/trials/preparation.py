@@ -19,14 +19,12 @@ def prepare(
     detail: bool = False,
     quick: bool = False,
     follows: bool = False,
-    explore: bool = False,
 ) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
     :param estimate: time some steps without the stack too, for what a training will take.
     :param detail: look at each stage of the data, and at the memory of a run, too.
     :param quick: time some steps with the stack too.
-    :param explore: find the hyperparameters that a model for Keras Tuner declares, too.
     :param follows: whether the runner gives the task to the process of an earlier one.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
         sees it.
@@ -37,9 +35,7 @@ def prepare(
     :raises CannotShare: if that process cannot take it.
     """
     processes = Processes(request, runner)
-    prepared = processes.prepare(
-        estimate=estimate, detail=detail, quick=quick, follows=follows, explore=explore
-    )
+    prepared = processes.prepare(estimate=estimate, detail=detail, quick=quick, follows=follows)
     check_metrics(request, prepared)
     return prepared, with_prepared(request, prepared)
 

@@ -24,7 +24,7 @@ from tfopt_core.tuning.search import GOES_ON
 from tfopt_core.tuning.settings_runs import Missed, SettingsRunner
 from tfopt_core.tuning.study import ProposedTrial, Study
 from tfopt_core.tuning.trial_figures import NoFigure, decision_of
-from tfopt_core.tuning.tunables import active_values, changed
+from tfopt_core.tuning.tunables import changed
 from tfopt_core.workers.interrupts import HoldInterrupt
 
 # The parts of the whole budget after which no trial of settings begins, and no pair that asks what
@@ -92,7 +92,7 @@ class ValueSearch:
                 known[_key(trial.values)] = trial
                 self.trials.append(trial)
         space = self.runner.space
-        values = active_values({one.key: one.untuned for one in space}, space)
+        values = {one.key: one.untuned for one in space}
         if self.allowed is None:
             if not known:
                 self.study.begin_with(values)
@@ -204,11 +204,9 @@ class ValueSearch:
             if len(self.best) < 2:
                 # of one value alone the fresh pairs decide
                 return
-            if key not in self.best:
-                continue  # what made it count was put back
             space = self.runner.space
             kept = {name: value for name, value in self.best.items() if name != key}
-            rest = changed(active_values({**untuned, **kept}, space), space)
+            rest = changed({**untuned, **kept}, space)
             name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
             earned = self.journal.earned(name)
             if earned is None:

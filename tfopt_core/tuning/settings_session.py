@@ -107,11 +107,6 @@ class SettingsSession:
             planned=spec.trials or DEFAULT_TRIALS,
         )
         begun = self.elapsed()
-        try:
-            self._find_hyperparameters()
-        except KeyboardInterrupt:
-            self.interrupted, self.why_ended = True, INTERRUPTED
-            return found
         found = attrs.evolve(
             found,
             ranges={one.key: one.written for one in self.space},
@@ -253,15 +248,6 @@ class SettingsSession:
 
     # What is searched, and by which metric
 
-    def _find_hyperparameters(self) -> None:
-        """Have the space hold what a model for Keras Tuner declares, by a dry build of it."""
-        recipe = self.request.recipe
-        if recipe.workload.data is None or not self._goal.trains_whole:
-            return
-        self.observer(SearchPhase("looking for the hyperparameters of the model", minor=True))
-        declared = self._prepared({}, explore=True).hyperparameters
-        self.space = tunables(recipe, self.stack, self.installed, self.own, declared)
-
     def _know_the_metric(self) -> None:
         """Make dry builds of the user's own training: its options exist, its metric is reported."""
         if not self._goal.trains_whole:
@@ -294,13 +280,13 @@ class SettingsSession:
             pass  # one value may be refused: its trials say so
         return self._prepared({})
 
-    def _prepared(self, values: Mapping[str, Any], *, explore: bool = False) -> Prepared:
+    def _prepared(self, values: Mapping[str, Any]) -> Prepared:
         request = attrs.evolve(
             self.request, recipe=with_options(self.request.recipe, values, self.space),
             plugins=stacked(self.stack), folder=self.request.folder / "settings",
         )  # fmt: skip
         self.deadline.lift()
-        return prepare(request, self.runner, explore=explore)[0]
+        return prepare(request, self.runner)[0]
 
 
 def _shared(study: Study) -> SharedSearch | None:

@@ -13,9 +13,8 @@ from tfopt_core.errors import StoreError
 from tfopt_core.extras import check_installed
 from tfopt_core.recipe.model import DEFAULT_TRIALS
 from tfopt_core.recipe.ranges import Between, SearchRange
-from tfopt_core.records.hyperparameters import is_active
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial, SharedSearch, Values
-from tfopt_core.tuning.tunables import Tunable, active_values, next_active
+from tfopt_core.tuning.tunables import Tunable
 
 
 def check_optuna() -> None:
@@ -92,9 +91,8 @@ class Study:
 
     def begin_with(self, values: Values) -> None:
         """Have the first trial try these values, where the ranges hold them all."""
-        active = active_values(values, self._space)
-        if self._holds(active):
-            self._study.enqueue_trial(active)
+        if self._holds(values):
+            self._study.enqueue_trial(dict(values))
 
     def add(self, trial: SettingsTrial, *, untuned: bool = False) -> bool:
         """Add a trial that was made before. Return whether it is one of these ranges.
@@ -117,9 +115,7 @@ class Study:
     def ask(self) -> ProposedTrial | None:
         """Return the next trial to make; None if there is none any more."""
         trial = self._study.ask()
-        values: dict[str, Any] = {}
-        while one := next_active(self._space, values):
-            values[one.key] = _short(_suggested(trial, one), one.range)
+        values = {one.key: _short(_suggested(trial, one), one.range) for one in self._space}
         return ProposedTrial(values, trial)
 
     def tell(self, asked: ProposedTrial, trial: SettingsTrial) -> None:
@@ -146,10 +142,9 @@ class Study:
         return None
 
     def _holds(self, values: Values) -> bool:
-        """Return whether these are values of all that is active, each in its range."""
-        active = [one for one in self._space if is_active(one.when, values)]
-        return set(values) == {one.key for one in active} and all(
-            one.range.holds(values[one.key]) for one in active
+        """Return whether these are values of the whole space, each in its range."""
+        return set(values) == {one.key for one in self._space} and all(
+            one.range.holds(values[one.key]) for one in self._space
         )
 
     def _ended(self, trial: SettingsTrial, notes: Mapping[str, Any] | None = None) -> Any:

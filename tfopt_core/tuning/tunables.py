@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -11,7 +11,6 @@ from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe import Recipe, TuneSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.recipe.ranges import SearchRange, search_range
-from tfopt_core.records.hyperparameters import Conditions, Hyperparameter, is_active
 from tfopt_core.records.settings_search import Values
 from tfopt_core.records.tuning import TunedPlugin
 from tfopt_core.tuning.stacks import Stack
@@ -27,7 +26,6 @@ class Tunable:
 
     :param written: the range as it is written in TOML.
     :param untuned: its value without the search; None where the workload or plugin chooses.
-    :param when: the values of others, by their keys, beside which it is active; always if empty.
     """
 
     plugin: str = ""
@@ -35,7 +33,6 @@ class Tunable:
     range: SearchRange
     written: Any
     untuned: Any = None
-    when: tuple[Conditions, ...] = ()
 
     @property
     def key(self) -> str:
@@ -43,7 +40,7 @@ class Tunable:
         return (
             join_path("", (PLUGINS, self.plugin, self.name))
             if self.plugin
-            else (_option_key(self.name))
+            else join_path("", (OPTIONS, self.name))
         )
 
 
@@ -52,14 +49,11 @@ def tunables(
     stack: Stack,
     installed: Sequence[PluginInfo],
     own: Mapping[str, Mapping[str, Any]],
-    declared: Sequence[Hyperparameter] = (),
 ) -> tuple[Tunable, ...]:
-    """Return what may be searched: the settings with a range of the stack's plugins and what the
-    model declares, but for those that the recipe gives, then the options of `[tune.options]`.
+    """Return what may be searched: the settings with a range of the stack's plugins, but for those
+    that the recipe gives, then the options of `[tune.options]`.
 
     :param own: the settings of the plugins that the recipe names.
-    :param declared: the hyperparameters that the model declares; a range of `[tune.options]`
-        replaces that of the model.
     """
     infos = {info.name: info for info in installed}
     settings = (
@@ -73,70 +67,14 @@ def tunables(
         if setting.search is not None and setting.name not in own.get(one.name, {})
     )  # fmt: skip
     spec, workload = recipe.tune or TuneSpec(), recipe.workload
-    known = {one.name for one in declared}
     options = (
         Tunable(
             name=name, range=range_, written=spec.options[name],
             untuned=workload.batch_size if name == BATCH_SIZE else workload.options.get(name),
         )
         for name, range_ in spec.ranges.items()
-        if name not in known
     )  # fmt: skip
-    return (*settings, *_declared(declared, spec, workload.options), *options)
-
-
-def _declared(
-    declared: Sequence[Hyperparameter], spec: TuneSpec, given: Mapping[str, Any]
-) -> Iterator[Tunable]:
-    """Yield the hyperparameters to search, in the order in which they are declared."""
-    ranges = {
-        one.name: spec.options.get(one.name, None if one.name in given else one.range)
-        for one in declared
-    }
-    # one may stand before what decides about it
-    fixed = {one.name: one.untuned for one in declared if ranges[one.name] is None}
-    for one in declared:
-        written = ranges[one.name]
-        if written is None:
-            continue
-        places = _open(one.when, fixed)
-        if places or not one.when:
-            yield Tunable(
-                name=one.name, range=search_range(written), written=written, untuned=one.untuned,
-                when=() if () in places else places,
-            )  # fmt: skip
-
-
-def _open(when: tuple[Conditions, ...], fixed: Mapping[str, Any]) -> tuple[Conditions, ...]:
-    """Return the conditions that can be met, by keys, without what is not searched."""
-    return tuple(
-        tuple((_option_key(name), allowed) for name, allowed in place if name not in fixed)
-        for place in when
-        if all(name not in fixed or fixed[name] in allowed for name, allowed in place)
-    )
-
-
-def _option_key(name: str) -> str:
-    return join_path("", (OPTIONS, name))
-
-
-def active_values(values: Values, space: Sequence[Tunable]) -> dict[str, Any]:
-    """Return the values that have an effect beside the others of them."""
-    given = [one for one in space if one.key in values]
-    active: dict[str, Any] = {}
-    while one := next_active(given, active):
-        active[one.key] = values[one.key]
-    return active
-
-
-def next_active(space: Sequence[Tunable], values: Values) -> Tunable | None:
-    """Return the first that is active beside these values and has none yet; None if there is none.
-
-    A hyperparameter may stand before one of those that make it active, so each value asks again.
-    """
-    return next(
-        (one for one in space if one.key not in values and is_active(one.when, values)), None
-    )
+    return (*settings, *options)
 
 
 def with_options(recipe: Recipe, values: Values, space: Sequence[Tunable]) -> Recipe:

@@ -160,10 +160,9 @@ def workload_table(recipe: Recipe, folder: Path) -> dict[str, Any]:
     here, there = recipe.directory.resolve(), folder.resolve()
     if here == there:
         return table
-    for key in ("factory", "data"):
-        place, colon, name = str(table.get(key, "")).rpartition(":")
-        if place.endswith(".py"):
-            table[key] = f"{_moved(place, here, there)}{colon}{name}"
+    place, colon, name = str(table.get("factory", "")).rpartition(":")
+    if place.endswith(".py"):
+        table["factory"] = f"{_moved(place, here, there)}{colon}{name}"
     if "script" in table:
         table["script"] = _moved(table["script"], here, there)
     if recipe.workload.is_script:

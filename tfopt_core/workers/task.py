@@ -129,7 +129,6 @@ class PrepareTask(LookTask):
     :param estimate: also time some steps without the stack.
     :param quick: also time some steps with the stack.
     :param detail: also examine each stage of the data and the memory of a run.
-    :param explore: also find the hyperparameters that the model declares.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Prepared,)
@@ -137,7 +136,6 @@ class PrepareTask(LookTask):
     estimate: bool = False
     quick: bool = False
     detail: bool = False
-    explore: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -108,18 +108,18 @@ def test_another_workload_takes_no_options_of_the_base(read: Read) -> None:
     assert read(OVER + "[workload]\nuse = 'other'", base=BASE).require().workload.options == {}
 
 
-def test_another_workload_takes_no_data_baseline_or_ranges_of_the_base(read: Read) -> None:
+def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read: Read) -> None:
     base = (
-        "[workload]\nfactory = 'a.py:build'\ndata = 'a.py:load'\noptions = { rate = 0.1 }\n"
+        "[workload]\nfactory = 'a.py:build'\noptions = { rate = 0.1 }\n"
         "[measure]\npairs = 8\nbaseline = { options = { rate = 0.2 } }\n"
         "[tune]\nbudget = '5m'\noptions.rate = { low = 0.1, high = 0.9 }\n"
     )
     same = read(OVER + "[workload]\nfactory = 'a.py:build'", base=base).require()
-    assert (same.workload.data, same.measure.baseline is None) == ("a.py:load", False)
+    assert same.measure.baseline is not None
     assert list(same.tune.options) == ["rate"]
     for child in ("factory = 'b.py:build'", "use = 'mnist'"):
         other = read(f"{OVER}[workload]\n{child}", base=base).require()
-        assert (other.workload.data, other.measure.baseline) == (None, None)
+        assert other.measure.baseline is None
         assert (other.measure.pairs, other.tune.budget_seconds, other.tune.options) == (8, 300, {})
 
 

@@ -162,10 +162,6 @@ quality = { tolerance = -1, directon = "up" }
             '[workload]\nfactory = "a:b"\nenvironment = { LR = "1" }',
             ":3: workload.environment: this is about a script, and there is none",
         ),
-        (
-            '[workload]\nuse = "a"\ndata = "a.py:load"',
-            ":3: workload.data: this is about a factory that is a model for Keras Tuner",
-        ),
         ("[workload]\nuse = ''", "recipe.toml:2: workload.use: expected a string that is not"),
         ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),
         ('[workload]\nuse = "a"\nepochs = 1.0', "a whole number, got 1.0 (a number)"),

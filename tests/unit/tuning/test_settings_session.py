@@ -10,7 +10,6 @@ from support.simulated_settings import RATES, SimulatedTrainings, make_runner
 from support.tuned import make_tuned
 
 from tfopt_core.errors import RecipeError, StoreError
-from tfopt_core.records.hyperparameters import Hyperparameter
 from tfopt_core.tuning.journal import Journal, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
 from tfopt_core.tuning.study import Study
@@ -85,65 +84,6 @@ def test_nothing_to_search_by_quality_is_an_error_at_its_key(session_of):
         session_of("quality", {}).search()
     [problem] = caught.value.problems
     assert problem.mend == "add [tune.options]"
-
-
-DECLARED = (
-    Hyperparameter(name="learning_rate", range=RATES, untuned=0.001),
-    Hyperparameter(name="kind", range=["a", "b"], untuned="a"),
-    Hyperparameter(
-        name="depth", range={"low": 1, "high": 3}, untuned=1, when=((("kind", ("b",)),),)
-    ),
-    Hyperparameter(name="seed", range=None, untuned=3),
-)
-
-
-def declaring(session, *, options=(), **given):
-    """The session of a recipe whose factory is a model for Keras Tuner."""
-    session.runner.declared = DECLARED
-    recipe = session.request.recipe
-    workload = attrs.evolve(recipe.workload, data="train.py:load", options=given)
-    tune = attrs.evolve(recipe.tune, options=dict(options), trials=12)
-    recipe = attrs.evolve(recipe, workload=workload, tune=tune)
-    session.request = attrs.evolve(session.request, recipe=recipe)
-    return session
-
-
-@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
-def test_what_a_model_declares_is_searched_and_drawn_where_it_is_active(objective, session_of):
-    session = declaring(session_of(objective, {}))
-    result = session.proved(session.searched(bare(objective)))
-    found = result.settings
-    assert found.untuned == {
-        "options.learning_rate": 0.001, "options.kind": "a", "options.depth": 1,
-    }  # fmt: skip
-    made = [one.values for one in found.trials if one.values]
-    kinds = {one["options.kind"] for one in made}
-    assert kinds == {"a", "b"}
-    for values in made:
-        assert ("options.depth" in values) is (values["options.kind"] == "b")
-    assert found.proof.confirmed
-    assert "learning_rate" in result.tuned_options
-
-
-def test_what_the_recipe_gives_of_a_model_is_not_searched_and_its_ranges_come_first(session_of):
-    session = declaring(
-        session_of("quality", {}), options={"learning_rate": [0.01, 0.1]}, kind="b"
-    )  # fmt: skip
-    session.runner.declared = (
-        DECLARED[0], attrs.evolve(DECLARED[1], untuned="b"), *DECLARED[2:],
-    )  # fmt: skip
-    found = session.search()
-    assert found.ranges == {
-        "options.learning_rate": [0.01, 0.1], "options.depth": {"low": 1, "high": 3},
-    }  # fmt: skip
-    assert {one.values["options.learning_rate"] for one in found.trials if one.values} == {
-        0.01, 0.1,
-    }  # fmt: skip
-
-
-def test_what_depends_on_a_branch_that_the_recipe_closes_is_not_searched(session_of):
-    found = declaring(session_of("quality", {}), kind="a").search()
-    assert list(found.ranges) == ["options.learning_rate"]
 
 
 def test_a_resume_draws_what_was_not_drawn_before(session_of, tmp_path):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from tfopt_core.recipe.model import PRUNERS, SAMPLERS
 from tfopt_core.recipe.ranges import search_range
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.tunables import Tunable, active_values
+from tfopt_core.tuning.tunables import Tunable
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -94,20 +93,3 @@ def test_it_begins_with_the_untuned_values_only_where_all_are_in_range():
         asked, anyway = drawn
         assert asked == ({"options.units": 8, "options.act": "b"} if first else anyway)
         assert anyway != {"options.units": 8, "options.act": "b"}
-
-
-def test_what_stands_before_one_of_its_parents_is_drawn_with_it():
-    first, second = space(first=["x", "y"], second=["x", "y"])
-    either = (((first.key, ("x",)),), ((second.key, ("x",)),))
-    [drop] = space(drop=[0.1, 0.2])
-    between = (first, attrs.evolve(drop, when=either), second)
-    study = Study(between, sampler="random", pruner="none", seed=1)
-    seen = set()
-    for _ in range(20):
-        values = study.ask().values
-        chosen = values[first.key], values[second.key]
-        seen.add(chosen)
-        assert (drop.key in values) is ("x" in chosen)
-        assert active_values({drop.key: 0.1, **values}, between).keys() == values.keys()
-        assert study.add(SettingsTrial(values=values, outcome=SettingsOutcome.MISSED))
-    assert len(seen) == 4

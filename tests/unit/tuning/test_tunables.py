@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
 from support.simulated_search import plugin
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.recipe import Recipe, TuneSpec, WorkloadSpec
-from tfopt_core.records.hyperparameters import Hyperparameter
 from tfopt_core.tuning.tunables import changed, tunables, with_options, with_values
 
 RANGE = {"low": 1e-6, "high": 1e-2, "log": True}
@@ -53,13 +51,3 @@ def test_what_is_as_it_was_is_no_change():
     space = tunables(RECIPE, STACK, (INFO,), {})
     values = {"plugins.l2.strength": 1e-4, "options.units": 16, "options.batch_size": 32}
     assert changed(values, space) == {"options.units": 16}
-
-
-def test_what_is_fixed_may_be_declared_after_what_depends_on_it():
-    rate = Hyperparameter(name="rate", range=[1, 2], untuned=1, when=((("kind", ("b",)),),))
-    recipe = attrs.evolve(RECIPE, tune=None)
-    for kind, keys in (("b", ["options.rate"]), ("a", [])):
-        fixed = Hyperparameter(name="kind", range=None, untuned=kind)
-        space = tunables(recipe, (), (), {}, (rate, fixed))
-        assert [one.key for one in space] == keys
-        assert all(one.when == () for one in space)

@@ -151,9 +151,6 @@ def test_paths_are_those_of_the_folder_that_it_lies_in(tmp_path):
     (tmp_path / "sub").mkdir()
     moved = tomllib.loads(winner_text(make_tuned(), recipe(tmp_path), tmp_path / "sub"))
     assert moved["workload"]["factory"] == "../mine.py:build"
-    of_keras_tuner = recipe(tmp_path, factory="mine.py:Mine", data="data.py:load")
-    moved = tomllib.loads(winner_text(make_tuned(), of_keras_tuner, tmp_path / "sub"))
-    assert moved["workload"] == {"factory": "../mine.py:Mine", "data": "../data.py:load"}
     script = recipe(tmp_path, script="train.py")
     moved = tomllib.loads(winner_text(make_tuned(), script, tmp_path / "sub"))
     assert moved["workload"] == {"script": "../train.py", "folder": ".."}

@@ -6,7 +6,7 @@ import attrs
 
 from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.records.results import Results
-from tfopt_core.statistics.across.comparable import Measured
+from tfopt_core.statistics.across import Measured
 from tfopt_core.statistics.verdicts.verdict import compare
 
 BASE = (10.0, 10.1, 9.9, 10.05)
@@ -34,11 +34,3 @@ def make_measured(
         comparison=attrs.evolve(concluded, **(comparison or {})),
     )  # fmt: skip
     return Measured(name=id_, results=attrs.evolve(results, **changes), recipe=recipe)
-
-
-def with_metric(runs, name, values):
-    """The runs with a metric's values, one after the other."""
-    return [
-        attrs.evolve(run, fits=(attrs.evolve(run.fit, metrics={name: value}),))
-        for run, value in zip(runs, values, strict=True)
-    ]

@@ -11,8 +11,7 @@ from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
-from tfopt_core.statistics.across.comparable import Measured
-from tfopt_core.statistics.across.contrast import Across, compare_stacks
+from tfopt_core.statistics.across import Across, Measured, compare_stacks
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.exported import read_diagnosis, read_results
 from tfopt_core.store.overview import Interim, Listing

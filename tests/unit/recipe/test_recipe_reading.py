@@ -106,7 +106,7 @@ budget = "10x"
 quality = { tolerance = -1, directon = "up" }
 """
     known = (
-        "args, batch_size, data, environment, epochs, factory, fit, folder, isolate, loop, "
+        "args, batch_size, environment, epochs, factory, fit, folder, isolate, loop, "
         "max_epochs, max_steps, module, options, script, use"
     )
     assert complaints(text, "measure.lenght=full") == [

@@ -10,8 +10,7 @@ from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 from tfopt_core.errors import NotComparable
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
-from tfopt_core.statistics.across.comparable import refusals
-from tfopt_core.statistics.across.contrast import compare_stacks
+from tfopt_core.statistics.across import _refusals, compare_stacks
 
 FAST = (8.0, 8.1, 7.95, 8.02)
 A = make_measured("a", FAST)
@@ -36,24 +35,23 @@ def with_fits(**changes):
     return make_measured("b", FAST, runs=runs)
 
 
-def judged_by(metric):
-    quality = attrs.evolve(A.results.comparison.quality, metric=metric)
-    return make_measured("b", FAST, comparison={"quality": quality})
+def refusals(a, b):
+    return tuple(_refusals(a, b))
 
 
 @pytest.mark.parametrize(
     ("b", "reason"),
     [
         (A, 'the same measurement twice ("a")'),
-        (machine(cpu_model="other"), 'other machine: the CPU is "cpu" in A and "other" in B'),
-        (machine(cpu_count=4), "other machine: the number of usable CPUs is 2 in A and 4 in B"),
-        (machine(memory_bytes=16 * 2**30), 'the memory is "8.0 GiB" in A and "16.0 GiB" in B'),
+        (machine(cpu_model="other"), 'the CPU is "cpu" in A and "other" in B'),
+        (machine(cpu_count=4), "the number of usable CPUs is 2 in A and 4 in B"),
+        (machine(memory_bytes=16 * 2**30), "the memory in GiB is 8.0 in A and 16.0 in B"),
         (machine(gpus=[{"name": "T4"}]), 'the list of GPUs is none in A and "T4" in B'),
-        (make_measured("b", FAST, workload="v"), 'other workload: it is "w" in A and "v" in B'),
-        (make_measured("b", FAST, workload="x"), 'other workload: it is "w" in A and "x" in B'),
-        (OTHER_BASELINE, "other workload: its baseline is"),
-        (make_measured("b", FAST, recipe=workload(options={})), "other workload: options"),
-        (make_measured("b", FAST, recipe=workload(options={"classes": 6})), "other workload: opt"),
+        (make_measured("b", FAST, workload="v"), 'the workload is "w" in A and "v" in B'),
+        (make_measured("b", FAST, workload="x"), 'the workload is "w" in A and "x" in B'),
+        (OTHER_BASELINE, "the baseline is"),
+        (make_measured("b", FAST, recipe=workload(options={})), "the workload's options is"),
+        (make_measured("b", FAST, recipe=workload(options={"classes": 6})), "s options is"),
         (make_measured("b", FAST, recipe=workload(epochs=3)), "epochs is 2 in A and 3 in B"),
         (make_measured("b", FAST, recipe=workload(batch_size=64)), "batch_size is 32 in A and 64"),
         (make_measured("b", FAST, recipe=workload(batch_size=8)), "batch_size is 32 in A and 8"),
@@ -61,11 +59,10 @@ def judged_by(metric):
         (with_fits(steps=99), "steps of the baseline's trainings is 100 in A and 99 in B"),
         (with_fits(trainable_parameters=11), "trainable_parameters of the baseline's trainings"),
         (environment(tensorflow="2.22.0"), 'tensorflow is "2.21.0" in A and "2.22.0" in B'),
-        (environment(python="3.13.0"), "other version: python"),
+        (environment(python="3.13.0"), "the environment's python is"),
         (environment(OMP_NUM_THREADS="1"), 'OMP_NUM_THREADS is "2" in A and "1" in B'),
-        (environment(XLA_FLAGS="--x"), 'other environment: XLA_FLAGS is not given in A and "--x"'),
-        (make_measured("b", FAST, comparison=PROJECTED), "other kind of comparison"),
-        (judged_by("val_loss"), 'the metric is "val_accuracy" in A and "val_loss" in B'),
+        (environment(XLA_FLAGS="--x"), 'the environment\'s XLA_FLAGS is not given in A and "--x"'),
+        (make_measured("b", FAST, comparison=PROJECTED), "the kind of comparison is"),
         (make_measured("b", FAST[:3], BASE[:3]), "B has no verdict to compare (no verdict: 3"),
         (make_measured("b", FAST, fit={"applied": False}), "B has no verdict to compare (not app"),
         (make_measured("b", BASE), "B has no verdict to compare (no verdict: suspiciously"),
@@ -101,7 +98,7 @@ def test_what_does_not_matter_is_no_reason(b):
 def test_a_failed_run_with_the_stack_is_a_reason_and_one_of_the_baseline_is_none():
     runs = make_pairs((*BASE, 10.0), (*FAST, 8.0))
     claimed = {"verdict": Verdict.FASTER, "statement": "faster"}
-    for variant, expected in (("full", ("1 of B's runs with the stack failed",)), ("baseline", ())):
+    for variant, expected in (("full", ("B has 1 failed runs with the stack",)), ("baseline", ())):
         b = make_measured("b", FAST, runs=[*runs, make_run(variant, 5, 9.0, status="failed")],
                           comparison=claimed)  # fmt: skip
         assert tuple(reason.partition(",")[0] for reason in refusals(A, b)) == expected
@@ -119,7 +116,7 @@ def to_target(id_, target, seconds=4.0):
 def test_times_to_other_targets_are_not_compared():
     a, b = to_target("a", "val_accuracy >= 0.9"), to_target("b", "val_accuracy >= 0.8")
     [reason] = refusals(a, b)
-    assert "other target" in reason
+    assert "the target is" in reason
     assert refusals(a, to_target("b", "val_accuracy >= 0.9")) == ()
 
 
@@ -181,3 +178,10 @@ def test_a_figure_is_that_of_whole_trainings_and_parameters_are_those_of_any():
     assert "epochs of the baseline's trainings is 2 in A and 3 in B" in said
     # varying ones are unknown, and nothing is compared with them
     assert refusals(A, cut(trainable_parameters=99)) == ()
+
+
+def test_a_measurement_without_any_spread_is_refused():
+    same = make_measured("b", [base / 2 for base in BASE], comparison={
+        "verdict": Verdict.FASTER, "statement": "faster", "speedup": 2.0,
+    })  # fmt: skip
+    assert refusals(A, same) == ("B has the same ratio in each pair, which no measurement has",)

@@ -1,40 +1,28 @@
-"""Render the page of `tfopt compare`: two measurements, and the verdict on their stacks."""
+"""Render the page of `tfopt compare`: two measurements, and the verdict on their times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from tfopt_core.report.results.effects import NAME_WIDTH
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import Page, bullets, grid, indented, paragraph, section, words
-from tfopt_core.report.style.vocabulary import VERDICT_COLORS, setting_in_words, settings_in_words
-from tfopt_core.statistics.across.contrast import Across, PluginDifference, Side
+from tfopt_core.report.style.layout import Page, indented, paragraph, section, words
+from tfopt_core.report.style.vocabulary import VERDICT_COLORS, settings_in_words
+from tfopt_core.statistics.across import Across, Side
 
 
 def render_across(across: Across) -> RenderableType:
-    """Return both sides, the plugins that differ, the verdict, and the caveats."""
+    """Return both sides and the verdict, with a warning if their conditions differed."""
     title = words("B's stack against A's", "bold")
     if across.workload:
         title.append_text(words(" on ", "dim")).append_text(words(across.workload, "bold"))
-    notes = (section("Notes", bullets(across.notes)),) if across.notes else ()
-    return Page((
-        title, "", indented(_sides(across)), section("Plugins that differ", _plugins(across)),
-        section(
-            "Verdict",
-            paragraph(across.statement, f"bold {VERDICT_COLORS[across.verdict]}"),
-            paragraph(across.quality.statement, "red" if _is_worse(across) else ""),
-        ),
-        *notes,
-    ))  # fmt: skip
-
-
-def _is_worse(across: Across) -> bool:
-    return across.quality.high is not None and across.quality.high < 0
+    verdict = [paragraph(across.statement, f"bold {VERDICT_COLORS[across.verdict]}")]
+    if across.warning:
+        verdict.append(paragraph(across.warning))
+    return Page((title, "", indented(_sides(across)), section("Verdict", *verdict)))
 
 
 def _sides(across: Across) -> Table:
@@ -52,8 +40,10 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     yield "recipe", side.recipe
     yield (
         "stack",
-        ", ".join(
-            name if name in side.applied else f"{name} (not applied)" for name in side.resolved
+        "\n".join(
+            f"{name}{'' if name in side.applied else ' (not applied)'}"
+            f"{': ' if settings_in_words(settings) else ''}{settings_in_words(settings)}"
+            for name, settings in side.resolved.items()
         ),
     )
     yield "baseline", f"{units.seconds_text(side.baseline_seconds)} (median)"
@@ -74,38 +64,10 @@ def _speedup(side: Side) -> str:
 
 
 def _quality(side: Side) -> str:
-    quality = side.quality
+    quality = side.comparison.quality
     if quality is None:
         return units.NOTHING
     if quality.baseline is None or quality.optimized is None:
         return quality.verdict
     before, after = (units.metric_text(value) for value in (quality.baseline, quality.optimized))
     return f"{quality.metric} {before} -> {after}, {quality.verdict}"
-
-
-def _plugins(across: Across) -> RenderableType:
-    rows = [(words(item.plugin), words(_difference(item))) for item in across.plugins]
-    if across.same_recipe:
-        rows.insert(0, (words("recipe", "dim"), words("the same recipe measured twice")))
-    if not across.same_order:
-        rows.append(
-            (words("order", "dim"), words("the stacks differ in the order of their plugins"))
-        )
-    if not rows:
-        return words("none")
-    return grid(rows, NAME_WIDTH)
-
-
-def _difference(item: PluginDifference) -> str:
-    if item.a is None or item.b is None:
-        label, settings = ("A", item.a) if item.b is None else ("B", item.b)
-        shown = settings_in_words(settings or {})
-        return f"in {label} only: {shown}" if shown else f"in {label} only"
-    return "; ".join(_settings(item.a, item.b))
-
-
-def _settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    for key in dict.fromkeys((*a, *b)):
-        if a.get(key) != b.get(key):
-            here, there = (setting_in_words(side.get(key)) for side in (a, b))
-            yield f"{key} = {here} in A, {there} in B"

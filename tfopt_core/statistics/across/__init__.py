@@ -1,1 +1,0 @@
-"""The comparison of two measurements that were made separately."""

@@ -24,7 +24,6 @@ from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.disturbance import from_outside
 from tfopt_core.statistics.intervals import LOOK_LEVEL, MINIMUM_PAIRS, median
 from tfopt_core.statistics.pairs import Pair
-from tfopt_core.statistics.verdicts.break_even import break_even_step
 
 HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",
          "peak memory", "pairs")  # fmt: skip
@@ -45,8 +44,7 @@ gains.
   a long training gains.
 - **start-up**: the seconds that a training costs once, without -> with the plugin, as medians:
   building the model, tracing, compiling, filling a cache, starting other processes. Importing
-  TensorFlow is not in it. "Repaid after step N" stands where start-up surely costs more and a step
-  surely less.
+  TensorFlow is not in it.
 - **whole training**: everything from building the model to the end of the last epoch, validation
   included. The trainings here are short (see
   [the workloads](#the-workloads-and-what-was-scaled-down)), so start-up weighs more than in yours.
@@ -132,9 +130,7 @@ def _cells(catalogue: Catalogue, name: str, expected: str, place: str) -> list[s
 
 def _start_up(pairs: Sequence[Pair]) -> str:
     before, after = (median(side) for side in start_seconds(pairs))
-    step = break_even_step(pairs, LOOK_LEVEL)
-    repaid = "" if step is None else f"; repaid after step {step:,}"
-    return f"{before:.1f} -> {after:.1f} s{repaid}"
+    return f"{before:.1f} -> {after:.1f} s"
 
 
 def _summary(catalogue: Catalogue) -> list[str]:

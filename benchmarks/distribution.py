@@ -123,7 +123,7 @@ def warm_seconds(fit: FitResult) -> float:
 def print_table(fits: dict[str, list[FitResult]], network: str) -> None:
     """Print a row for each strategy."""
     print(f"{network}, global batch {BATCH}, {len(fits[ONE])} rounds; milliseconds a step")
-    print(f"{'strategy':26}{'replicas':>9}{'step':>9}{'overhead':>10}{'all-reduce':>12}")
+    print(f"{'strategy':26}{'replicas':>9}{'step':>9}{'overhead':>10}")
     for name, of_strategy in fits.items():
         steps = [1e3 * warm_seconds(fit) for fit in of_strategy]
         # compare within a round, where the machine's state is most alike
@@ -131,12 +131,10 @@ def print_table(fits: dict[str, list[FitResult]], network: str) -> None:
             1e3 * (warm_seconds(fit) - warm_seconds(alone))
             for fit, alone in zip(of_strategy, fits[ONE], strict=True)
         ]
-        summed = [fit.communication_step_seconds for fit in of_strategy]
-        alone = "" if None in summed else f"{1e3 * median(s for s in summed if s is not None):.2f}"
         overhead = "" if name == ONE else f"{median(over):+.2f}"
         first = of_strategy[0]
         replicas = first.replicas if first.workers == 1 else first.workers
-        print(f"{name:26}{replicas:>9}{median(steps):>9.2f}{overhead:>10}{alone:>12}")
+        print(f"{name:26}{replicas:>9}{median(steps):>9.2f}{overhead:>10}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def test_the_json_has_every_field_of_the_design(applied):
     data = applied.data
     assert {
         "schema_version", "recipe", "recipe_sha256", "resolved", "machine", "environment", "runs",
-        "comparison", "attribution", "unattributed",
+        "comparison", "attribution",
     } <= set(data)  # fmt: skip
     for run in data["runs"]:
         assert {
@@ -51,7 +51,7 @@ def test_the_json_has_every_field_of_the_design(applied):
             assert {"steps", "seconds"} <= set(block)
     assert {
         "kind", "speedup", "low", "high", "confidence", "pairs", "run_ids", "statement",
-        "break_even_step", "quality",
+        "quality",
     } <= set(data["comparison"])  # fmt: skip
     assert {
         "metric", "baseline", "optimized", "difference", "low", "tolerance", "certificate",

@@ -88,10 +88,8 @@ def measured() -> Results:
     blocks = tuple(Block(10, 0.1 + n % 7 / 100, n // 30, "trace" * (n == 0)) for n in range(90))
     history = {f"val_{name}": (123456.7, 99999.1), "loss": (1e-7, 2e-7), "one_epoch": (0.5,)}
     fit = make_fit(blocks=blocks, history=history)
-    variants = ("baseline", "full", f"without {name}", f"alone {name}")
-    share = attrs.evolve(
-        make_attribution(name, 1.2, "1.20x"), alone=120.5, alone_low=101.0, alone_high=140.0
-    )
+    variants = ("baseline", "full", f"without {name}", "without another")
+    share = attrs.evolve(make_attribution(name, 120.5, "120x"), low=101.0, high=140.0)
     return make_results(
         runs=tuple(make_run(n, variants[n % 4], fits=(fit,)) for n in range(16)),
         attribution=(share,), resolved={name: {"key": "x" * 300}}, recipe_toml="x = 1\n" * 40,

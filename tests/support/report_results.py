@@ -96,8 +96,8 @@ def make_attribution(plugin: str, figure: float | None, statement: str) -> Attri
     """What a plugin contributes, with an interval of two per cent around it."""
     low, high = (None, None) if figure is None else (figure * 0.99, figure * 1.01)
     return Attribution(
-        plugin=plugin, left_out=figure, alone=None, credit=figure, low=low, high=high,
-        run_ids=("r0",), statement=f"{plugin}: {statement}",
+        plugin=plugin, left_out=figure, low=low, high=high, run_ids=("r0",),
+        statement=f"{plugin}: {statement}",
     )  # fmt: skip
 
 

@@ -75,7 +75,6 @@ def _conduct(
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
-    from tfopt_core.measurement.whole_pair import WholePair
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.workers.supervise import Limits
 
@@ -96,8 +95,6 @@ def _conduct(
                 diagnosis=draft.diagnosed,
             )  # fmt: skip
         target = str(contact.path)
-    otherwise = WholePair.NEVER if contact is None else WholePair.IF_IT_FITS
-    whole_pair = WholePair.ALWAYS if options.full else otherwise
     request, folder = make_request(
         target, options.changes() if contact is None else options.overrides,
         # a first contact that found nothing exact writes a recipe of comments, and resumes it
@@ -115,11 +112,11 @@ def _conduct(
             stack = (*options_in_stack(request.recipe), *request.plugins)
             request = attrs.evolve(request, plugins=stack)
             return resume(
-                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+                request, runner=runner, store=store, observer=observer, whole_pair=options.full
             )
         if contact is None:
             return measure(
-                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+                request, runner=runner, store=store, observer=observer, whole_pair=options.full
             )
         prepared, request = prepared_for(contact, request)
         results = measure(
@@ -127,7 +124,7 @@ def _conduct(
             prepared_before=(prepared, request),
             extended=None if contact.extended is None else contact.extended[0],
             waiting=contact.waiting,
-            whole_pair=whole_pair,
+            whole_pair=options.full,
             first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
     warnings = contact.give_up_waiting()

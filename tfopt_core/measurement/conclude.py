@@ -29,10 +29,9 @@ from tfopt_core.statistics.timing.cutting import ENOUGH
 from tfopt_core.statistics.timing.retraces import retraced_runs
 from tfopt_core.statistics.verdicts.addition import judge_addition
 from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
+from tfopt_core.statistics.verdicts.attribution import attribute
 from tfopt_core.statistics.verdicts.fitting import fits_into_memory
 from tfopt_core.statistics.verdicts.observations import observations
-from tfopt_core.statistics.verdicts.scaling import scaling
 from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
 from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
@@ -111,14 +110,11 @@ def conclude(
         judged = ()
     else:
         comparison = compare((*judged, *failed), judgement, round_seconds)
-    left_out = [c for c in contrasts if c.with_ == FULL]
-    alone = [c for c in contrasts if c.with_ != FULL]
-    rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
+    rows = attribute(judged, contrasts, judgement)
     if state.settled_after is None:
         addition = _addition((*judged, *failed), judgement, state)
     else:
         addition = _addition(all_runs, judgement_of(request, prepared, state, all_runs), state)
-    rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
     return Results(
         id=id_,
         created_at=created_at,
@@ -131,11 +127,7 @@ def conclude(
         runs=all_runs,
         comparison=comparison,
         attribution=rows,
-        unattributed=rest[0],
-        unattributed_low=rest[1],
-        unattributed_high=rest[2],
         ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
-        scaling=scaling(judged, comparison, rows),
         workload=recipe.workload.label,
         baseline=prepared.baseline,
         target=_target_in_words(recipe),

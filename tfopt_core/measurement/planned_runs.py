@@ -16,7 +16,7 @@ from tfopt_core.measurement.pace import (
     round_seconds,
     warm_seconds,
 )
-from tfopt_core.measurement.schedule import baseline_and_full, isolating, leave_one_out
+from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
@@ -183,6 +183,4 @@ class PlannedRuns:
 
     def isolate_each(self) -> None:
         """Plan the runs that isolate each plugin."""
-        self.extras, self.contrasts = isolating(
-            self.request.plugins, alone=self.request.recipe.measure.attribution == "full"
-        )
+        self.extras, self.contrasts = leave_one_out(self.request.plugins)

@@ -21,7 +21,6 @@ from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import conduct
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.measurement.stored_state import recipe_path, state_writer
-from tfopt_core.measurement.whole_pair import WholePair
 from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.recipe.model import Where
 from tfopt_core.records.dry_build import Prepared
@@ -43,7 +42,7 @@ def resume(
     store: Store,
     observer: Observer,
     world: World | None = None,
-    whole_pair: WholePair = WholePair.NEVER,
+    whole_pair: bool = False,
 ) -> Results:
     """Resume the newest measurement of this recipe that was stopped, and return its results.
 
@@ -85,7 +84,7 @@ def resume(
             planned=planned, runner=runner, store=store, observer=observer, world=world,
             code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
-        return conduct(rounds, stopped.created_at, whole_pair)
+        return conduct(rounds, stopped.created_at, whole_pair=whole_pair)
 
 
 def _with_measured(request: Request, stopped: Unfinished, store: Store) -> Request:

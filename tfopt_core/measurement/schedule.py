@@ -31,33 +31,8 @@ def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list
         name = f"without {' and '.join(group)}" if rest else BASELINE
         if rest:
             variants[name] = Variant(name, rest)
-        contrasts.append(Contrast(stacked.name, group, name, FULL))
+        contrasts.append(Contrast(stacked.name, group, name))
     return list(variants.values()), contrasts
-
-
-def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
-    """Return the variants of each plugin that can run alone, and their contrasts."""
-    variants, contrasts = [], []
-    for stacked in plugins if len(plugins) > 1 else ():
-        if not traits(stacked.name, type(stacked.plugin)).requires:
-            name = f"alone {stacked.name}"
-            variants.append(Variant(name, (stacked,)))
-            contrasts.append(Contrast(stacked.name, (stacked.name,), BASELINE, name))
-    return variants, contrasts
-
-
-def isolating(
-    plugins: Sequence[StackedPlugin], *, alone: bool
-) -> tuple[list[Variant], list[Contrast]]:
-    """Return the variants and contrasts that isolate each plugin.
-
-    :param alone: whether each is measured alone too.
-    """
-    variants, contrasts = leave_one_out(plugins)
-    if not alone:
-        return variants, contrasts
-    more_variants, more_contrasts = one_alone(plugins)
-    return [*variants, *more_variants], [*contrasts, *more_contrasts]
 
 
 def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.measurement.state import AddedStack, Length, MeasurementState
 from tfopt_core.measurement.stored_state import state_writer, stored_request
 from tfopt_core.measurement.waiting import Waiting, added_stack
-from tfopt_core.measurement.whole_pair import WholePair, with_whole_pair
+from tfopt_core.measurement.whole_pair import with_whole_pair
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import Variant
@@ -49,7 +49,7 @@ def measure(
     prepared_before: tuple[Prepared, Request] | None = None,
     extended: Prepared | None = None,
     waiting: Waiting | None = None,
-    whole_pair: WholePair = WholePair.NEVER,
+    whole_pair: bool = False,
     first_verdict: float | None = None,
 ) -> Results:
     """Measure the baseline against the stack and return the results.
@@ -101,10 +101,10 @@ def measure(
             planned=planned, runner=runner, store=store, observer=observer, world=world,
             code=at_start, waiting=waiting and attrs.evolve(waiting, code=code),
         )  # fmt: skip
-        return conduct(rounds, created_at, whole_pair)
+        return conduct(rounds, created_at, whole_pair=whole_pair)
 
 
-def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.NEVER) -> Results:
+def conduct(rounds: Rounds, created_at: str, *, whole_pair: bool = False) -> Results:
     """Make the remaining rounds, conclude, store the results and return them.
 
     :param created_at: when the measurement began, ISO 8601.
@@ -130,8 +130,8 @@ def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.N
     else:
         results = attrs.evolve(results, saved_model=saved)
     store.finish(results)
-    if whole_pair is not WholePair.NEVER:
-        results = with_whole_pair(results, rounds, whole_pair)
+    if whole_pair:
+        results = with_whole_pair(results, rounds)
         store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from enum import Enum
 
 import attrs
 
@@ -18,44 +17,24 @@ from tfopt_core.statistics.figures import not_projected, total_seconds
 from tfopt_core.statistics.wording import seconds_in_words
 
 WHOLE_ALREADY = "all runs trained to their end, so --full adds none"
-ENDED = "Ctrl-C ended the pair of whole trainings"
-# What makes the pair: a measurement that was stopped is resumed, one that is finished is not.
-HOW_TO_GO_ON = {
-    True: "--resume --full makes it anew",
-    False: "the verdict needs none; --full measures anew, and makes one",
-}
+ENDED = "Ctrl-C ended the pair of whole trainings; --resume --full makes it anew"
 
 
-class WholePair(Enum):
-    """Whether a pair of whole trainings follows the verdict. IF_IT_FITS: if it takes less than what
-    is left of the budget."""
-
-    NEVER = "never"
-    IF_IT_FITS = "if it fits"
-    ALWAYS = "always"
-
-
-def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Results:
+def with_whole_pair(results: Results, rounds: Rounds) -> Results:
     """Return the results with a run to its end of the baseline, and of the stack with all that was
     measured on top of it.
 
     Nothing is trained if the runs were whole anyway, or after Ctrl-C. The verdict stays what it is.
-    Where Ctrl-C ends a pair that was asked for, the results are `interrupted`, so that a resume
-    makes it anew.
+    Where Ctrl-C ends the pair, the results are `interrupted`, so that a resume makes it anew.
     """
     ended_well = [run for run in results.runs if run.ok]
     if results.interrupted or not ended_well:
         return results
     if all(run.complete for run in ended_well):
-        if when is WholePair.ALWAYS:
-            rounds.observer(progress.Noted(WHOLE_ALREADY))
+        rounds.observer(progress.Noted(WHOLE_ALREADY))
         return results
     pair = _pair(rounds, {run.variant for run in ended_well})
-    pace, seconds = rounds.planned.pace, _seconds(results.runs, pair)
-    if when is WholePair.IF_IT_FITS and (
-        seconds is None or pace.budget is None or not pace.fits(seconds)
-    ):
-        return results
+    seconds = _seconds(results.runs, pair)
     takes = "" if seconds is None else f", which takes about {seconds_in_words(seconds)}"
     # the verdict is printed in full only behind them
     rounds.observer(progress.Noted(results.comparison.headline))
@@ -72,9 +51,7 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
             run_id = f"{results.id}-whole-{place}"
             whole.append(rounds.maker.make(scheduled, run_id, started=started, kept=kept))
         except KeyboardInterrupt:
-            asked = when is WholePair.ALWAYS
-            stopped = attrs.evolve(results, interrupted=asked)
-            return _noted(stopped, f"{ENDED}: {HOW_TO_GO_ON[asked]}", rounds)
+            return _noted(attrs.evolve(results, interrupted=True), ENDED, rounds)
         except EditedMeanwhile as error:
             # the verdict stands: all its runs are from before
             why = f"no pair of whole trainings: {', '.join(error.changed)} changed meanwhile"
@@ -82,7 +59,7 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     failed = next((run for run in whole if not run.ok), None)
     if failed is not None:
         return _noted(results, f"of the pair of whole trainings one failed: {failed.error}", rounds)
-    return attrs.evolve(results, whole_pair=tuple(whole), seconds=pace.elapsed)
+    return attrs.evolve(results, whole_pair=tuple(whole), seconds=rounds.planned.pace.elapsed)
 
 
 def _pair(rounds: Rounds, measured: Collection[str]) -> tuple[Variant, Variant]:

@@ -246,8 +246,8 @@ class MeasureSpec(Table):
     budget_seconds: float = attrs.field(
         default=600.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
     )
-    attribution: Literal["auto", "off", "leave-one-out", "full"] = attrs.field(
-        default="auto", validator=Checked(checks.choice("auto", "off", "leave-one-out", "full"))
+    attribution: Literal["auto", "off", "leave-one-out"] = attrs.field(
+        default="auto", validator=Checked(checks.choice("auto", "off", "leave-one-out"))
     )
     quality: QualitySpec | None = attrs.field(default=None, validator=Nested(QualitySpec))
     target: TargetSpec | None = attrs.field(default=None, validator=Nested(TargetSpec))

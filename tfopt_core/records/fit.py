@@ -73,14 +73,12 @@ class FitFacts:
     `epochs` and `steps` are those that were trained, of `planned_epochs` times `steps_per_epoch`;
     `history` holds the metrics of each epoch. `batch_size` is None where the workload batches its
     own data. `replicas` are the devices that trained together, on `workers` processes that computed
-    steps; `communication_step_seconds` is what an all-reduce of the gradients took, timed alone
-    after the training, None on one device and where no gradients are summed. `cluster_seconds` are
-    those before the first step in which the processes of a cluster joined, None for one process.
-    `name` is that of a script's call of `fit`, or `OWN_LOOP`, whose steps are updates; if the call
-    was cut short, `repeated_epochs` is the number of epochs by which its own history was extended
-    with the last values. They are not in
-    `history`. `traces` are those of the step; the first call may make several. `counts` are what
-    both sides of a pair must have in common.
+    steps; `cluster_seconds` are those before the first step in which the processes of a cluster
+    joined, None for one process. `name` is that of a script's call of `fit`, or `OWN_LOOP`, whose
+    steps are updates; if the call was cut short, `repeated_epochs` is the number of epochs by which
+    its own history was extended with the last values. They are not in `history`. `traces` are those
+    of the step; the first call may make several. `counts` are what both sides of a pair must have
+    in common.
     """
 
     blocks: tuple[Block, ...]
@@ -95,7 +93,6 @@ class FitFacts:
     batch_size: int | None = None
     replicas: int = 1
     workers: int = 1
-    communication_step_seconds: float | None = None
     cluster_seconds: float | None = None
     name: str = ""
     repeated_epochs: int = 0

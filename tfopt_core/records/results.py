@@ -54,11 +54,11 @@ class FitResult(FitFacts):
 class RunResult(RunFacts):
     """One run: one training in one process.
 
-    `variant` is "baseline", "full", "without NAME" or "alone NAME"; `round` and `position`
-    count from 0 and say when it ran; `started` says how its process began ("spawned" or
-    "forked"). `process_seconds` hold its whole process; `disturbance` is what else the machine did
-    meanwhile. A failed run has its cause in `error` and the end of its output in
-    `output_tail`, and does not count; nor does a "repeated" one.
+    `variant` is "baseline", "full" or "without NAME"; `round` and `position` count from 0 and say
+    when it ran; `started` says how its process began ("spawned" or "forked"). `process_seconds`
+    hold its whole process; `disturbance` is what else the machine did meanwhile. A failed run has
+    its cause in `error` and the end of its output in `output_tail`, and does not count; nor does a
+    "repeated" one.
     """
 
     id: str
@@ -166,7 +166,6 @@ class Comparison:
     pairs: int
     run_ids: tuple[str, ...]
     statement: str
-    break_even_step: int | None = None
     detectable: float | None = None
     quality: Quality | None = None
     objective: Objective = "time"
@@ -191,24 +190,18 @@ class Comparison:
 
 @attrs.frozen(kw_only=True)
 class Attribution:
-    """The contribution of one plugin, from contrasts of stacks that differ by it alone.
+    """The contribution of one plugin, from the contrast of two stacks that differ by it alone.
 
-    Each figure is a speedup (above 1: the plugin makes it faster), None where not measured.
-    `low` and `high` are those of `left_out`; the others have their own.
+    `left_out` is a speedup (above 1: the plugin makes it faster) with its interval [low, high]; all
+    are None where not measured.
     """
 
     plugin: str
     left_out: float | None = None
-    alone: float | None = None
-    credit: float | None = None
     low: float | None = None
     high: float | None = None
     run_ids: tuple[str, ...]
     statement: str
-    alone_low: float | None = None
-    alone_high: float | None = None
-    credit_low: float | None = None
-    credit_high: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -262,30 +255,6 @@ class FigureRatio:
 
 
 @attrs.frozen(kw_only=True)
-class Scaling:
-    """The gain from training on more replicas than the baseline.
-
-    `efficiency` is `speedup` over the factor by which the replicas grew; both are those of
-    `plugin`, or of the whole stack where that is None, and None without a verdict, as is the
-    interval of `speedup`, [low, high]. The seconds are medians of the stack's runs, and
-    `communication_share` is their ratio, 1 at most: what summing the gradients takes when it is
-    timed alone, which computing may hide.
-    """
-
-    replicas: int
-    baseline_replicas: int
-    workers: int
-    plugin: str | None
-    speedup: float | None
-    efficiency: float | None
-    step_seconds: float | None
-    communication_step_seconds: float | None
-    communication_share: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-@attrs.frozen(kw_only=True)
 class Results:
     """A whole measurement, as `--json` writes it.
 
@@ -293,8 +262,7 @@ class Results:
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
     figures of the same pairs, on which no verdict depends; `baseline` says what the
     workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`, "" in
-    results of older versions; `scaling` is None for a stack that trains on no more replicas
-    than the baseline; `observations` are further paired contrasts in words;
+    results of older versions; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measurement
     was stopped and resumed; `observed` is what each observer found in an extra, untimed run.
     `addition` is a second contrast, None where there is none. `whole_pair` are two runs to the end
@@ -310,11 +278,7 @@ class Results:
     runs: tuple[RunResult, ...]
     comparison: Comparison
     attribution: tuple[Attribution, ...] = ()
-    unattributed: float | None = None
-    unattributed_low: float | None = None
-    unattributed_high: float | None = None
     ratios: tuple[FigureRatio, ...] = ()
-    scaling: Scaling | None = None
     schema_version: int = SCHEMA_VERSION
     created_at: str = ""
     workload: str = ""

@@ -28,15 +28,14 @@ def plus(additions: Iterable[str]) -> str:
 
 @attrs.frozen
 class Contrast:
-    """Two variants that differ by one plugin and those that require it.
+    """The full stack against the variant without one plugin and those that require it.
 
-    `group` holds all of them.
+    `group` holds all of them, and `without` is the name of that variant.
     """
 
     plugin: str
     group: tuple[str, ...]
     without: str
-    with_: str
 
 
 @attrs.frozen

@@ -73,15 +73,12 @@ def _train(
     ended = running_ns()
     if checkpointer is not None:
         checkpointer.finish()
-    distribution = timed.distribution
-    communication = None if distribution is None else distribution.communication_seconds()
     timed.uninstall()
     return outcome_of(
         hooks,
         started,
         ended,
         resumed=checkpointer is not None and checkpointer.start is not None,
-        communication_step_seconds=communication,
     )
 
 
@@ -92,7 +89,6 @@ def outcome_of(
     *,
     initial_epoch: int = 0,
     resumed: bool = False,
-    communication_step_seconds: float | None = None,
 ) -> FitOutcome:
     """Return the outcome of a fit, as its callbacks recorded it.
 
@@ -126,7 +122,6 @@ def outcome_of(
         history={name: tuple(values) for name, values in hooks.history.items()},
         resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
-        communication_step_seconds=communication_step_seconds,
     )
 
 

@@ -130,7 +130,6 @@ def test_every_key_of_a_recipe_is_documented(table: type[Table]) -> None:
         results.MemoryContrast,
         results.Quality,
         results.Attribution,
-        results.Scaling,
     ],
 )
 def test_every_field_of_the_json_is_documented(part: type) -> None:

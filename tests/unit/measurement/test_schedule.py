@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tfopt_core import hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
 from tfopt_core.records.variants import Variant
 
 
@@ -79,8 +79,3 @@ def test_a_group_that_is_the_whole_stack_is_judged_against_the_baseline():
 
 def test_a_single_plugin_needs_no_further_contrast():
     assert leave_one_out([A]) == ([], [])
-    assert one_alone([A]) == ([], [])
-
-
-def test_alone_are_those_that_stand_alone():
-    assert [variant.name for variant in one_alone([A, B, C])[0]] == ["alone a", "alone c"]

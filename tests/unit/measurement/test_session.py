@@ -25,7 +25,6 @@ from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
 from tfopt_core.measurement.waiting import Waiting
-from tfopt_core.measurement.whole_pair import WholePair
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import PluginPlan, Prepared
@@ -195,7 +194,7 @@ def world(tmp_path):
 
     def go(
         runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
-        added=(), whole_pair=WholePair.NEVER, first_verdict=None, budget_share=1.0,
+        added=(), whole_pair=False, first_verdict=None, budget_share=1.0,
         waiting=None, **spec,
     ):  # fmt: skip
         recipe = Recipe(
@@ -1051,7 +1050,7 @@ def test_a_whole_pair_follows_cut_runs_and_changes_nothing_of_the_verdict(world)
     runner = FakeRunner({PLUS: 4.0}, training_seconds=400.0)
     results, events = world(
         runner, added=("p", "low"), length="steady", budget_seconds=1000,
-        whole_pair=WholePair.ALWAYS,
+        whole_pair=True,
     )  # fmt: skip
     assert [run.variant for run in results.whole_pair] == ["baseline", PLUS]
     assert all(run.complete for run in results.whole_pair)
@@ -1063,20 +1062,12 @@ def test_a_whole_pair_follows_cut_runs_and_changes_nothing_of_the_verdict(world)
 
 
 def test_a_whole_pair_is_of_baseline_and_stack_where_nothing_is_added(world):
-    results, _ = world(FakeRunner(), length="steady", whole_pair=WholePair.ALWAYS)
+    results, _ = world(FakeRunner(), length="steady", whole_pair=True)
     assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
 
 
-@pytest.mark.parametrize(("budget", "made"), [(10_000, 2), (60, 0)])
-def test_unasked_a_whole_pair_is_made_where_the_budget_holds_it(world, budget, made):
-    results, _ = world(
-        FakeRunner(), length="steady", budget_seconds=budget, whole_pair=WholePair.IF_IT_FITS
-    )
-    assert len(results.whole_pair) == made
-
-
 def test_whole_runs_need_no_whole_pair_and_whoever_asks_for_one_is_told(world):
-    results, events = world(FakeRunner(), pairs=4, whole_pair=WholePair.ALWAYS)
+    results, events = world(FakeRunner(), pairs=4, whole_pair=True)
     assert results.whole_pair == ()
     assert any("--full adds none" in event.text for event in events if isinstance(event, Noted))
 
@@ -1084,7 +1075,7 @@ def test_whole_runs_need_no_whole_pair_and_whoever_asks_for_one_is_told(world):
 def test_a_whole_pair_is_without_an_addition_that_never_ran_to_an_end(world):
     results, _ = world(
         FakeRunner({PLUS: "out of luck"}), added=("p", "low"), length="steady",
-        whole_pair=WholePair.ALWAYS,
+        whole_pair=True,
     )  # fmt: skip
     assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
 
@@ -1093,7 +1084,7 @@ def test_a_whole_pair_that_fails_is_a_warning(world):
     def whole(task):
         return 8.0 if task.longest_seconds else "out of luck"
 
-    results, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=WholePair.ALWAYS)
+    results, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=True)
     assert results.whole_pair == ()
     assert results.comparison.speedup is not None
     assert any("whole trainings one failed: out of luck" in text for text in results.warnings)
@@ -1105,34 +1096,18 @@ def test_ctrl_c_in_a_whole_pair_keeps_the_verdict_and_a_resume_makes_the_pair(wo
             return 8.0
         raise KeyboardInterrupt
 
-    stopped, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=WholePair.ALWAYS)
+    stopped, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=True)
     assert stopped.interrupted
     assert stopped.whole_pair == ()
     assert any("Ctrl-C ended the pair" in text for text in stopped.warnings)
     assert any("--resume --full makes it anew" in text for text in stopped.warnings)
     assembled_again(monkeypatch)
     results, _ = world(
-        FakeRunner(), length="steady", whole_pair=WholePair.ALWAYS, resuming=True
+        FakeRunner(), length="steady", whole_pair=True, resuming=True
     )  # fmt: skip
     assert not results.interrupted
     assert results.comparison == stopped.comparison
     assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
-
-
-def test_ctrl_c_in_a_whole_pair_that_nobody_asked_for_leaves_a_measurement_that_is_done(world):
-    def whole(task):
-        if task.longest_seconds:
-            return 8.0
-        raise KeyboardInterrupt
-
-    results, _ = world(
-        FakeRunner({"full": whole}), length="steady", budget_seconds=10_000,
-        whole_pair=WholePair.IF_IT_FITS,
-    )  # fmt: skip
-    assert not results.interrupted
-    assert results.whole_pair == ()
-    assert any("--full measures anew" in text for text in results.warnings)
-    assert world.store.unfinished() == ()
 
 
 def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
@@ -1346,7 +1321,7 @@ def test_an_edit_in_a_pair_of_whole_trainings_costs_the_verdict_nothing(world, m
             raise EditedMeanwhile(("train.py",), runs)
 
     monkeypatch.setattr(CodeAtStart, "check", check)
-    results, _ = world(FakeRunner(), pairs=4, length="steady", whole_pair=WholePair.ALWAYS)
+    results, _ = world(FakeRunner(), pairs=4, length="steady", whole_pair=True)
     assert results.comparison.speedup is not None
     assert results.whole_pair == ()
     assert "no pair of whole trainings: train.py changed meanwhile" in results.warnings

@@ -243,7 +243,7 @@ def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints)
         ('budget = "90"', 'expected a duration, got "90"'),
         ('budget = "0s"', "expected a finite duration above 0"),
         (f'budget = "{"9" * 400}h"', "expected a finite duration above 0"),
-        ('attribution = "alone"', 'attribution: expected "auto", "off", "leave-one-out" or "full"'),
+        ('attribution = "full"', 'attribution: expected "auto", "off" or "leave-one-out"'),
         ("pair = 4", 'measure.pair: unknown key; did you mean "pairs"?'),
         ('metric = "a"', 'it belongs under "measure.quality" or under "measure.target"'),
         ("quality = true", "measure.quality: expected a table, got true (a boolean)"),

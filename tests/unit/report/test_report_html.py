@@ -10,7 +10,6 @@ import sys
 from html.parser import HTMLParser
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,11 +81,9 @@ def crowded(**changes: Any) -> Results:
         blocks=tuple(Block(10, 0.1, n // 30, "trace" if n == 0 else "") for n in range(90)),
         history={"val_accuracy": (0.8, 0.9), "loss": (0.5, 0.3)},
     )
-    variants = ("baseline", "full", "without cache", "alone cache")
+    variants = ("baseline", "full", "without cache", "without prefetch")
     runs = tuple(make_run(n, variants[n % 4], fits=(fit,)) for n in range(16))
-    shares = attrs.evolve(
-        make_attribution("cache", 1.2, "1.20x"), alone=1.1, alone_low=1.05, alone_high=1.15
-    )
+    shares = make_attribution("cache", 1.2, "1.20x")
     values: dict[str, Any] = {
         "runs": runs, "attribution": (shares,), "observations": ("epochs vary",),
         "warnings": ("the machine is busy",), "next_steps": ("measure more pairs",),

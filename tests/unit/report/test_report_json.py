@@ -22,16 +22,15 @@ from tfopt_core.report.results.as_json import to_json, write_json
 # docs/guide/json.md
 FIELDS = {
     "": "schema_version recipe recipe_sha256 resolved machine environment runs comparison "
-    "attribution unattributed",
+    "attribution",
     "runs": "id variant round seed status wall_seconds peak_rss_bytes peak_device_bytes "
     "disturbance effects fits",
     "fits": "one_time_seconds blocks steady step_seconds examples_per_second "
     "trainable_parameters epochs epochs_to_target seconds_to_target metrics history",
     "blocks": "steps seconds",
-    "comparison": "kind speedup low high confidence pairs run_ids statement break_even_step "
-    "quality",
+    "comparison": "kind speedup low high confidence pairs run_ids statement quality",
     "quality": "metric baseline optimized difference low tolerance certificate statement",
-    "attribution": "plugin left_out alone credit low high run_ids statement",
+    "attribution": "plugin left_out low high run_ids statement",
 }
 
 

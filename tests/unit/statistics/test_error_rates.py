@@ -164,7 +164,7 @@ def test_a_model_worse_by_the_tolerance_passes_in_one_of_twenty_over_the_looks(t
 # Attribution
 
 PLUGINS = ("p", "q", "r")
-LEFT_OUT = [Contrast(name, (name,), f"without {name}", FULL) for name in PLUGINS]
+LEFT_OUT = [Contrast(name, (name,), f"without {name}") for name in PLUGINS]
 
 
 def useless_plugins(source, rounds):
@@ -180,7 +180,7 @@ def useless_plugins(source, rounds):
 
 
 def any_row_claims(runs, judgement):
-    rows = attribute(runs, PLUGINS, LEFT_OUT, [], judgement)
+    rows = attribute(runs, LEFT_OUT, judgement)
     assert all(row.low is not None for row in rows)
     return any(row.low > 1 or row.high < 1 for row in rows)
 

@@ -30,7 +30,6 @@ from tfopt_core.statistics.timing.steady import last_segment, steady_from
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.amounts import examples
-from tfopt_core.statistics.verdicts.break_even import break_even_step, not_repaid
 from tfopt_core.statistics.verdicts.claims import inconclusive
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.stopping import (
@@ -236,14 +235,9 @@ def test_where_no_metric_is_seen_no_pairs_are_asked_for():
     )
 
 
-@pytest.mark.parametrize(("step", "said"), [(99, False), (100, False), (101, True), (None, False)])
-def test_a_start_that_is_not_repaid_yet_is_advised_about(step, said):
-    assert ("train longer: the start" in advice(Verdict.SLOWER, break_even_step=step)) is said
-
-
 def test_an_attribution_is_no_argument_for_itself():
     row = Attribution(
-        plugin="a", left_out=0.9, alone=None, credit=0.9, low=0.85, high=0.95, run_ids=(),
+        plugin="a", left_out=0.9, low=0.85, high=0.95, run_ids=(),
         statement="a: slower with it",
     )  # fmt: skip
     said = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (row,), None)
@@ -288,12 +282,6 @@ def test_more_shapes_than_are_listed_are_told_by_dots(shapes, cut):
     assert f"({SHOWN - 1},)" in found.in_words
 
 
-def test_a_start_is_repaid_where_the_whole_training_is_faster():
-    assert not_repaid(100, pairs_of(make_pairs((10.0,) * 4, (8.0,) * 4))) == ""
-    note = not_repaid(1000, pairs_of(make_pairs((8.0,) * 4, (10.0,) * 4)))
-    assert note == "; start-up cost not repaid before step 1,000"
-
-
 def test_an_interval_of_time_is_the_difference_of_two_readings():
     found = disturbance(Counters(seconds=1.0, cpus=2, throttled_seconds=0.0),
                         Counters(seconds=11.0, cpus=2, throttled_seconds=4.0), 0.0)  # fmt: skip
@@ -314,15 +302,3 @@ def test_what_is_faster_on_top_is_advised_by_what_its_model_is_worth(quality, sa
     steps = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (), None, addition=addition)
     adding = [step for step in steps if "to train with low too" in step]
     assert [step.endswith(said) for step in adding] == [True] * bool(said)
-
-
-@pytest.mark.parametrize("unknown", [{"steady": False}, {"step_seconds": None}, {}])
-def test_a_break_even_needs_steady_steps_of_every_run(unknown):
-    runs = []
-    for n in range(4):
-        before = make_fit(one_time_seconds=1.0 + n / 100, step_seconds=0.010 + n / 10_000)
-        after = make_fit(one_time_seconds=3.0 - n / 50, step_seconds=0.005 + n / 10_000)
-        fits = (before, attrs.evolve(after, **unknown) if n == 2 else after)
-        runs += [make_run(v, n, 9.0, fit=f) for v, f in zip(SIDES, fits, strict=True)]
-    found = break_even_step(pairs_of(runs), 0.05)
-    assert found == (None if unknown else pytest.approx(390, abs=10))

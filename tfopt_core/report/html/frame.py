@@ -57,10 +57,10 @@ def make_frame(
 
 
 def variants_of(results: Results) -> list[str]:
-    """Return the variants with runs that count: baseline, full stack, then each plugin left out and
-    each alone, in the order of the stack."""
+    """Return the variants with runs that count: baseline, full stack, then each plugin left out, in
+    the order of the stack."""
     names = {run.variant for run in results.runs if run.ok and run.fits}
-    isolated = [f"{how} {name}" for how in ("without", "alone") for name in results.resolved]
+    isolated = [f"without {name}" for name in results.resolved]
     known = [name for name in (BASELINE, FULL, *isolated) if name in names]
     return [*known, *sorted(names.difference(known))]
 

@@ -53,13 +53,9 @@ def _gains(results: Results) -> Iterator[Gain]:
         color = _color(added.low, added.high)
         yield Gain(label, added.speedup, added.low, added.high, color, hollow=True)
     for item in results.attribution:
-        figures = (
-            (f"{item.plugin}, left out", item.left_out, item.low, item.high, False),
-            (f"{item.plugin}, alone", item.alone, item.alone_low, item.alone_high, True),
-        )
-        for label, ratio, low, high, hollow in figures:
-            if ratio is not None and low is not None and high is not None:
-                yield Gain(label, ratio, low, high, _color(low, high), hollow)
+        ratio, low, high = item.left_out, item.low, item.high
+        if ratio is not None and low is not None and high is not None:
+            yield Gain(f"{item.plugin}, left out", ratio, low, high, _color(low, high))
 
 
 def _color(low: float, high: float) -> str:

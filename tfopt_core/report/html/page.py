@@ -29,7 +29,6 @@ from tfopt_core.report.results.outcome import (
     verdict_lines,
 )
 from tfopt_core.report.results.runs import when_in_words
-from tfopt_core.report.results.scaling import scaling_lines
 from tfopt_core.report.results.summary import fact_rows, figures_caption
 from tfopt_core.report.results.whole_pair import NOTE
 from tfopt_core.report.style import units
@@ -151,7 +150,6 @@ def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]
         "contributions": contributions(results),
         "plugins": plugin_lines(results),
         "left_out": tuple(_left_out(results)),
-        "scaling": scaling_lines(results),
         "runs": [_run(run) for run in results.runs[:MOST_RUNS]],
         "more_runs": max(0, len(results.runs) - MOST_RUNS),
         "environment": tuple(_environment_rows(results)),

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from tfopt_core.records.results import Attribution, Results
 from tfopt_core.records.variants import FULL
-from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Items, grid, section, words
 from tfopt_core.report.style.vocabulary import each_setting_in_words
 
@@ -99,39 +98,22 @@ def _marked(lines: tuple[PluginLine, ...]) -> Table:
 
 @attrs.frozen
 class Contribution:
-    """The measured share of a plugin in words; `detail` are further figures. One without a `name`
-    is what no plugin explains."""
+    """The measured share of a plugin in words."""
 
     name: str
     text: str
-    detail: str = ""
 
 
 def contributions(results: Results) -> tuple[Contribution, ...]:
     """Return the share of each isolated plugin; one that was not applied gets no number."""
-    if not results.attribution:
-        return ()
     states = {line.name: line for line in plugin_lines(results)}
-    rows = [_contribution(item, states) for item in results.attribution]
-    rest = (results.unattributed, results.unattributed_low, results.unattributed_high)
-    # an interval that holds 1 shows no remainder
-    if _is_shown(*rest):
-        text = f"{_with_interval(*rest)}, which no single plugin's credit explains"
-        rows.append(Contribution("", text))
-    return tuple(rows)
+    return tuple(_contribution(item, states) for item in results.attribution)
 
 
 def render_attribution(results: Results) -> tuple[RenderableType, ...]:
     """Return the measured share of each plugin."""
-    rows = [_attribution_row(item) for item in contributions(results)]
+    rows = [(words(item.name), words(item.text)) for item in contributions(results)]
     return (section("What each plugin contributes", grid(rows, NAME_WIDTH)),) if rows else ()
-
-
-def _attribution_row(item: Contribution) -> tuple[RenderableType, RenderableType]:
-    if not item.name:
-        return words("unattributed", "dim"), words(item.text, "dim")
-    text = words(item.text)
-    return words(item.name), Group(text, words(item.detail, "dim")) if item.detail else text
 
 
 def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Contribution:
@@ -139,24 +121,4 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Contribut
     if line is not None and line.state == "not applied":
         return Contribution(item.plugin, line.text)
     # the name is in the first column
-    statement = item.statement.removeprefix(f"{item.plugin}: ")
-    parts = [
-        f"{name} {_with_interval(*figures)}"
-        for name, figures in (
-            ("credit", (item.credit, item.credit_low, item.credit_high)),
-            ("alone", (item.alone, item.alone_low, item.alone_high)),
-        )
-        if _is_shown(*figures)
-    ]
-    # without a contrast of its own alone, the statement holds the only figure
-    return Contribution(item.plugin, statement, "" if item.alone is None else "; ".join(parts))
-
-
-def _is_shown(ratio: float | None, low: float | None, high: float | None) -> bool:
-    """Return whether there is an interval and it excludes 1."""
-    return ratio is not None and low is not None and high is not None and not low <= 1 <= high
-
-
-def _with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
-    """Return a ratio and its interval, of figures that `_is_shown` has let through."""
-    return units.ratio_with_interval(ratio or 0.0, low or 0.0, high or 0.0)
+    return Contribution(item.plugin, item.statement.removeprefix(f"{item.plugin}: "))

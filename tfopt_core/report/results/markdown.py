@@ -99,12 +99,10 @@ def _figures(results: Results) -> Iterator[str]:
 
 
 def _attribution(results: Results) -> Iterator[str]:
-    rows = [
-        (item.name or "unattributed", item.text, item.detail) for item in contributions(results)
-    ]
+    rows = [(item.name, item.text) for item in contributions(results)]
     if rows:
         yield "### What each plugin contributes"
-        yield _table(("plugin", "share", "further figures"), rows, figures=False)
+        yield _table(("plugin", "share"), rows, figures=False)
 
 
 def _plugins(results: Results) -> Iterator[str]:

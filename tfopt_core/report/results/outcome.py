@@ -95,9 +95,6 @@ def verdict_lines(comparison: Comparison) -> tuple[VerdictLine, ...]:
         # measuring ends once the time is settled, so that this is the rule and tells nothing
         if item is not headline and item.verdict is not MemoryVerdict.INCONCLUSIVE
     )  # fmt: skip
-    step = comparison.break_even_step
-    if step is not None and f"before step {step:,}" not in comparison.statement:
-        lines.append(VerdictLine(f"the dearer start is repaid after step {step:,}"))
     return tuple(lines)
 
 

@@ -53,14 +53,12 @@ ADDITION_TITLES = {
 
 
 def variant_in_words(variant: str) -> str:
-    """Return `baseline`, `with the stack`, `without cache`, `cache alone`, or `with the stack and
-    xla` for what is measured on top of it."""
+    """Return `baseline`, `with the stack`, `without cache`, or `with the stack and xla` for what is
+    measured on top of it."""
     if variant == FULL:
         return "with the stack"
     if variant.startswith(PLUS):
         return f"with the stack and {variant.removeprefix(PLUS)}"
-    if variant.startswith("alone "):
-        return f"{variant.removeprefix('alone ')} alone"
     return BASELINE if variant == BASELINE else variant
 
 

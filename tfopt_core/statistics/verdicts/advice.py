@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfopt_core.records.results import Addition, Attribution, Comparison, RunResult
 from tfopt_core.records.variants import FULL
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.intervals import LOOKS, PAIRS_FOR_SMALL_GAINS
 from tfopt_core.statistics.wording import seconds_in_words
 
@@ -99,10 +99,6 @@ def next_steps(
             )
         case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER | MemoryVerdict.HEAVIER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
-    steps_made = max((run.fit.steps for run in runs if run.ok), default=0)
-    repaid_at = comparison.break_even_step
-    if repaid_at and repaid_at > steps_made and comparison.kind is ComparisonKind.END_TO_END:
-        steps.append(f"train longer: the start costs more and is repaid after step {repaid_at:,}")
     return tuple(steps)
 
 

@@ -21,7 +21,6 @@ from tfopt_core.statistics.intervals import (
 from tfopt_core.statistics.judgement import Judgement, band_in_words, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.statistics.verdicts.amounts import examples
-from tfopt_core.statistics.verdicts.break_even import break_even_step, not_repaid
 from tfopt_core.statistics.verdicts.claims import (
     as_good,
     disturbed_claim,
@@ -103,12 +102,9 @@ def _judged(
     speedup, low, high = speedup_interval(interval)
     measured = attrs.evolve(
         draft, speedup=speedup, low=low, high=high, confidence=interval.confidence,
-        break_even_step=break_even_step(pairs, judgement.level),
         detectable=detectable_ratio(interval),
     )  # fmt: skip
     verdict, statement = _verdict(measured, interval, pairs, runs, judgement, pair_seconds)
-    if judgement.kind is ComparisonKind.END_TO_END:
-        statement += not_repaid(measured.break_even_step, pairs)
     memory = compare_memory(measured, pairs, runs, judgement)
     return attrs.evolve(measured, verdict=verdict, statement=statement, memory=memory)
 

@@ -72,10 +72,6 @@ class Coordinated:
             return tf.data.Dataset.range(self.built.run.steps_per_epoch)
         return self.built.run.datasets.get(split)
 
-    def communication_seconds(self) -> float | None:
-        """Return None: workers send gradients on their own, and no step waits for a sum."""
-        return None
-
     def train_function(self) -> CoordinatedFunction:
         import tensorflow as tf
 

@@ -10,7 +10,6 @@ from tfopt_core.data import DataPlan, Part
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.losses import SharedLosses
 from tfopt_core.training.distributed.models import (
@@ -53,9 +52,6 @@ class Distribution(Protocol):
 
     def data(self, split: str) -> Any:
         """Return what `fit` iterates over."""
-
-    def communication_seconds(self) -> float | None:
-        """Return the seconds of summing a step's gradients; None where none are summed."""
 
     def train_function(self) -> SharedFunction:
         """Return a new train function, not traced yet, which counts its steps in `report`."""
@@ -140,12 +136,6 @@ class Synchronous:
         if not feeds_itself(run.strategy):
             return run.strategy.experimental_distribute_dataset(dataset)
         return with_parts(dataset, len(run.strategy.extended.worker_devices))
-
-    def communication_seconds(self) -> float | None:
-        strategy = self.built.run.strategy
-        if strategy.num_replicas_in_sync == 1:
-            return None
-        return communication_seconds(strategy, self.built.model)
 
     def train_function(self) -> ReplicatedFunction:
         function = self._function("train", self.built.model.train_step)

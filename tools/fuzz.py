@@ -38,7 +38,7 @@ TARGETS = {
         UNIT / "recipe" / "test_recipe_reading.py", UNIT / "recipe" / "test_recipe_toml.py",
         UNIT / "recipe" / "test_recipe_locate.py", UNIT / "recipe" / "test_recipe_writing.py",
     ),
-    "set": (UNIT / "recipe" / "test_recipe_overrides.py", UNIT / "app" / "test_pasted_command.py"),
+    "set": (UNIT / "recipe" / "test_recipe_overrides.py",),
     "results": (
         ROOT / "tests" / "faults" / "test_mangled_results.py",
         UNIT / "report" / "test_report_json.py",

@@ -254,7 +254,7 @@ def test_a_recipe_that_is_no_file_is_refused(command, make, said, tmp_path, monk
         ["apply", "recipe.toml", "--json", LONG], ["apply", "recipe.toml", "--html", LONG],
         ["apply", "recipe.toml", "--save", f"{LONG}.keras"], ["export", "recipe.toml", "-o", LONG],
         ["recipes", "copy", "quickstart", LONG], ["apply", "recipe.toml", "--script", LONG],
-        ["train", "recipe.toml", "--checkpoints", LONG], ["init", "tiny.py:build", "-o", LONG],
+        ["train", "recipe.toml", "--checkpoints", LONG], ["init", "tiny.py:build", "--write", LONG],
     ],
     ids=lambda words: " ".join(words).replace(LONG, "..."),
 )  # fmt: skip

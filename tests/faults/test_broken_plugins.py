@@ -196,7 +196,10 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     [
         ["plugins"],
         ["schema"],
-        ["init", "tiny.py:build"],
+        pytest.param(
+            ["init", "tiny.py:build"],
+            marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],
+        ),
         pytest.param(
             ["diagnose", "recipe.toml"],
             marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],
@@ -215,13 +218,12 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     project = tiny_project(tmp_path / "project")
     (project / "train.py").write_text(SCRIPT)
     # a new process: what a fork was started with is not its own
-    if command[0] in ("diagnose", "apply"):  # what follows is not about how they start
+    if command[0] in ("diagnose", "apply", "init"):  # what follows is not about how they start
         done = tfopt(*command, cwd=project, site=site, imported=True, before=HASTY)
     else:
         done = tfopt_anew(*command, cwd=project, env=environment(PYTHONPATH=site))
     assert done.code == 0, done.err
     first = (site / "other_module_was_imported").read_text().splitlines()[0]
-    # (`init` imports those itself that the recipe names that it writes)
     assert "tfopt_core.hooks.installed.inspection" in first
 
 

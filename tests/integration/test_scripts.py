@@ -110,7 +110,7 @@ def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_pasted_command_trains_a_module_as_python_does(tmp_path):
+def test_a_module_trains_as_python_trains_it(tmp_path):
     for side in ("plain", "ours"):
         (tmp_path / side / "pack").mkdir(parents=True)
         (tmp_path / side / "pack" / "__init__.py").touch()
@@ -119,11 +119,13 @@ def test_a_pasted_command_trains_a_module_as_python_does(tmp_path):
         )
     command = [sys.executable, "-m", "pack.train"]
     plain = run(command, cwd=tmp_path / "plain", env=environment(LR="0.1"))
-    ours = tfopt("train", "LR=0.1 python -m pack.train", cwd=tmp_path / "ours")
+    (tmp_path / "ours" / "recipe.toml").write_text(
+        '[workload]\nmodule = "pack.train"\nenvironment = { LR = "0.1" }\n'
+    )
+    ours = tfopt("train", "recipe.toml", cwd=tmp_path / "ours")
     assert ours.code == plain.code == 0, ours.err
     assert histories(ours) == histories(plain)
     assert "fit 2 of " in ours.out
-    assert not list((tmp_path / "ours").glob("*.toml"))
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
 
 # Files of one run or command, in a folder that is removed after it, of /proc, or appended to.
 WRITTEN_OTHERWISE = {
-    "tfopt_core/app/first_recipe.py", "tfopt_core/app/script_trials.py",
-    "tfopt_core/app/pasted_command.py", "tfopt_core/app/plugin_check.py",
+    "tfopt_core/app/plugin_check.py",
     "tfopt_core/cli/output.py", "tfopt_core/cli/scaffold/__init__.py", "tfopt_core/files.py",
     "tfopt_core/training/distributed/serving.py", "tfopt_core/training/replay/replay.py",
     "tfopt_core/training/replay/weights.py", "tfopt_core/training/scripts/copied_folder.py",

@@ -12,12 +12,17 @@ import attrs
 from tfopt_core.app.alone import alone_in_project
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request, results_of, seconds_of
-from tfopt_core.app.first_contact import check_contact, keep_outcome, look_at, prepared_for
-from tfopt_core.app.pasted_command import read_command
+from tfopt_core.app.first_contact import (
+    NothingToMeasure,
+    check_contact,
+    keep_outcome,
+    look_at,
+    nothing_to_measure,
+    prepared_for,
+)
+from tfopt_core.app.script_target import script_of
 from tfopt_core.app.verdict_time import VerdictTime
-from tfopt_core.diagnosis.draft import LeftOut, what_bounds
 from tfopt_core.errors import InputError
-from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.trials.workload_options import options_in_stack
 
 if TYPE_CHECKING:
@@ -26,23 +31,6 @@ if TYPE_CHECKING:
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner
     from tfopt_core.workers.supervise import Limits
-
-
-@attrs.frozen(kw_only=True)
-class NothingToMeasure:
-    """The result if no plugin is worth measuring on a script; `--json` writes it.
-
-    :param bound: what bounds a step, in a sentence.
-    :param left_out: the proposed plugins that were left out, each with its reason.
-    :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
-    """
-
-    schema_version: int = 1
-    script: str
-    measured: bool = False
-    bound: str
-    left_out: tuple[LeftOut, ...] = ()
-    diagnosis: Diagnosed
 
 
 def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
@@ -81,19 +69,17 @@ def _conduct(
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
-    if read_command(target) is not None:
-        check_contact(options)  # bad input is said before anybody waits
+    spec = script_of(target, module=options.module)
+    if spec is not None:
+        spec = check_contact(options, spec)  # bad input is said before anybody waits
         # where its recipe goes
         wait(results_of((options.write_to or Path("recipe.toml")).absolute().parent))
         # begun here: the time of another measurement does not count
         due = VerdictTime(wanted=options.time_asked() == (None, None))
-        contact = look_at(options, limits, view, due)
+        view.plan(due.plan(spec.label))
+        contact = look_at(options, spec, limits, view, due)
         if contact.prepared is None:
-            draft = contact.draft
-            return NothingToMeasure(
-                script=target, bound=what_bounds(draft.diagnosed), left_out=draft.left_out,
-                diagnosis=draft.diagnosed,
-            )  # fmt: skip
+            return nothing_to_measure(target, contact.draft)
         target = str(contact.path)
     request, folder = make_request(
         target, options.changes() if contact is None else options.overrides,

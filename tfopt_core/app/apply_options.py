@@ -16,6 +16,7 @@ from tfopt_core.errors import InputError
 class ApplyOptions:
     """The options of `tfopt apply`.
 
+    :param module: whether the target is a module, and no path.
     :param script: replaces the script of the recipe.
     :param arguments: the arguments of the script, given after `--`.
     :param epochs, max_steps, fit: limits of a script.
@@ -26,6 +27,7 @@ class ApplyOptions:
     """
 
     target: str
+    module: bool = False
     overrides: tuple[str, ...] = ()
     script: str | None = None
     arguments: tuple[str, ...] = ()

@@ -32,15 +32,20 @@ class CheckedRecipe:
 
 
 def check_recipe(
-    target: str | Path, overrides: Sequence[str] = (), *, compares: bool = True
+    target: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    compares: bool = True,
+    text: str | None = None,
 ) -> CheckedRecipe:
     """Read a recipe and configure its plugins.
 
     :param compares: whether the stack is compared with the baseline: then it must not be empty,
         and needs a target if it changes the algorithm.
+    :param text: the recipe, if it is not written to its file yet.
     :raises RecipeError: with every problem of the recipe, its plugins and its workload.
     """
-    reading = read_recipe(target, overrides)
+    reading = read_recipe(target, overrides, text=text)
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
     problems.extend(_script_problems(reading, plugins))

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.check import check_recipe
-from tfopt_core.app.pasted_command import check_as_recipe, read_command
 from tfopt_core.app.project import project_of
+from tfopt_core.app.script_target import check_as_recipe, script_of
 from tfopt_core.app.tensorflow_packages import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
@@ -43,10 +43,11 @@ Outputs = Mapping[str, Path | None]
 
 
 def make_request(
-    target: str,
+    target: str | Path,
     overrides: Sequence[str],
     *,
     compares: bool,
+    text: str | None = None,
     keeps: bool = True,
     save_to: Path | None = None,
     outputs: Outputs = MappingProxyType({}),
@@ -54,19 +55,20 @@ def make_request(
 ) -> tuple[Request, Path]:
     """Check everything that can be checked without TensorFlow. Return a request.
 
-    :param target: a recipe; or a script or a command that starts one, which has no stack.
+    :param target: a recipe; or the path of a script, which has no stack.
     :param compares: whether baseline and stack will be compared.
+    :param text: the recipe, if it is not written to its file yet.
     :param outputs: the files that will be written, by their options.
     :param keeps: whether anything is stored in the project.
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
     check_versions()
-    command = read_command(target)
+    script = script_of(target) if isinstance(target, str) else None
     checked = (
-        check_recipe(target, overrides, compares=compares)
-        if command is None
-        else check_as_recipe(command, overrides)
+        check_recipe(target, overrides, compares=compares, text=text)
+        if script is None
+        else check_as_recipe(script, overrides)
     )
     environment = {**os.environ, **checked.recipe.workload.environment}
     check_environment(environment)

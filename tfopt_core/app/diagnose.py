@@ -1,4 +1,4 @@
-"""Diagnose a recipe, as `tfopt diagnose` and `tfopt init --diagnose` do."""
+"""Diagnose a recipe, as `tfopt diagnose` does."""
 
 from __future__ import annotations
 

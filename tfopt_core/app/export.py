@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.command_request import temporary_request
-from tfopt_core.app.pasted_command import refuse_command
+from tfopt_core.app.script_target import refuse_script
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def export_recipe(
     """
     from tfopt_core.export.ask import write_down
 
-    refuse_command(target, "tfopt export")
+    refuse_script(target, "tfopt export")
     if output is not None and not os.path.isdir(output.absolute().parent):
         raise InputError(f'--output: there is no folder "{output.parent}"')
     if output is not None and os.path.exists(output):  # it may be the workload's own

@@ -1,4 +1,4 @@
-"""Propose and write a recipe for a script, as `tfopt apply train.py` does."""
+"""Propose and write a recipe for a script, as `tfopt apply train.py` and `tfopt init` do."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import (
-    ScriptCommand,
-    check_command,
-    read_command,
+from tfopt_core.app.script_target import (
+    check_script,
+    factory_of,
+    for_recipe_in,
+    script_of,
     without_places,
 )
 from tfopt_core.app.script_trials import ScriptTrials, look_folder
-from tfopt_core.diagnosis.draft import NOTHING_EXACT
+from tfopt_core.app.verdict_time import VerdictTime
+from tfopt_core.diagnosis.draft import NOTHING_EXACT, LeftOut, what_bounds
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
-    from tfopt_core.app.verdict_time import VerdictTime
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
     from tfopt_core.diagnosis.screening import Tried
     from tfopt_core.measurement.waiting import Waiting
+    from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
@@ -35,6 +37,23 @@ if TYPE_CHECKING:
 
 
 NO_TIME_LEFT = "not exact, and not tried: the verdict on the stack left no time for that"
+
+
+@attrs.frozen(kw_only=True)
+class NothingToMeasure:
+    """The result if no plugin is worth measuring on a script; `--json` writes it.
+
+    :param bound: what bounds a step, in a sentence.
+    :param left_out: the proposed plugins that were left out, each with its reason.
+    :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
+    """
+
+    schema_version: int = 1
+    script: str
+    measured: bool = False
+    bound: str
+    left_out: tuple[LeftOut, ...] = ()
+    diagnosis: Diagnosed
 
 
 @attrs.define
@@ -96,32 +115,64 @@ class Contact:
         return None if found.extended is None else found.extended.prepared
 
 
-def check_contact(options: ApplyOptions) -> ScriptCommand:
-    """Check what a first contact needs, before anything runs. Return the command of the script.
+def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
+    """Check what a first contact needs, before anything runs. Return the script's workload.
 
-    :raises InputError: for options that do not fit, and for a script that is not there.
+    :raises InputError: for options that do not fit, for a script that is not there, and for an
+        existing recipe that was changed by hand.
     """
-    command = read_command(options.target)
-    assert command is not None
+    from tfopt_core.diagnosis.recipe_seal import check_free
+
     if options.script is not None:
         raise InputError(
             f'"{options.target}" is a script itself; leave --script out, or name a recipe'
         )
     if options.resuming:
-        name = WorkloadSpec(script=command.script, module=command.module).stem
-        raise InputError(f"--resume needs a recipe: tfopt apply {name}.tfopt.toml --resume")
+        raise InputError(f"--resume needs a recipe: tfopt apply {spec.stem}.tfopt.toml --resume")
     if None not in options.time_asked():
         # said before a look of a minute, not of the recipe that it writes
         raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
-    if command.arguments and options.arguments:
-        raise InputError("the script has arguments in the command and after --; give them once")
-    return check_command(command)
+    check_free(_path_of(options, spec))
+    return check_script(spec)
 
 
-def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime) -> Contact:
-    """Look at a script for some seconds, and write the recipe that is worth measuring.
+def look_alone(options: ApplyOptions, view: View) -> Path | NothingToMeasure:
+    """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
-    :param options: those of `tfopt apply`, with a script or its command as target.
+    :returns: the recipe's path; or that none was written, since nothing is worth measuring.
+    :raises InputError: as `check_contact` and `look_at`.
+    """
+    from tfopt_core.diagnosis.recipe_seal import check_free
+    from tfopt_core.workers.supervise import Limits
+
+    script = script_of(options.target, module=options.module)
+    if script is not None:
+        spec = check_contact(options, script)
+    else:
+        spec = factory_of(options.target)
+        check_free(_path_of(options, spec))
+    view.plan(f"looking at {spec.label} for up to 30 s, then trying what it proposes")
+    contact = look_at(options, spec, Limits(), view, VerdictTime(wanted=False))
+    if contact.prepared is None:
+        return nothing_to_measure(options.target, contact.draft)
+    return contact.path
+
+
+def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
+    """Return what is known of a training for which no proposed plugin is left."""
+    return NothingToMeasure(
+        script=target, bound=what_bounds(draft.diagnosed), left_out=draft.left_out,
+        diagnosis=draft.diagnosed,
+    )  # fmt: skip
+
+
+def look_at(
+    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: View, due: VerdictTime
+) -> Contact:
+    """Look at a script or factory for some seconds, and write the recipe that is worth measuring.
+
+    :param options: those of `tfopt apply`.
+    :param spec: the script or factory, from the working directory.
     :param view: shows the progress and the proposal.
     :param due: when the first verdict is due.
     :raises InputError: for options that do not fit, for a script without a training, and for an
@@ -130,39 +181,34 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
     from tfopt_core.diagnosis.draft import draft_of, measure_table
     from tfopt_core.diagnosis.own_loop import as_own_loop
     from tfopt_core.diagnosis.process import diagnose
-    from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
+    from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.diagnosis.screening import screened
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.spawn import SpawnRunner
 
-    command = check_contact(options)
-    script = command.label
-    workload = {**command.workload(), **options.workload()}
-    # for a recipe that lies in another folder
-    elsewhere = {**command.workload(in_folder=Path.cwd()), **options.workload()}
-    if options.write_to is not None and options.write_to.absolute().parent != Path.cwd():
-        workload = elsewhere
-    spec = WorkloadSpec(**workload)
-    path = options.write_to or recipe_path(spec.stem, Path.cwd())
-    check_free(path)
-    view.plan(due.plan(script))
+    label, path = spec.label, _path_of(options, spec)
+    placed = for_recipe_in(path.absolute().parent, spec)
+    spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
     left = due.left if due.wanted else None
     with look_folder() as folder, SharedProcess(SpawnRunner(limits=limits)) as shared:
-        trials = ScriptTrials(options, limits, script, elsewhere, folder, shared)
+        # the process of a factory ends with its task
+        together = shared if spec.is_script else None
+        trials = ScriptTrials(options, limits, label, path, folder, together)
         bare = recipe_text(
-            name=spec.stem, description="", workload=elsewhere, plugins=(), measure={}
+            name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
         )
         request = trials.request_for(bare)
         with view.phases(left) as on_phase:
-            on_phase(f"running {script} up to its first steps")
+            on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
-            with without_places(script, trials.recipe):
-                diagnosed = diagnose(request, shared, installed, on_phase, quick=True, stays=True)
-        own = as_own_loop(spec, diagnosed)
-        spec = attrs.evolve(spec, **own)
-        trials.workload, trials.diagnosed = {**elsewhere, **own}, diagnosed
+            with without_places(label, path):
+                diagnosed = diagnose(
+                    request, shared, installed, on_phase, quick=True, stays=spec.is_script
+                )
+        spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
+        trials.diagnosed = diagnosed
         draft = draft_of(diagnosed, spec, *options.time_asked())
         view.look(draft)
         if diagnosed.estimate is not None:
@@ -190,6 +236,13 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         None if extended is None else extended.prepared,
         tried=tried if draft.waiting else None, trials=trials,
     )  # fmt: skip
+
+
+def _path_of(options: ApplyOptions, spec: WorkloadSpec) -> Path:
+    """Return where the recipe goes."""
+    from tfopt_core.diagnosis.recipe_seal import recipe_path
+
+    return options.write_to or recipe_path(spec.stem, Path.cwd())
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfopt_core.app.clustered import check_none_described, cluster_owner
 from tfopt_core.app.command_request import make_request
-from tfopt_core.app.pasted_command import refuse_command
+from tfopt_core.app.script_target import refuse_script
 from tfopt_core.app.train import OnEpoch, Trained, train_once
 from tfopt_core.errors import InputError
 from tfopt_core.records.messages import EpochDone, Progress
@@ -34,7 +34,7 @@ def make_cluster_request(
     :raises InputError: for errors in the recipe, and for a stack that trains in one process.
     """
     check_none_described(os.environ, "launch")
-    refuse_command(target, "tfopt launch")
+    refuse_script(target, "tfopt launch")
 
     def make(overrides: Sequence[str]) -> Request:
         return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import from_here, read_command
+from tfopt_core.app.script_target import from_here, script_of
 from tfopt_core.errors import TfoptError
-from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.plain_form import ChangedLines, PlainForm
 from tfopt_core.records.verdict import Verdict
 
@@ -37,15 +36,14 @@ def plain_form(options: ApplyOptions, results: Results, view: View) -> PlainForm
     from tfopt_core.diagnosis.recipe_seal import recipe_path
     from tfopt_core.training.module_place import module_file
 
-    command = read_command(options.target)
-    if command is None or results.interrupted or results.comparison.verdict not in GAINS:
+    spec = script_of(options.target, module=options.module)
+    if spec is None or results.interrupted or results.comparison.verdict not in GAINS:
         return None
-    stem = WorkloadSpec(script=command.script, module=command.module).stem
-    recipe = options.write_to or recipe_path(stem, Path.cwd())
-    if command.module is not None:
-        file = module_file(command.module, Path.cwd())
+    recipe = options.write_to or recipe_path(spec.stem, Path.cwd())
+    if spec.module is not None:
+        file = module_file(spec.module, Path.cwd())
     else:
-        file = Path(command.label).absolute()
+        file = Path(spec.label).absolute()
     form = PlainForm(recipe=from_here(recipe), file=from_here(file))
     try:
         with view.phases() as on_phase:

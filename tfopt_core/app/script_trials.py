@@ -1,4 +1,4 @@
-"""Try plugins on a script that nobody has written a recipe for."""
+"""Try plugins on a script or factory that nobody has written a recipe for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import without_places
+from tfopt_core.app.script_target import without_places
 from tfopt_core.errors import CannotShare
 
 if TYPE_CHECKING:
@@ -27,27 +27,22 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class ScriptTrials:
-    """Tries plugins on a script, in the process of the look while that is there.
+    """Tries plugins, on a script in the process of the look while that is there.
 
-    :param script: its name in messages.
-    :param workload: the recipe's `[workload]`, with paths that hold from another folder.
-    :param folder: for what is written meanwhile.
+    :param label: the name of the script or factory in messages.
+    :param recipe: where its recipe goes.
+    :param folder: for what the trials write.
     :param longest: the seconds of the longest trial so far.
     """
 
     options: ApplyOptions
     limits: Limits
-    script: str
-    workload: dict[str, Any]
+    label: str
+    recipe: Path
     folder: Path
     shared: SharedProcess | None
     diagnosed: Diagnosed | None = None
     longest: float = 0.0
-
-    @property
-    def recipe(self) -> Path:
-        """The recipe of a trial, which the user has not written."""
-        return self.folder / "trial.toml"
 
     @contextmanager
     def opened(self) -> Iterator[ScriptTrials]:
@@ -68,10 +63,9 @@ class ScriptTrials:
         """
         from tfopt_core.app.command_request import make_request
 
-        self.recipe.write_text(text, encoding="utf-8")
-        with without_places(self.script, self.recipe):
+        with without_places(self.label, self.recipe):
             request, _ = make_request(
-                str(self.recipe), self.options.overrides, compares=False, keeps=False,
+                self.recipe, self.options.overrides, compares=False, keeps=False, text=text,
                 outputs=self.options.outputs(), debug=self.options.debug,
             )  # fmt: skip
         return attrs.evolve(request, folder=self.folder / "runs" / self.recipe.stem)
@@ -107,7 +101,7 @@ class ScriptTrials:
 
         assert self.diagnosed is not None
         diagnosed = self.diagnosed
-        trial = self.request_for(attrs.evolve(draft, workload=self.workload).text())
+        trial = self.request_for(draft.text())
         seconds = try_seconds(diagnosed.estimate, diagnosed.measuring_seconds)
         if self.shared is not None:
             self.shared.limits = attrs.evolve(self.limits, called_off=_after(seconds, 0.0))

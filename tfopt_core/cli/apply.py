@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -13,8 +12,10 @@ from tfopt_core.cli.options import (
     html_option,
     json_option,
     markdown_option,
+    module_option,
     save_option,
     set_option,
+    write_option,
 )
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_scripts)
+@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
+@module_option
 @set_option
 @click.option(
     "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
-    shell_complete=candidates.scripts,
+    shell_complete=candidates.files,
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",
@@ -42,10 +44,7 @@ if TYPE_CHECKING:
     "--fit", type=click.IntRange(min=1), metavar="N",
     help="Look at and judge the Nth call of fit of a script; all are judged together otherwise.",
 )  # fmt: skip
-@click.option(
-    "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where the recipe for a script goes, in place of NAME.tfopt.toml.",
-)  # fmt: skip
+@write_option
 @click.option(
     "--measure-anyway", is_flag=True,
     help="Measure a script's least costly plugin even where none seems to save time.",
@@ -82,16 +81,16 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     """Train without and with a stack, and print the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
-    is an unchanged Keras script: train.py, or as you start it, "python -m package.train --lr 0.1".
-    tfopt looks at it for some seconds, writes the recipe train.tfopt.toml with what is worth
-    trying, and measures it. The recipe and the verdict are about plugins that train exactly the
-    same, up to the order of examples; what lower precision adds is measured too, and stands in the
-    recipe as comments. If no plugin seems to save time, it prints what bounds a step and what each
-    plugin did, and ends with status 0. Arguments after -- are the script's own. Workload, script
-    and plugins are executed.
+    is an unchanged Keras script: train.py, or with -m a module, package.train. tfopt looks at it
+    for some seconds, writes the recipe train.tfopt.toml with what is worth trying, and measures it.
+    The recipe and the verdict are about plugins that train exactly the same, up to the order of
+    examples; what lower precision adds is measured too, and stands in the recipe as comments. If no
+    plugin seems to save time, it prints what bounds a step and what each plugin did, and ends with
+    status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.app.apply import NothingToMeasure, conduct
+    from tfopt_core.app.apply import conduct
     from tfopt_core.app.apply_options import ApplyOptions
+    from tfopt_core.app.first_contact import NothingToMeasure
     from tfopt_core.app.plain_form import plain_form
     from tfopt_core.cli.output import ReportFiles, print_page
     from tfopt_core.report.first_contact import render_nothing

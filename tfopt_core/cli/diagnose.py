@@ -21,8 +21,8 @@ def diagnose(json_path: Path | None, quiet: bool, target: str, **options: Any) -
     """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
-    plugins of the recipe, which may be empty. RECIPE may be a script as you start it, "python
-    train.py". Installed plugins propose their settings.
+    plugins of the recipe, which may be empty. RECIPE may be a script,
+    train.py. Installed plugins propose their settings.
     """
     from tfopt_core.app.diagnose import diagnose_recipe
     from tfopt_core.cli.output import show

@@ -21,8 +21,17 @@ set_option: Decorator = click.option(
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    shell_complete=candidates.overrides,
     help="Change the recipe for this call: plugins.cache.storage=disk, workload.epochs=3.",
+)
+module_option: Decorator = click.option(
+    "-m", "module", is_flag=True, help="TARGET is a module, as in python -m package.train."
+)
+write_option: Decorator = click.option(
+    "--write",
+    "write_to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where the recipe for a script goes, in place of NAME.tfopt.toml.",
 )
 debug_option: Decorator = click.option(
     "--debug",

@@ -18,7 +18,7 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     """Show what each plugin of RECIPE would do, in order; nothing is trained.
 
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
-    after. RECIPE may be a script as you start it, "python train.py", which has no plugins.
+    after. RECIPE may be a script, train.py, which has no plugins.
     """
     from tfopt_core.app.plan import plan_recipe
     from tfopt_core.cli.output import show

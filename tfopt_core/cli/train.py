@@ -43,8 +43,8 @@ def train(
 ) -> int:
     """Train RECIPE once with its stack, without a baseline.
 
-    For production use. The output of the workload is shown. RECIPE may be a script as you start it,
-    "python train.py --lr 0.1", which has no stack.
+    For production use. The output of the workload is shown. RECIPE may be a script, train.py, which
+    has no stack.
     """
     import attrs
 

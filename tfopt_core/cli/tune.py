@@ -12,7 +12,7 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_scripts)
+@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_files)
 @set_option
 @click.option(
     "--budget", metavar="TIME",
@@ -46,7 +46,7 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 def tune(quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 
-    TARGET is a recipe, the name of one that ships, or a script (train.py, "python -m train"). The
+    TARGET is a recipe, the name of one that ships, or a script (train.py). The
     installed plugins that can shorten what bounds a step are tried by short runs with and without
     them, first those that a diagnosis proposes together, then one after another; plugins of the
     best stack that do not earn their place are taken out again. Only

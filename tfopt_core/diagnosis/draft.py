@@ -1,4 +1,4 @@
-"""Draft a recipe for a script that has none: what a diagnosis proposes, and what stays of it."""
+"""Draft a recipe for a workload that has none: what a diagnosis proposes, and what stays of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOTHING_EXACT = (
 )
 ADDED = "It is not exact, so it is left to you: take the # off to train with it."
 WAITS = "not exact, so it was left for after the verdict on the stack"
-ADDED_SETTING = "not exact: measured on top of the stack; set it so to train with it"
+ADDED_SETTING = "not exact; set it so to train with it"
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
     "is measured, as --measure-anyway asks."
@@ -145,14 +145,12 @@ class Draft:
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
-        is_module = "module" in self.workload
-        command = f'"python -m {self.script}"' if is_module else Path(self.script).name
+        name = self.script if "module" in self.workload else Path(self.script).name
         shares = ", ".join(f"{share:.0%} {part}" for part, share in shares_of(self.diagnosed))
         what = "an update in its own loop" if self.diagnosed.own_loop else "a step of its fit"
         yield (
-            f"Written by `tfopt apply {command}`: {what} took {step} "
-            f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
-            "changed."
+            f"Written by tfopt for {name}: {what} took {step} ({shares}). Measure it with "
+            "`tfopt apply` and this file; every line may be changed."
         )
         if not self.stack:
             yield f"{NOTHING_EXACT[0].upper()}{NOTHING_EXACT[1:]}."

@@ -31,15 +31,22 @@ class Chain:
     complete: bool
 
 
-def read_chain(path: Path, file: str, shipped: Mapping[str, Path]) -> Chain:
-    """Read a recipe with everything that it extends; `file` is its name in messages."""
+def read_chain(
+    path: Path, file: str, shipped: Mapping[str, Path], text: str | None = None
+) -> Chain:
+    """Read a recipe with everything that it extends.
+
+    :param file: its name in messages.
+    :param text: the recipe, if there is no file yet.
+    """
     layers: list[Layer] = []
     problems: list[Problem] = []
     seen: dict[str, str] = {}  # real path -> name for messages
     complete = True
     extended_at: Place | None = None
     while True:
-        root = _read(path, file, extended_at, problems)
+        root = _read(path, file, extended_at, problems, text)
+        text = None
         if root is None:
             complete = False
             break
@@ -61,9 +68,11 @@ def read_chain(path: Path, file: str, shipped: Mapping[str, Path]) -> Chain:
     return Chain(merged, tuple(seen.values()) or (file,), tuple(problems), complete)
 
 
-def _read(path: Path, file: str, extended_at: Place | None, problems: list[Problem]) -> Node | None:
+def _read(
+    path: Path, file: str, extended_at: Place | None, problems: list[Problem], text: str | None
+) -> Node | None:
     try:
-        return parse_toml(read_bytes(path), file)
+        return parse_toml(read_bytes(path) if text is None else text.encode(), file)
     except TomlError as error:
         problems.append(error.problem)
     except ValueError as cause:

@@ -46,8 +46,6 @@ def commented_recipe(
     plugins: Sequence[PlannedPlugin],
     measure: Mapping[str, Any],
     heading: Sequence[str],
-    notes: Mapping[str, str] = {},
-    schema: str = "",
 ) -> str:
     """Return the text of a recipe as `recipe_text` does, with further keys as comments."""
     kind = "script" if {"script", "module"} & set(workload) else "factory"
@@ -56,7 +54,7 @@ def commented_recipe(
     given = {"workload": workload, "measure": measure}
     return recipe_text(
         name=name, description=description, workload=workload, plugins=plugins, measure=measure,
-        heading=heading, notes={**_NOTES, **notes}, schema=schema,
+        heading=heading, notes=_NOTES,
         spare=[
             key for key in spare
             if given[key.table].get(key.key) is None

@@ -132,8 +132,11 @@ class WorkloadSpec(Table):
 
     @property
     def stem(self) -> str:
-        """The name of files and results of a script, as in `train.tfopt.toml`."""
-        return Path(self.script).stem if self.script else self.label.rpartition(".")[2]
+        """The name of its files and results, as in `train.tfopt.toml`."""
+        place = self.factory.rpartition(":")[0] if self.factory else self.label
+        if self.script or place.endswith(".py"):
+            return Path(place).stem
+        return place.rpartition(".")[2]
 
     @property
     def is_script(self) -> bool:

@@ -96,11 +96,13 @@ def read_recipe(
     overrides: Sequence[str] = (),
     *,
     shipped: Mapping[str, Path] | None = None,
+    text: str | None = None,
 ) -> Reading:
     """Read a recipe from a path or, for a string, from a shipped recipe's name.
 
     `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `shipped` replaces the
-    shipped recipes. Bad input raises nothing: the reading holds the problems.
+    shipped recipes; `text` is the recipe itself, as if it were in the file of the path. Bad input
+    raises nothing: the reading holds the problems.
     """
     if shipped is None:
         shipped = shipped_recipes()
@@ -120,7 +122,7 @@ def read_recipe(
             return Reading(tuple(problems), files=(file,))
         if found is not None and found != path:
             path, file = found, str(found)
-    chain = read_chain(path, file, shipped)
+    chain = read_chain(path, file, shipped, text)
     problems += chain.problems
     layer = apply_overrides(chain.layer, changes, problems, complete=chain.complete)
     entries, fit = entries_of(layer.plugins, problems)

@@ -26,8 +26,6 @@ from tfopt_core.recipe.table import Checked, Nested, Table, keys_of
 Schema = dict[str, Any]
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
-# The place that a recipe's first line names: `#:schema ./recipe.schema.json`.
-SCHEMA_FILE = "recipe.schema.json"
 
 DESCRIPTIONS = {
     "name": "Name of the results; the file's name by default.",

@@ -64,7 +64,6 @@ def recipe_text(
     heading: Sequence[str] = (),
     notes: Mapping[str, str] = {},
     spare: Sequence[SpareKey] = (),
-    schema: str = "",
 ) -> str:
     """Return the text of a recipe.
 
@@ -73,11 +72,9 @@ def recipe_text(
     :param heading: paragraphs at the top of the file; an empty one for an empty line.
     :param notes: comments above a table, and above or after a key, by path: "measure",
         "measure.pairs", "plugins" (before the first plugin), "plugins.cache.storage".
-    :param schema: where editors find the JSON Schema, such as "./recipe.schema.json".
     """
     blocks = [
         [
-            *([f"#:schema {schema}"] if schema else []),
             *_comments(heading),
             *_pairs({"name": name, "description": description or None}, "", notes),
         ],

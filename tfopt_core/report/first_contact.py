@@ -138,7 +138,9 @@ def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
         why = "no installed plugin proposes anything for this training"
     lines = [paragraph(f"{why}: nothing was measured, and no recipe was written"), paragraph(bound)]
     if tried:
-        lines.append(paragraph("--measure-anyway measures the plugin that costs least", "dim"))
+        lines.append(
+            paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
+        )
     if untried:
         names = ", ".join(dict.fromkeys(untried))
         lines.append(paragraph(f"no time was left to try {names}; with --budget 15m all are"))

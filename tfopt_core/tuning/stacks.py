@@ -9,7 +9,7 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.assemble import assemble
-from tfopt_core.hooks.installed.safe_stack import in_order
+from tfopt_core.hooks.installed.suggest import in_order
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.records.tuning import TunedPlugin

@@ -7,6 +7,7 @@ import pytest
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.first_contact import check_contact
 from tfopt_core.errors import InputError
+from tfopt_core.recipe import WorkloadSpec
 
 
 @pytest.mark.parametrize(
@@ -30,4 +31,4 @@ def test_a_budget_beside_a_number_of_pairs_is_refused_before_a_look(tmp_path, mo
     (tmp_path / "train.py").write_text("")
     options = ApplyOptions(target="train.py", pairs=4, overrides=("measure.budget=5m",))
     with pytest.raises(InputError, match="--pairs takes as long as it takes"):
-        check_contact(options)
+        check_contact(options, WorkloadSpec(script="train.py"))

@@ -27,7 +27,7 @@ def ask(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(SCRIPT)
 
-    def asked(exported, verdict=Verdict.FASTER, target="python train.py --lr 1"):
+    def asked(exported, verdict=Verdict.FASTER, target="train.py"):
         def export(recipe, options, results):
             assert recipe == tmp_path / "train.tfopt.toml"
             if isinstance(exported, Exception):

@@ -39,7 +39,7 @@ def light():
         (["launch", "--help"], 0, "--parameter-servers"),
         (["--version"], 0, "tfopt "),
         (["recipes"], 0, "quickstart"),
-        (["init", "flights"], 0, "tfopt apply flights.tfopt.toml"),
+        (["init", "flights"], 2, "is no script and no factory"),
         (["schema"], 0, "json-schema.org/draft-07"),
         (["completion", "zsh"], 0, "#compdef tfopt"),
         (["plugins", "new", "loss-watch"], 0, "tfopt apply recipe.toml"),

@@ -36,10 +36,8 @@ def test_a_recipe_is_written_as_people_write_one() -> None:
         measure={"pairs": 4, "quality": {"metric": "val_loss", "tolerance": 0.01}},
         notes={"measure.pairs": "more is surer", "plugins.cache.storage": "it is too large"},
         spare=[SpareKey("workload", "max_epochs", 2, "for a quick look")],
-        schema="./recipe.schema.json",
     )
     assert text == (
-        "#:schema ./recipe.schema.json\n"
         "# When to use: on a laptop.\n"
         'name = "train"\n'
         'description = "Faster here."\n'
@@ -113,7 +111,7 @@ def test_what_has_no_value_is_left_out() -> None:
 
 def test_the_heading_says_when_to_use_the_recipe(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
-    path.write_text(written(heading=["When to use: here."], schema="./recipe.schema.json"))
+    path.write_text(written(heading=["When to use: here."]))
     assert summary(path) == "When to use: here."
 
 

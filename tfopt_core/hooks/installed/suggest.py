@@ -13,7 +13,6 @@ from tfopt_core.errors import TfoptError, describe
 from tfopt_core.hooks.card import EXACT_MATHS, MATHS, Math, Traits, card, math_of, traits
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
-from tfopt_core.hooks.installed.safe_stack import in_order
 from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.recipe import PluginEntry
@@ -261,3 +260,25 @@ def _within_time(ask: Callable[[], _Candidate | None]) -> _Candidate | None:
     if not answer:
         raise TimeoutError(f"gave no answer for {ANSWER_SECONDS:.0f} s")
     return answer[0]
+
+
+def in_order(traits: Mapping[str, Traits]) -> tuple[str, ...]:
+    """Return the names ordered by `before` and `after`, otherwise in the given order.
+
+    Contradictions are ignored here: assembling the stack reports them.
+    """
+    left, placed = list(traits), []
+    while left:
+        ready = (
+            name
+            for name in left
+            if not any(
+                other in traits[name].after or name in traits[other].before
+                for other in left
+                if other != name
+            )
+        )
+        following = next(ready, left[0])
+        left.remove(following)
+        placed.append(following)
+    return tuple(placed)

@@ -20,7 +20,6 @@ from tfopt_core.hooks import (
     RuntimeOptions,
     Serve,
     TrainingOptions,
-    ValueHook,
     hookimpl,
 )
 from tfopt_core.hooks.code.literals import call, keywords, literal
@@ -63,7 +62,6 @@ __all__ = [
     "Serve",
     "Split",
     "TrainingOptions",
-    "ValueHook",
     "WorkloadError",
     # what `suggest` and `resolve` are asked with
     "Diagnosis",

@@ -1,13 +1,13 @@
-"""Helpers for those who test plugins: drive one hook, and check a class against the contract.
+"""Helpers for those who test plugins: contexts for their hooks, and a check of the contract.
 
-from tfopt_core.testing import check_plugin, drive, make_run
+from tfopt_core.testing import check_plugin, make_run
 
 def test_conforms():
     check_plugin("my-plugin", MyPlugin)
 
 def test_doubles_the_threads():
     before = RuntimeOptions(intra_op_threads=2)
-    after = drive(MyPlugin(), "configure_runtime", before, machine=make_machine())
+    after = MyPlugin().configure_runtime(options=before)
     assert after.intra_op_threads == 4
 """
 
@@ -23,12 +23,10 @@ import attrs
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks import Machine, RunContext
 from tfopt_core.hooks.card import card, math_of, traits
-from tfopt_core.hooks.contract import check_class, check_hooks, implementations
+from tfopt_core.hooks.contract import check_class, check_hooks
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.settings import field_types
-from tfopt_core.hooks.markers import hookimpl
-from tfopt_core.hooks.specs import VALUE_HOOKS
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 
 GIB = 2**30
@@ -66,28 +64,23 @@ class GivenValues(Defaults):
     def __init__(self, **values: Any) -> None:
         self._values = values
 
-    @hookimpl
-    def configure_runtime(self) -> Any:
+    def configure_runtime(self, machine: Any, recipe: Any) -> Any:
         """The given value, else TensorFlow's own choices."""
-        return self._values.get("configure_runtime") or super().configure_runtime()
+        return self._values.get("configure_runtime") or super().configure_runtime(machine, recipe)
 
-    @hookimpl
-    def configure_precision(self) -> Any:
+    def configure_precision(self, run: Any) -> Any:
         """The given value, else float32."""
-        return self._values.get("configure_precision") or super().configure_precision()
+        return self._values.get("configure_precision") or super().configure_precision(run)
 
-    @hookimpl
-    def build_dataset(self) -> Any:
+    def build_dataset(self, run: Any, split: Any) -> Any:
         """The given value."""
         return self._values["build_dataset"]
 
-    @hookimpl
-    def wrap_model(self) -> Any:
+    def wrap_model(self, run: Any) -> Any:
         """The given value."""
         return self._values["wrap_model"]
 
-    @hookimpl
-    def configure_training(self) -> Any:
+    def configure_training(self, run: Any, model: Any) -> Any:
         """The given value."""
         return self._values["configure_training"]
 
@@ -98,26 +91,6 @@ def stack_of(*plugins: Any, **values: Any) -> Stack:
     return Stack(named, GivenValues(**values))
 
 
-def drive(plugin: Any, hook: str, value: Any, **arguments: Any) -> Any:
-    """What a plugin's value hook makes of a value.
-
-    :param arguments: the hook's arguments; those that are left out get plain ones.
-    :raises PluginError: if the hook fails.
-    """
-    if hook not in VALUE_HOOKS:
-        raise ValueError(f'"{hook}" is no value hook; those are {", ".join(VALUE_HOOKS)}')
-    stack = stack_of(plugin, **{hook: value})
-    if hook == "configure_runtime":
-        plain: dict[str, Any] = {"machine": make_machine(), "recipe": None}
-    else:
-        plain = {"run": make_run()}
-    if hook == "build_dataset":
-        plain["split"] = "train"
-    if hook == "configure_training":
-        plain["model"] = None
-    return getattr(stack, hook)(**{**plain, **arguments})
-
-
 def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     """Check a plugin class against everything that can be asked of it without training.
 
@@ -126,7 +99,7 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     """
     check_class(name, plugin_class)
     plugin = plugin_class(**settings)
-    check_hooks(name, plugin)
+    check_hooks(name, plugin_class)
     traits(name, plugin_class)
     math_of(name, plugin)
     said = card(plugin_class)
@@ -147,5 +120,3 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
         != StackedPlugin(name, plugin).settings
     ):
         raise PluginDefinitionError(name, "does not survive pickling")
-    if not implementations(plugin):
-        raise PluginDefinitionError(name, "implements no hook")

@@ -23,7 +23,6 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
     why_without,
@@ -169,14 +168,13 @@ class Augment:
         """Nothing: which changes leave an example's meaning as it is, no measurement can tell."""
         return
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Augment the training data.
 
         :raises PluginRefused: for layers or a function that cannot be made, and see
             `with_augmentation`.
         """
-        plan = yield
         if split != "train":
             return plan
         seed = f"augment-{run.seed}-{run.fit_index}"

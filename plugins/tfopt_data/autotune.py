@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     Effect,
     Probe,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -106,10 +105,9 @@ class Autotune:
             memory = max(1, int(probe.available_memory_bytes() * RAM_SHARE / 2**20))
         return attrs.evolve(self, cpu_budget=cpus, ram_budget_mib=memory)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Set the options on every split."""
-        plan = yield
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe
         cpus = None if self.cpu_budget == "auto" else self.cpu_budget
         memory = None if self.ram_budget_mib == "auto" else self.ram_budget_mib

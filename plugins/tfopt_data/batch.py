@@ -19,7 +19,6 @@ from tfopt_core.plugins import (
     RunContext,
     Split,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     literal,
     nested_layers,
@@ -166,10 +165,9 @@ class Batch:
             return None
         return {} if examples > size and examples % size else None
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Pad the changing axes, and change the last batch of the training data."""
-        plan = yield
         parts = run.state_of(self).setdefault("parts", {})[split] = {}
         if self.pad_to is not None:
             parts["lengths"] = self._with_few_lengths(plan, split)
@@ -194,13 +192,14 @@ class Batch:
         change = with_last_batch_dropped if self.last == "drop" else with_last_batch_padded
         return change(plan)
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Refuse padding where weights would not undo it.
 
         :raises PluginRefused: naming what in the model or its loss stands against it.
         """
-        options = yield
         train = run.state_of(self).get("parts", {}).get("train", {}).get("last")
         if self.last == "pad" and train is not None and train.done:
             _check_training(model, options.loss)

@@ -19,7 +19,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -198,10 +197,9 @@ class Cache:
         mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Cache the split if it is among `splits`."""
-        plan = yield
         if split not in self.splits:
             return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
         return remember(self, run, split, self._cached(run, split, plan))

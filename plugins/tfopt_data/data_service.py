@@ -28,7 +28,6 @@ from tfopt_core.plugins import (
     PluginRefused,
     Probe,
     RunContext,
-    ValueHook,
     hookimpl,
     size_in_words,
 )
@@ -264,14 +263,13 @@ class DataService:
         """Choose how the examples are shared out."""
         return attrs.evolve(self, sharding=self._sharding())
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Start the service, and have it compute the training data.
 
         :raises PluginRefused: if the port is taken, if no service is where one should be, and for
             data that cannot be sent.
         """
-        plan = yield
         if split != "train":
             return plan
         state = run.state_of(self)

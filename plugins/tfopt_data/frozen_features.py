@@ -17,7 +17,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -134,10 +133,9 @@ class FrozenFeatures:
         free = probe.available_memory_bytes()
         return attrs.evolve(self, memory_mib=max(1, int(ROWS_SHARE * free / 2**20)))
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Put the stage into the split's plan; it finds out about the model once that is built."""
-        plan = yield
         part: FrozenPart = run.state_of(self).setdefault("part", FrozenPart())
 
         def stage(before: DataPlan) -> FeaturesStage:

@@ -15,7 +15,6 @@ from tfopt_core.plugins import (
     Effect,
     Probe,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -133,10 +132,9 @@ class Interleave:
             return self
         return attrs.evolve(self, cycle_length=files_at_once(probe.machine.cpu_count))
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Read the files of every split at once."""
-        plan = yield
         length = self.cycle_length
         if length == "auto":  # a dry use of the hook, without a probe
             length = files_at_once(run.machine.cpu_count)

@@ -28,7 +28,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    ValueHook,
     hookimpl,
     size_in_words,
 )
@@ -182,10 +181,9 @@ class Materialize:
         order = "kept" if order == "auto" else order
         return attrs.evolve(self, storage=storage, order=order, compared=True)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Read the split once if it is among `splits`."""
-        plan = yield
         if split not in self.splits:
             return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
         steps = run.steps_per_epoch if split == "train" else None

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -130,10 +129,9 @@ class ParallelMap:
             return None
         return {} if any(stage.parallel is None for stage in stages_of(plan, Map)) else None
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Make the maps of every split parallel."""
-        plan = yield
         return remember(self, run, split, self._rewritten(plan))
 
     def _rewritten(self, plan: DataPlan) -> Rewrite:

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -82,10 +81,9 @@ class Prefetch:
         plan = costly_input(diagnosis)
         return None if plan is None or already_prefetched(plan) else {}
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Prefetch every split."""
-        plan = yield
         return remember(self, run, split, with_prefetch(plan, self.buffer_size))
 
     @hookimpl

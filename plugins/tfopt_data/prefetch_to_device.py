@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     Effect,
     Machine,
     RunContext,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -92,10 +91,9 @@ class PrefetchToDevice:
             return None
         return {}
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Prefetch every split into the device's memory."""
-        plan = yield
         reason = self._refusal(run.machine, run.replicas)
         if reason:
             return remember(self, run, split, Rewrite(plan, reason=reason))

@@ -18,7 +18,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -142,10 +141,9 @@ class Shard:
             )
         return count, index
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Take this worker's part of the splits."""
-        plan = yield
         if split not in self.splits:
             return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
         return remember(self, run, split, with_shard(plan, *self._place()))

@@ -9,7 +9,7 @@ from attrs import field
 
 from tfopt_core.data import Map, Stage, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, ValueHook, hookimpl
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, hookimpl
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
@@ -145,10 +145,9 @@ class Shuffle:
         held = count * diagnosis.example_bytes
         return {} if held > HEAVY_SHARE * diagnosis.available_memory_bytes else None
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Move the shuffle of every split that has one."""
-        plan = yield
         return remember(self, run, split, with_shuffle_up(plan, self.buffer_size))
 
     @hookimpl

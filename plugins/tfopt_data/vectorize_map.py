@@ -22,7 +22,6 @@ from tfopt_core.plugins import (
     Effect,
     PlainCode,
     RunContext,
-    ValueHook,
     hookimpl,
 )
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
@@ -142,10 +141,9 @@ class VectorizeMap:
             return None
         return None if isinstance(_maps_before_batch(plan), str) else {}
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Vectorize the maps of every split."""
-        plan = yield
         return remember(self, run, split, with_vectorized_maps(plan, self.rounding))
 
     def export(self, code: PlainCode) -> None:

@@ -18,7 +18,6 @@ from tfopt_core.plugins import (
     RuntimeOptions,
     Split,
     TrainingOptions,
-    ValueHook,
     call,
     hookimpl,
     literal,
@@ -146,10 +145,9 @@ class Mirrored:
         """The same batch, its gradients summed in parts; a larger batch is another training."""
         return "rounding" if self.batch_size == "global" else "changes"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:
         """Split the CPU where that is asked for."""
-        options = yield
         if self.logical_cpu_devices is None:
             return options
         return attrs.evolve(options, logical_cpu_devices=self.logical_cpu_devices)
@@ -169,24 +167,22 @@ class Mirrored:
         operations = cross_device_ops(self.communication, self.packs)
         return tf.distribute.MirroredStrategy(list(devices), operations)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Make the training batches larger where that is asked for.
 
         :raises PluginRefused: for batches that cannot be made larger.
         """
-        plan = yield
         if split != "train" or self.batch_size == "global":
             return plan
         return with_larger_batch(plan, run.replicas)
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
         """
-        options = yield
         return with_scaled_rate(options, self.learning_rate, run.replicas)
 
     def export(self, code: PlainCode) -> None:

@@ -21,7 +21,6 @@ from tfopt_core.plugins import (
     RuntimeOptions,
     Split,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     why_without,
     with_scaled_rate,
@@ -146,10 +145,9 @@ class MultiWorker:
             )
         return self
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:
         """Announce a strategy over several processes."""
-        options = yield
         cluster = ClusterOptions(workers=self.workers, join_seconds=self.join_seconds)
         return attrs.evolve(options, cluster=cluster)
 
@@ -178,13 +176,12 @@ class MultiWorker:
         run.join(Cluster.of(found))
         return tf.distribute.MultiWorkerMirroredStrategy(found, options)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Take this worker's part of the data; before the cluster is joined, all parts together.
 
         :raises PluginRefused: for data that cannot be shared out.
         """
-        plan = yield
         if split == "train" and self.batch_size == "per-replica":
             plan = with_larger_batch(plan, self._replicas(run))
         rank = None if run.cluster is None else run.cluster.rank
@@ -192,13 +189,12 @@ class MultiWorker:
         run.state_of(self)[split] = in_words(plan)
         return plan
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
         """
-        options = yield
         return with_scaled_rate(options, self.learning_rate, self._replicas(run))
 
     def export(self, code: PlainCode) -> None:

@@ -17,7 +17,6 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     Serve,
-    ValueHook,
     hookimpl,
     process_cpus,
     why_without,
@@ -102,10 +101,9 @@ class ParameterServer:
         """Gradients are applied one worker's batch at a time, and are partly out of date."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:
         """Announce a strategy over several processes."""
-        options = yield
         cluster = ClusterOptions(
             workers=self.workers,
             parameter_servers=self.parameter_servers,

@@ -15,7 +15,6 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     Split,
-    ValueHook,
     hookimpl,
 )
 from tfopt_distribute.cluster_settings import others
@@ -73,10 +72,9 @@ class Tpu:
         """The same batch, its gradients summed in parts."""
         return "rounding"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:
         """A TPU must be initialized before anything is computed."""
-        options = yield
         return attrs.evolve(options, strategy_first=True)
 
     @hookimpl
@@ -103,13 +101,12 @@ class Tpu:
             ) from error
         return tf.distribute.TPUStrategy(found)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Refuse training data whose batches differ in size.
 
         :raises PluginRefused: with what to do.
         """
-        plan = yield
         if split == "train":
             check_full_batches(plan)
         return plan

@@ -15,7 +15,6 @@ from tfopt_core.plugins import (
     PluginRefused,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     why_without,
 )
@@ -106,13 +105,12 @@ class AdaptiveL2:
         """Another loss is minimized."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Give the L2 penalties of the model that comes a common scale.
 
         :raises PluginRefused: if the layers cannot be listed with the installed Keras.
         """
-        model = yield
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)
@@ -120,13 +118,12 @@ class AdaptiveL2:
         run.state_of(self)["penalties"] = scale_penalties(layers, self.strength)
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the scale at the start of each epoch: of a resumed training, the one it had.
 
         :raises PluginRefused: without validation data.
         """
-        options = yield
         if "validation" not in tuple(run.datasets):
             raise PluginRefused(
                 "there are no validation data whose loss it could follow; add them, or use l2"

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
-    ValueHook,
     hookimpl,
     nested_layers,
     why_without,
@@ -145,13 +144,12 @@ class DropConnect:
         """Other gradients are computed."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Have the dense layers of the model that comes drop their weights.
 
         :raises PluginRefused: for a name in `layers` that is no such layer.
         """
-        model = yield
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)

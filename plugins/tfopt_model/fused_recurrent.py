@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     PlainCode,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     nested_layers,
     why_without,
@@ -182,10 +181,9 @@ class FusedRecurrent:
             return None
         return {} if {"LSTM", "LSTMCell", "GRU", "GRUCell"} & set(diagnosis.layers) else None
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Replace the loops of the layers that are computed here."""
-        model = yield
         fused = run.state_of(self)["fused"] = FusedLayers()
         missing = why_without("nested-layers")
         if missing:
@@ -199,10 +197,11 @@ class FusedRecurrent:
                 fuse(layer, fused)
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
-        options = yield
         refuse_compiled(run.settings, "has no kernel for a whole sequence")
         reason = why_not_here(run.machine, options)
         if reason:

@@ -15,7 +15,6 @@ from tfopt_core.plugins import (
     PlainCode,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     nested_layers,
     why_without,
@@ -179,10 +178,9 @@ class FusedTransformer:
         kinds = {"MultiHeadAttention", "LayerNormalization"}
         return {} if kinds & set(diagnosis.layers) else None
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Replace what the layers compute."""
-        model = yield
         fused = run.state_of(self)["fused"] = FusedLayers()
         missing = why_without("nested-layers") or why_without("attention")
         if not missing and run.machine.gpus:
@@ -198,10 +196,11 @@ class FusedTransformer:
                 fuse(layer, fused)
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
-        options = yield
         refuse_compiled(run.settings, "fuses these operations itself")
         if options.jit_compile is True:
             run.state_of(self)["reason"] = (

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
-    ValueHook,
     hookimpl,
     why_without,
 )
@@ -94,10 +93,9 @@ class L2:
         """Another loss is minimized."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Add the penalties to the model that comes."""
-        model = yield
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)

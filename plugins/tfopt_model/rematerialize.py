@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     PlainCode,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     trained_part,
 )
@@ -82,17 +81,17 @@ class Rematerialize:
         """The same operations, some of them twice."""
         return "exact"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Cut the model, where it can be."""
-        model = yield
         self._cut(run, model)
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Cut the part of the model that is trained, where steps call it in place of the whole."""
-        options = yield
         part = trained_part(model)
         if part is not model:
             self._cut(run, part)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core.plugins import Effect, PlainCode, RunContext, ValueHook, hookimpl, number_or
+from tfopt_core.plugins import Effect, PlainCode, RunContext, hookimpl, number_or
 from tfopt_model.graph_rewrite import (
     Call,
     calls_of,
@@ -227,10 +227,9 @@ class SlimHead:
         """Another model is trained."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Return the model with the slimmer head."""
-        model = yield
         slimmed = with_slim_head(model, self.pool, None if self.rank == "off" else self.rank)
         state = run.state_of(self)
         state["changes"], state["reason"] = list(slimmed.changes), slimmed.reason

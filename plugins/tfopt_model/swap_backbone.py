@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
-    ValueHook,
     did_you_mean,
     hookimpl,
     why_without,
@@ -85,13 +84,12 @@ class SwapBackbone:
         """Another model is trained."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Return the model with the other backbone.
 
         :raises PluginRefused: if it is unknown, or does not fit.
         """
-        model = yield
         state = run.state_of(self)
         application = application_named(self.application)
         state["reason"] = why_without("nested-layers")

@@ -16,7 +16,6 @@ from tfopt_core.plugins import (
     PlainCode,
     RunContext,
     TrainingOptions,
-    ValueHook,
     describe,
     hookimpl,
     why_without,
@@ -115,10 +114,9 @@ class Profile:
         """A trace changes no number."""
         return "exact"
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Add the callback that starts and stops the profiler."""
-        options = yield
         if run.fit_index:
             return options
         callback = _tracing(self, run.state_of(self), run.kept / "profile")

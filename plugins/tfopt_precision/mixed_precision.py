@@ -17,7 +17,6 @@ from tfopt_core.plugins import (
     PrecisionPolicy,
     Probe,
     RunContext,
-    ValueHook,
     hookimpl,
     nested_layers,
     overflow_steps,
@@ -145,24 +144,23 @@ class MixedPrecision:
             return attrs.evolve(chosen, policy="float32", float32_layers=())
         return attrs.evolve(chosen, float32_layers=tuple(escape(one.name) for one in found.kept))
 
-    @hookimpl(wrapper=True)
-    def configure_precision(self, run: RunContext) -> ValueHook[PrecisionPolicy]:
+    @hookimpl
+    def configure_precision(self, run: RunContext, policy: PrecisionPolicy) -> PrecisionPolicy:
         """Set the policy; float32 leaves it as it was."""
-        before = yield
-        policy = self._policy(run.machine)
-        if policy == "float32":
-            return before
+        chosen = self._policy(run.machine)
+        if chosen == "float32":
+            return policy
         return attrs.evolve(
-            before,
-            policy=policy,
+            policy,
+            policy=chosen,
             scope=self.scope,
-            loss_scale=self.loss_scale if policy == "mixed_float16" else None,
+            loss_scale=self.loss_scale if chosen == "mixed_float16" else None,
             # before the probe none is known
             float32_layers=(
-                *before.float32_layers,
+                *policy.float32_layers,
                 *(() if self.float32_layers == "auto" else self.float32_layers),
             ),
-            float32_types=(*before.float32_types, *self.float32_types),
+            float32_types=(*policy.float32_types, *self.float32_types),
         )
 
     @hookimpl

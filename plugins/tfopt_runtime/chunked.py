@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     number_or,
 )
@@ -122,10 +121,9 @@ class Chunked:
         steps, xla = choose(seconds, self.steps, asked, probe.steps_per_epoch)
         return attrs.evolve(self, steps=steps, xla=xla)
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
-        options = yield
         reason = run.state_of(self)["reason"] = why_not(run.replicas, options.callbacks)
         if reason or self.steps == "auto":
             return options

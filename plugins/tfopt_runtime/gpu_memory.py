@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, Machine, RunContext, RuntimeOptions, ValueHook, hookimpl
+from tfopt_core.plugins import Effect, Machine, RunContext, RuntimeOptions, hookimpl
 
 NO_GPU = "there is no GPU, and on a CPU TensorFlow takes memory as needed anyway"
 ALLOCATOR, ASYNC = "TF_GPU_ALLOCATOR", "cuda_malloc_async"
@@ -74,10 +74,9 @@ class GpuMemory:
         """Where tensors lie changes no number."""
         return "exact"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:
         """Set the memory of all GPUs, if there is one."""
-        options = yield
         if not machine.gpus:
             return options
         return with_gpu_memory(options, self.growth, self.limit_mib, self.allocator)

@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     OptimizedNodes,
     RunContext,
     RuntimeOptions,
-    ValueHook,
     describe,
     hookimpl,
     optimized_step,
@@ -115,10 +114,9 @@ class Grappler:
         """Fused and reordered operations round otherwise."""
         return "rounding"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:
         """Set the passes that differ from TensorFlow's own choice."""
-        options = yield
         passes = {**options.grappler_options, **changed_passes(self.passes)}
         return attrs.evolve(options, grappler_options=passes)
 

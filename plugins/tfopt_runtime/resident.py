@@ -16,7 +16,6 @@ from tfopt_core.plugins import (
     RunContext,
     Split,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     number_or,
     size_in_words,
@@ -127,10 +126,9 @@ class Resident:
         plain, compiled = probe.step_seconds([without, with_xla])
         return with_xla if compiled < plain * (1 - LEAST_GAIN) else without
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Keep the training data."""
-        plan = yield
         if split != "train":
             return plan
         if run.replicas > 1:
@@ -141,10 +139,9 @@ class Resident:
         run.state_of(self)["reason"] = reason
         return plan if reason else placed.plan
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
-        options = yield
         reason = run.state_of(self).get("reason") or why_not(run.replicas, options.callbacks)
         if not reason and run.steps_per_epoch is None:
             reason = "the number of steps in an epoch is unknown"

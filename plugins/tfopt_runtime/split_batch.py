@@ -21,7 +21,6 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     TrainingOptions,
-    ValueHook,
     describe,
     hookimpl,
     number_or,
@@ -180,19 +179,19 @@ class SplitBatch:
             )
         return candidates[fastest(seconds)]
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:
         """Set the threads within an operation, where parts have cores of their own."""
-        options = yield
         if not self.own_cores or self.parts == 1 or machine.gpus:
             return options
         parts = machine.cpu_count if self.parts == "auto" else self.parts
         return attrs.evolve(options, intra_op_threads=max(1, machine.cpu_count // parts))
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Wrap the train step, and have the parts compiled in place of the whole."""
-        options = yield
         state = run.state_of(self)
         state["reason"] = self._why_not(run, model)
         if state["reason"] or self.parts == "auto":

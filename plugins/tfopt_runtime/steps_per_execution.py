@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     loop_report,
     number_or,
@@ -74,10 +73,9 @@ class StepsPerExecution:
         seconds = probe.step_seconds([attrs.evolve(self, steps=steps) for steps in sizes])
         return attrs.evolve(self, steps=smallest_good(dict(zip(sizes, seconds, strict=True))))
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Set the steps, unless a callback acts on every batch."""
-        options = yield
         # over replicas too: their loop makes as many steps a call
         reason = run.state_of(self)["reason"] = why_not(1, options.callbacks)
         if reason or self.steps == "auto":

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     Machine,
     RunContext,
     RuntimeOptions,
-    ValueHook,
     hookimpl,
     process_cpus,
 )
@@ -72,10 +71,9 @@ class Threads:
         """Sums are split over another number of threads."""
         return "rounding"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:
         """Set both pools."""
-        options = yield
         intra, inter = thread_counts(machine, self.intra_op, self.inter_op)
         return attrs.evolve(options, intra_op_threads=intra, inter_op_threads=inter)
 

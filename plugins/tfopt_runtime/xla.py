@@ -21,7 +21,6 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     nested_layers,
     user_cache_folder,
@@ -136,20 +135,18 @@ class Xla:
             return attrs.evolve(self, mode="on")
         return still
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
+    @hookimpl
+    def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:
         """Tell TensorFlow where compiled programs are kept."""
-        options = yield
         if not self.persistent_cache:
             return options
         folder = cache_folder(machine, os.environ)
         folder.mkdir(parents=True, exist_ok=True)
         return with_persistent_cache(options, folder, os.environ)
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Ask `compile` for XLA, or for none."""
-        options = yield
         state = run.state_of(self)
         if self.mode == "off":
             if options.jit_compile is False:

@@ -17,7 +17,6 @@ from tfopt_core.plugins import (
     RunContext,
     Split,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     number_or,
     rate_factor,
@@ -190,13 +189,12 @@ class FitBatch:
         probe.note(f"batches tried within {size_in_words(limit)}: {', '.join(tried)}")
         return attrs.evolve(self, batch_size=size)
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
         """Give the training batches their size.
 
         :raises PluginRefused: for batches whose size cannot be changed.
         """
-        plan = yield
         if split != "train":
             return plan
         assert self.batch_size != "auto"
@@ -204,13 +202,12 @@ class FitBatch:
         size = self.batch_size
         return plan if plan.batch_size == size else with_batch_size(plan, lambda _: size, MEND)
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
         """
-        options = yield
         return with_scaled_rate(options, self.learning_rate, self._ratio(run))
 
     @hookimpl

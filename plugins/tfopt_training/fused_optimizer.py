@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     PlainCode,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
     why_without,
 )
@@ -74,10 +73,11 @@ class FusedOptimizer:
             return None
         return {} if "Embedding" in diagnosis.layers or not diagnosis.jit_compile else None
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Wrap the train step."""
-        options = yield
         state = run.state_of(self)
         state["reason"] = _why_not(run)
         if state["reason"]:

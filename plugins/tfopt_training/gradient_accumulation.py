@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
 from tfopt_training.batch_parts import in_parts
 
 # Why the step that was last traced for a model was left as it is, or "": a second fit of the model
@@ -68,10 +68,11 @@ class GradientAccumulation:
         """The same sum over the batch, taken in parts."""
         return "rounding"
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Divide the step, where there is one replica."""
-        options = yield
         state = run.state_of(self)
         if run.replicas > 1:
             state["reason"] = f"each of {run.replicas} replicas computes its part already"

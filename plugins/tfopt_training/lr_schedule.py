@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     PluginRefused,
     RunContext,
     TrainingOptions,
-    ValueHook,
     hookimpl,
 )
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
@@ -147,14 +146,13 @@ class LrSchedule:
             0.0 if rising else peak, decay_steps=falling, alpha=lowest, **rise
         )
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Plan the schedule.
 
         :raises PluginRefused: beside a callback that sets the learning rate, and if the steps or
             the optimizer's own rate are unknown.
         """
-        options = yield
         if self.keeps_own_rate:
             return options
         rivals = rival_callbacks(options.callbacks)

@@ -30,9 +30,9 @@ GOOD = '''
         def math(self):
             return "exact"
 
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl
+        def configure_runtime(self, options):
+            return options
 '''
 
 BROKEN = {
@@ -89,9 +89,9 @@ def test_a_plugin_whose_setting_exits_is_one_line(tmp_path):
         class Good:
             size: int = attrs.field(default=1, validator=leave)
 
-            @hookimpl(wrapper=True)
-            def configure_runtime(self):
-                return (yield)
+            @hookimpl
+            def configure_runtime(self, options):
+                return options
     """
     site = make_distribution(
         tmp_path / "site", "ill", {"größe": "ill_module:Good"}, ill_module=exits

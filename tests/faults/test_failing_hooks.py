@@ -45,30 +45,30 @@ FAILS = '''
         def resolve(self, probe):
             return self._maybe("resolve", self)
 
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return self._maybe("configure_runtime", (yield))
+        @hookimpl
+        def configure_runtime(self, options):
+            return self._maybe("configure_runtime", options)
 
-        @hookimpl(wrapper=True)
-        def configure_precision(self):
-            return self._maybe("configure_precision", (yield))
+        @hookimpl
+        def configure_precision(self, policy):
+            return self._maybe("configure_precision", policy)
 
         @hookimpl
         def build_strategy(self):
             import tensorflow as tf
             return self._maybe("build_strategy", tf.distribute.get_strategy())
 
-        @hookimpl(wrapper=True)
-        def build_dataset(self):
-            return self._maybe("build_dataset", (yield))
+        @hookimpl
+        def build_dataset(self, plan):
+            return self._maybe("build_dataset", plan)
 
-        @hookimpl(wrapper=True)
-        def wrap_model(self):
-            return self._maybe("wrap_model", (yield))
+        @hookimpl
+        def wrap_model(self, model):
+            return self._maybe("wrap_model", model)
 
-        @hookimpl(wrapper=True)
-        def configure_training(self):
-            return self._maybe("configure_training", (yield))
+        @hookimpl
+        def configure_training(self, options):
+            return self._maybe("configure_training", options)
 
         @hookimpl
         def on_epoch_end(self):

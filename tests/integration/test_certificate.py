@@ -106,9 +106,9 @@ class Exact:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Drops(Exact):
-    @hookimpl(wrapper=True)
-    def build_dataset(self, split):
-        return (yield).insert(1, Take(count=89))
+    @hookimpl
+    def build_dataset(self, split, plan):
+        return plan.insert(1, Take(count=89))
 
 
 def second_for_first(dataset):
@@ -117,18 +117,17 @@ def second_for_first(dataset):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Duplicates(Exact):
-    @hookimpl(wrapper=True)
-    def build_dataset(self, split):
-        return (yield).insert(1, Opaque(function=second_for_first))
+    @hookimpl
+    def build_dataset(self, split, plan):
+        return plan.insert(1, Opaque(function=second_for_first))
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Freezes(Exact):
     """Caches what is random: before the batches, so behind shuffle and augmentation."""
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, split):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, split, plan):
         return plan.insert(plan.find(Batch), CacheStage())
 
 
@@ -139,17 +138,15 @@ class Reorders(Exact):
     def math(self):
         return self.declared
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, split):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, split, plan):
         return plan.insert(plan.find(Batch), Opaque(function=lambda d: d.shuffle(90, seed=3)))
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class LearnsFaster(Exact):
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        options = yield
+    @hookimpl
+    def configure_training(self, options):
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(0.011))
 
 
@@ -157,35 +154,31 @@ class LearnsFaster(Exact):
 class LearnsAtRandom(Exact):
     """Stands for a machine that computes nothing twice."""
 
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        options = yield
+    @hookimpl
+    def configure_training(self, options):
         rate = 0.01 * (1 + random.SystemRandom().random())
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(rate))
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class FreezesLayers(Exact):
-    @hookimpl(wrapper=True)
-    def wrap_model(self):
-        model = yield
+    @hookimpl
+    def wrap_model(self, model):
         model.layers[0].trainable = False
         return model
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Replaces(Exact):
-    @hookimpl(wrapper=True)
+    @hookimpl
     def wrap_model(self):
-        yield
         return keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(1)])
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class ActsBetweenSteps(Exact):
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        options = yield
+    @hookimpl
+    def configure_training(self, options):
         slower = keras.callbacks.LearningRateScheduler(lambda epoch: 0.001 / (epoch + 1))
         return attrs.evolve(options, callbacks=(*options.callbacks, slower))
 
@@ -322,9 +315,8 @@ class SaysNothing:
 
     rate: float = 0.01
 
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        options = yield
+    @hookimpl
+    def configure_training(self, options):
         return attrs.evolve(options, optimizer=keras.optimizers.SGD(self.rate))
 
 

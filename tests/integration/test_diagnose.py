@@ -70,9 +70,9 @@ THEIRS = """
             assert diagnosis.plans["train"].stages
             return {"seconds": 0.5} if diagnosis.found("python-function", "train") else None
 
-        @hookimpl(wrapper=True)
-        def build_dataset(self, run, split):
-            return (yield)
+        @hookimpl
+        def build_dataset(self, run, split, plan):
+            return plan
 
     class Fails(Nap):
         def suggest(self, diagnosis):

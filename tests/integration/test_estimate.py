@@ -98,12 +98,12 @@ def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
 class Breaks:
     """Its step raises."""
 
-    @hookimpl(wrapper=True)
-    def configure_training(self):
+    @hookimpl
+    def configure_training(self, options):
         def broken(step):
             raise ValueError("no step")
 
-        return attrs.evolve((yield), wrap_train_step=broken)
+        return attrs.evolve(options, wrap_train_step=broken)
 
 
 def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):

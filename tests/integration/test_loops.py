@@ -436,9 +436,8 @@ def test_one_that_hears_of_validation_batches_does_not(tmp_path):
 class AddsBatchCallback:
     """A plugin behind the loop, so the loop's own plugin cannot see what it adds."""
 
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        options = yield
+    @hookimpl
+    def configure_training(self, options):
         return attrs.evolve(options, callbacks=tuple(each_batch()))
 
 

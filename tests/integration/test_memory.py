@@ -39,9 +39,8 @@ LEAN = """
         def math(self):
             return "exact"
 
-        @hookimpl(wrapper=True)
-        def wrap_model(self):
-            model = yield
+        @hookimpl
+        def wrap_model(self, model):
             model.lean = True
             return model
 

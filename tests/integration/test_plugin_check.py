@@ -12,7 +12,7 @@ PLUGIN = '''
 """A plugin of a test."""
 {imports}
 import attrs
-from tfopt_core.plugins import ValueHook, hookimpl
+from tfopt_core.plugins import hookimpl
 
 def halved(x, y):
     return x * {factor}, y
@@ -38,9 +38,8 @@ class Scaled:
     def math(self):
         return "exact"
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self) -> ValueHook:
-        plan = yield
+    @hookimpl
+    def build_dataset(self, plan):
         return plan.map(halved)
 '''
 SMALL = ("--set", "workload.options.examples=320", "--set", "workload.epochs=1")

@@ -388,8 +388,8 @@ def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(t
     class Wraps:
         traced = 0
 
-        @hookimpl(wrapper=True)
-        def configure_training(self):
+        @hookimpl
+        def configure_training(self, options):
             def wrap(own: Any) -> Any:
                 def step(data: Any) -> Any:
                     Wraps.traced += 1
@@ -397,7 +397,7 @@ def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(t
 
                 return step
 
-            return (yield).with_wrapped_test_step(wrap)
+            return options.with_wrapped_test_step(wrap)
 
     with session(tmp_path, attrs.frozen(kw_only=True, eq=False)(Wraps)()):
         made = network()
@@ -545,9 +545,8 @@ def replacing() -> Any:
 
     @attrs.frozen(kw_only=True, eq=False)
     class Other:
-        @hookimpl(wrapper=True)
-        def wrap_model(self, run: RunContext) -> Any:
-            model = yield
+        @hookimpl
+        def wrap_model(self, run: RunContext, model: Any) -> Any:
             return keras.models.clone_model(model)
 
     return Other

@@ -72,9 +72,8 @@ BREAKS = """
 
         targets: ClassVar[tuple[str, ...]] = ("input",)
 
-        @hookimpl(wrapper=True)
+        @hookimpl
         def build_dataset(self, run):
-            plan = yield
             raise RuntimeError("it broke on purpose")
 """
 

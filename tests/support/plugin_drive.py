@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from support.lazy_modules import keras, tf
-from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingOptions, hookimpl
+from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingOptions
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Gpu
@@ -98,22 +98,19 @@ class SmallTraining(Defaults):
     optimizer: Any = "sgd"
     callbacks: tuple[Any, ...] = ()
 
-    @hookimpl
-    def build_dataset(self) -> DataPlan:
+    def build_dataset(self, run: Any, split: Any) -> DataPlan:
         if self.plan is not None:
             return self.plan
         x = np.random.default_rng(0).random((64, 4), dtype="float32")
         return DataPlan.from_arrays(x, x.sum(1, keepdims=True)).batch(16)
 
-    @hookimpl
-    def wrap_model(self) -> Any:
+    def wrap_model(self, run: Any) -> Any:
         if self.model is not None:
             return self.model()
         dense = keras.layers.Dense
         return keras.Sequential([keras.Input((4,)), dense(8, name="hidden"), dense(1, name="out")])
 
-    @hookimpl
-    def configure_training(self) -> TrainingOptions:
+    def configure_training(self, run: Any, model: Any) -> TrainingOptions:
         return TrainingOptions(optimizer=self.optimizer, loss="mse", callbacks=self.callbacks)
 
     def default_strategy(self, run: Any) -> Any:

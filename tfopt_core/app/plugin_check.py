@@ -176,7 +176,7 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         )
         return
     effect = run.effects[stacked.name]
-    if "report_effect" not in implementations(stacked.plugin):
+    if "report_effect" not in implementations(type(stacked.plugin)):
         yield DoctorFinding(
             subject="effect", ok=None,
             detail=f"is not read back (no report_effect); from its hooks: {effect.detail}",

@@ -11,7 +11,7 @@ from tfopt_core.data import Stage
 from tfopt_core.hooks import Change, TrainingOptions
 from tfopt_core.hooks.code.plain_code import Names, NoPlainForm, PlainCode, Written
 from tfopt_core.hooks.contract import implementations
-from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.program import ExportedPlugin
 from tfopt_core.training.build import Built
@@ -63,13 +63,11 @@ class StackView:
         )
         if hasattr(plugin, "export"):
             try:
-                plugin.export(code)
+                guarded(name, "export", lambda: plugin.export(code))
             except NoPlainForm as error:
                 raise NoPlainForm(error.plugin or name, error.reason) from error
-            except Exception as error:
-                raise named_after(name, "export", error) from error
             return
-        for hook in implementations(plugin):
+        for hook in implementations(type(plugin)):
             if hook in _OWN_AFFAIR:
                 raise NoPlainForm(name, f"it does not say how its {_OWN_AFFAIR[hook]} is written")
 

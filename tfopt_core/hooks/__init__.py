@@ -5,7 +5,7 @@ from tfopt_core.hooks.cluster import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
-from tfopt_core.hooks.markers import ValueHook, hookimpl
+from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.probe import Probe, ProbedTraining
 from tfopt_core.hooks.values import (
     Control,
@@ -34,7 +34,6 @@ __all__ = [
     "RuntimeOptions",
     "Serve",
     "TrainingOptions",
-    "ValueHook",
     "hookimpl",
     "read_machine",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -12,7 +11,7 @@ import pluggy
 
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
 from tfopt_core.hooks.markers import PROJECT
-from tfopt_core.hooks.specs import ALL_HOOKS, VALUE_HOOKS, HookSpecs
+from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS = ("use", "enabled")
@@ -21,8 +20,7 @@ RESERVED_KEYS = ("use", "enabled")
 class HookManager(pluggy.PluginManager):
     """A plugin manager that looks for hooks in the class of a plugin.
 
-    pluggy 1.5 and 1.6 read every attribute of the instance: a property runs, and a setting that is
-    not set yet raises AttributeError.
+    pluggy 1.5 and 1.6 read every attribute of the instance, and a property runs.
     """
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> pluggy.HookimplOpts | None:
@@ -57,14 +55,14 @@ def check_class(name: str, plugin_class: Any) -> None:
         fail("is not frozen; decorate the class with @attrs.frozen(kw_only=True, eq=False)")
 
 
-def check_hooks(name: str, plugin: Any) -> None:
-    """Check a plugin's implementations against the specifications, before it is registered.
+def check_hooks(name: str, plugin_class: type[Any]) -> None:
+    """Check the implementations of a plugin class against the specifications.
 
     :raises PluginDefinitionError: naming plugin, hook and fix.
     """
-    marked = implementations(plugin)
+    marked = implementations(plugin_class)
     for hook in ALL_HOOKS:
-        if hook not in marked and callable(getattr(type(plugin), hook, None)):
+        if hook not in marked and callable(getattr(plugin_class, hook, None)):
             raise PluginDefinitionError(
                 name, "is named like a hook but not marked; add @hookimpl", hook
             )
@@ -73,44 +71,34 @@ def check_hooks(name: str, plugin: Any) -> None:
             raise PluginDefinitionError(
                 name, f"there is no such hook; {did_you_mean(hook, ALL_HOOKS)}".rstrip("; "), hook
             )
-        _check_options(name, hook, options)
-        _check_arguments(name, hook, getattr(plugin, hook))
-        if hook in VALUE_HOOKS and not inspect.isgeneratorfunction(getattr(plugin, hook)):
-            raise PluginDefinitionError(name, "does not yield; begin with: value = yield", hook)
+        used = [option for option, value in options.items() if value]
+        if used:
+            raise PluginDefinitionError(
+                name, f"takes {used[0]}, but the recipe's order decides; mark it with a plain "
+                "@hookimpl", hook,
+            )  # fmt: skip
+        _check_arguments(name, hook, plugin_class)
     if not marked:
         raise PluginDefinitionError(name, "implements no hook; mark its methods with @hookimpl")
 
 
-def implementations(plugin: Any) -> dict[str, dict[str, Any]]:
-    """Return the marked methods of a plugin or its class, with pluggy's options for each."""
+def implementations(plugin_class: type[Any]) -> dict[str, dict[str, Any]]:
+    """Return the marked methods of a plugin class, with pluggy's options for each."""
     manager = HookManager(PROJECT)
     found = {}
-    for attribute in dir(plugin if inspect.isclass(plugin) else type(plugin)):
-        options = manager.parse_hookimpl_opts(plugin, attribute)
+    for attribute in dir(plugin_class):
+        options = manager.parse_hookimpl_opts(plugin_class, attribute)
         if options is not None:
             found[attribute] = dict(options)
     return found
 
 
-def _check_options(name: str, hook: str, options: dict[str, Any]) -> None:
-    if options["tryfirst"] or options["trylast"]:
-        raise PluginDefinitionError(
-            name, "takes tryfirst or trylast, but the recipe's order decides; remove it", hook
-        )
-    if options["hookwrapper"]:
-        raise PluginDefinitionError(name, "uses hookwrapper=True; use wrapper=True", hook)
-    if hook in VALUE_HOOKS and not options["wrapper"]:
-        raise PluginDefinitionError(
-            name, "is a value hook; mark it @hookimpl(wrapper=True) and return what follows "
-            "from `value = yield`", hook,
-        )  # fmt: skip
-    if hook not in VALUE_HOOKS and options["wrapper"]:
-        raise PluginDefinitionError(name, "is no value hook; mark it with a plain @hookimpl", hook)
-
-
-def _check_arguments(name: str, hook: str, method: Callable[..., Any]) -> None:
+def _check_arguments(name: str, hook: str, plugin_class: type[Any]) -> None:
     known = [p for p in inspect.signature(getattr(HookSpecs, hook)).parameters if p != "self"]
-    for parameter in inspect.signature(method).parameters.values():
+    parameters = list(inspect.signature(getattr(plugin_class, hook)).parameters.values())
+    if isinstance(inspect.getattr_static(plugin_class, hook), FunctionType):
+        parameters = parameters[1:]  # self
+    for parameter in parameters:
         if parameter.name not in known and parameter.default is parameter.empty:
             raise PluginDefinitionError(
                 name, f'has no argument "{parameter.name}"; it may take: {", ".join(known)}', hook

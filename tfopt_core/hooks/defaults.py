@@ -1,10 +1,9 @@
-"""Core's own implementations, registered before every plugin. The baseline uses these alone."""
+"""The values that the first plugin of a stack receives, and that the baseline trains with."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.values import PrecisionPolicy, RuntimeOptions, TrainingOptions
 
 
@@ -21,13 +20,11 @@ class Defaults:
         "configure_training": TrainingOptions,
     }
 
-    @hookimpl
-    def configure_runtime(self) -> RuntimeOptions:
+    def configure_runtime(self, machine: Any, recipe: Any) -> RuntimeOptions:
         """Return options that leave everything to TensorFlow."""
         return RuntimeOptions()
 
-    @hookimpl
-    def configure_precision(self) -> PrecisionPolicy:
+    def configure_precision(self, run: Any) -> PrecisionPolicy:
         """Return the policy float32."""
         return PrecisionPolicy()
 
@@ -37,4 +34,16 @@ class Defaults:
 
     def default_strategy(self, run: Any) -> Any:
         """Return the strategy of a stack in which no plugin owns it."""
+        raise NotImplementedError
+
+    def build_dataset(self, run: Any, split: Any) -> Any:
+        """Return the `DataPlan` of a split."""
+        raise NotImplementedError
+
+    def wrap_model(self, run: Any) -> Any:
+        """Return the `keras.Model`, not compiled."""
+        raise NotImplementedError
+
+    def configure_training(self, run: Any, model: Any) -> TrainingOptions:
+        """Return the arguments of `compile` and `fit`."""
         raise NotImplementedError

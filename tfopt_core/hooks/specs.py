@@ -1,17 +1,15 @@
 """The eight hooks, in the order in which a run calls them.
 
-*Value hooks* hand a value along the stack. A plugin implements them as a wrapper, and what its
-`yield` returns is what the plugins before it in the recipe built:
+*Value hooks* hand a value along the stack: each is given what the plugins before it in the recipe
+built, and returns what the next one receives:
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run, split):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, run, split, plan):
         return with_cache(plan)
 
-For a stack a, b, c the result is c(b(a(default))). What stands before the `yield` runs before the
-plugins that come earlier in the recipe, and after those that come later.
-*The owner hook* `build_strategy` has at most one plain implementation in a stack.
-*Notifications* are plain implementations that core calls plugin by plugin in recipe order.
+For a stack a, b, c the result is c(b(a(default))).
+*The owner hook* `build_strategy` has at most one implementation in a stack.
+*Notifications* are called plugin by plugin in recipe order.
 
 Argument names are permanent; an implementation takes those that it needs.
 """
@@ -37,12 +35,13 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "validation"]
 
+# By name, the argument that holds the value so far.
 VALUE_HOOKS: dict[str, str] = {
-    "configure_runtime": "RuntimeOptions",
-    "configure_precision": "PrecisionPolicy",
-    "build_dataset": "DataPlan",
-    "wrap_model": "keras.Model",
-    "configure_training": "TrainingOptions",
+    "configure_runtime": "options",
+    "configure_precision": "policy",
+    "build_dataset": "plan",
+    "wrap_model": "model",
+    "configure_training": "options",
 }
 OWNER_HOOK = "build_strategy"
 NOTIFICATIONS = ("on_epoch_end", "report_effect")
@@ -52,8 +51,10 @@ ALL_HOOKS = (*VALUE_HOOKS, OWNER_HOOK, *NOTIFICATIONS)
 class HookSpecs:
     """The specifications that pluggy checks implementations against."""
 
-    @hookspec(firstresult=True)
-    def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:  # type: ignore[empty-body]
+    @hookspec
+    def configure_runtime(  # type: ignore[empty-body]
+        self, machine: Machine, recipe: Recipe, options: RuntimeOptions
+    ) -> RuntimeOptions:
         """Value hook. Called once for each run, in the parent, before its process starts.
 
         For what TensorFlow reads when it starts: environment, threads, flags, device memory.
@@ -61,20 +62,24 @@ class HookSpecs:
 
         :param machine: what this machine has.
         :param recipe: the recipe that is measured.
+        :param options: the options so far.
         :returns: the `RuntimeOptions` that the next plugin receives.
         """
 
-    @hookspec(firstresult=True)
-    def configure_precision(self, run: RunContext) -> PrecisionPolicy:  # type: ignore[empty-body]
+    @hookspec
+    def configure_precision(  # type: ignore[empty-body]
+        self, run: RunContext, policy: PrecisionPolicy
+    ) -> PrecisionPolicy:
         """Value hook. Called once per fit, before the strategy and the model are built.
 
         :param run: the run's context.
+        :param policy: the policy so far.
         :returns: the `PrecisionPolicy` that the next plugin receives.
         """
 
-    @hookspec(firstresult=True)
+    @hookspec
     def build_strategy(self, run: RunContext) -> Any:
-        """Owner hook: a plain implementation, at most one plugin of a stack.
+        """Owner hook: at most one plugin of a stack.
 
         Called once per fit, after the precision and before the data and the model are built.
 
@@ -82,29 +87,34 @@ class HookSpecs:
         :returns: a `tf.distribute.Strategy`.
         """
 
-    @hookspec(firstresult=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Any:
+    @hookspec
+    def build_dataset(self, run: RunContext, split: Split, plan: Any) -> Any:
         """Value hook. Called once per split, "train" and then "validation".
 
         :param run: the run's context.
         :param split: which data the plan is for.
+        :param plan: the `DataPlan` so far.
         :returns: the `DataPlan` that the next plugin receives.
         """
 
-    @hookspec(firstresult=True)
-    def wrap_model(self, run: RunContext) -> Any:
+    @hookspec
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Value hook. Called once per fit, inside the strategy's scope.
 
         :param run: the run's context.
-        :returns: a `keras.Model`, not compiled, that the next plugin receives.
+        :param model: the `keras.Model` so far, not compiled.
+        :returns: the `keras.Model`, not compiled, that the next plugin receives.
         """
 
-    @hookspec(firstresult=True)
-    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:  # type: ignore[empty-body]
+    @hookspec
+    def configure_training(  # type: ignore[empty-body]
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
         """Value hook. Called once per fit, just before `compile`, inside the strategy's scope.
 
         :param run: the run's context.
         :param model: the `keras.Model` as `wrap_model` left it.
+        :param options: the options so far.
         :returns: the `TrainingOptions` that the next plugin receives.
         """
 

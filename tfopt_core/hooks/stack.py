@@ -15,7 +15,7 @@ from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.guards import Guard, Trace, guarded
+from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import PROJECT
 from tfopt_core.hooks.specs import OWNER_HOOK, VALUE_HOOKS, HookSpecs
@@ -46,7 +46,7 @@ class Stack:
     """Calls the hooks of a stack; knows what each plugin changed.
 
     :param plugins: the plugins in recipe order; empty for the baseline.
-    :param defaults: core's own implementations.
+    :param defaults: the values that the first plugin receives, and those of the baseline.
     :param earlier: changes that were made before, in the parent of a run's process.
     :raises PluginDefinitionError: if a plugin breaks the contract.
     :raises PluginConflict: if two plugins own the strategy.
@@ -60,19 +60,15 @@ class Stack:
     ) -> None:
         self.plugins = tuple(plugins)
         self._defaults = defaults
-        self._trace = Trace(list(earlier))
+        self._changes = list(earlier)
         self._manager = HookManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
-        self._hooks = {p.name: frozenset(implementations(p.plugin)) for p in self.plugins}
-        self._owner = self._find_owner()
-        self._register(defaults, "tfopt")
-        self._guard(None)
         for stacked in self.plugins:
             check_class(stacked.name, type(stacked.plugin))
-            check_hooks(stacked.name, stacked.plugin)
+            check_hooks(stacked.name, type(stacked.plugin))
             self._register(stacked.plugin, stacked.name)
-            self._guard(stacked.name)
         self._manager.check_pending()
+        self._owner = self._find_owner()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,23 +83,25 @@ class Stack:
     @property
     def all_changes(self) -> tuple[Change, ...]:
         """What the plugins' hooks did so far, in the order of the calls."""
-        return tuple(self._trace.changes)
+        return tuple(self._changes)
 
     def changes(self, plugin: str) -> tuple[Change, ...]:
         """Return the changes of one plugin's value hooks so far, in call order."""
-        return tuple(change for change in self._trace.changes if change.plugin == plugin)
+        return tuple(change for change in self._changes if change.plugin == plugin)
 
     # The hooks, in the order in which a run calls them.
 
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        options = self._value("configure_runtime", machine=machine, recipe=recipe)
+        start = self._defaults.configure_runtime(machine, recipe)
+        options = self._value("configure_runtime", start, machine=machine, recipe=recipe)
         assert isinstance(options, RuntimeOptions)
         return options
 
     def configure_precision(self, run: RunContext) -> PrecisionPolicy:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        policy = self._value("configure_precision", run=run)
+        start = self._defaults.configure_precision(run)
+        policy = self._value("configure_precision", start, run=run)
         assert isinstance(policy, PrecisionPolicy)
         return policy
 
@@ -111,12 +109,12 @@ class Stack:
         """Call the owner hook. :raises PluginError: if the owner fails or returns nothing."""
         if self._owner is None:
             return self._defaults.default_strategy(run)
-        strategy = self._call(self._owner, OWNER_HOOK, run=run)
+        strategy = _call(self._owner, run=run)
         expected = self._defaults.expected(OWNER_HOOK)
         if strategy is None or (expected is not None and not isinstance(strategy, expected)):
             what = "nothing" if strategy is None else f"a {type(strategy).__name__}"
             raise PluginError(
-                self._owner.name,
+                self._owner.plugin_name,
                 OWNER_HOOK,
                 f"returned {what}; return a tf.distribute.Strategy",
             )
@@ -125,20 +123,22 @@ class Stack:
     def with_strategy(self, strategy: Any) -> Any:
         """Take note of the strategy that the owner has built, here or before; the strategy."""
         assert self._owner is not None
-        self._trace.changes.append(Change(self._owner.name, OWNER_HOOK, None, strategy))
+        self._changes.append(Change(self._owner.plugin_name, OWNER_HOOK, None, strategy))
         return strategy
 
     def build_dataset(self, run: RunContext, split: str) -> Any:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        return self._value("build_dataset", run=run, split=split)
+        start = self._defaults.build_dataset(run, split)
+        return self._value("build_dataset", start, run=run, split=split)
 
     def wrap_model(self, run: RunContext) -> Any:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        return self._value("wrap_model", run=run)
+        return self._value("wrap_model", self._defaults.wrap_model(run), run=run)
 
     def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        options = self._value("configure_training", run=run, model=model)
+        start = self._defaults.configure_training(run, model)
+        options = self._value("configure_training", start, run=run, model=model)
         assert isinstance(options, TrainingOptions)
         return options
 
@@ -146,12 +146,11 @@ class Stack:
         self, run: RunContext, model: Any, epoch: int, logs: Mapping[str, float], control: Control
     ) -> None:
         """Call each plugin's notification. :raises PluginError: naming the plugin that failed."""
-        for stacked in self._implementing("on_epoch_end"):
+        for implementation in self._implementations("on_epoch_end"):
             # each plugin gets a copy, so that none can change what the next one sees
-            self._call(
-                stacked, "on_epoch_end",
-                run=run, model=model, epoch=epoch, logs=dict(logs), control=control,
-            )  # fmt: skip
+            _call(
+                implementation, run=run, model=model, epoch=epoch, logs=dict(logs), control=control
+            )
 
     def report_effects(self, run: RunContext, model: Any) -> dict[str, Effect]:
         """Return every plugin's effect: from `report_effect`, else from the changes of its hooks.
@@ -169,7 +168,7 @@ class Stack:
         reasons = {}
         for stacked in self.plugins:
             changed = any(change.changed for change in self.changes(stacked.name))
-            if changed or not self._only_returns_values(stacked):
+            if changed or not _only_returns_values(stacked.plugin):
                 continue
             with contextlib.suppress(PluginError):
                 effect = self._effect(stacked, run, model)
@@ -179,22 +178,17 @@ class Stack:
 
     def _effect(self, stacked: StackedPlugin, run: RunContext, model: Any) -> Effect:
         changes = self.changes(stacked.name)
-        if "report_effect" not in self._hooks[stacked.name]:
+        reports = self._implementations("report_effect")
+        implementation = next((one for one in reports if one.plugin is stacked.plugin), None)
+        if implementation is None:
             return effect_of(changes)
-        effect = self._call(stacked, "report_effect", run=run, model=model, changes=changes)
+        effect = _call(implementation, run=run, model=model, changes=changes)
         if not isinstance(effect, Effect):
             raise PluginError(
                 stacked.name, "report_effect",
                 f"returned a {type(effect).__name__}; return an Effect",
             )  # fmt: skip
         return effect
-
-    def _only_returns_values(self, stacked: StackedPlugin) -> bool:
-        """Return whether no hook acts during the training or may change the model in place."""
-        hooks = self._hooks[stacked.name] - {"report_effect"}
-        return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and not any(
-            "model" in self._implementation(stacked, hook).argnames for hook in hooks
-        )
 
     def unwrap(self, model: Any) -> Any:
         """Return the model without the wrapping of plugins, last plugin first, for saving."""
@@ -210,14 +204,16 @@ class Stack:
 
     # How they are called.
 
-    def _implementing(self, hook: str) -> list[StackedPlugin]:
-        return [stacked for stacked in self.plugins if hook in self._hooks[stacked.name]]
+    def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
+        """Return the implementations in recipe order."""
+        found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
+        return found
 
-    def _find_owner(self) -> StackedPlugin | None:
-        owners = self._implementing(OWNER_HOOK)
+    def _find_owner(self) -> pluggy.HookImpl | None:
+        owners = self._implementations(OWNER_HOOK)
         if len(owners) > 1:
             raise PluginConflict(
-                [owner.name for owner in owners],
+                [owner.plugin_name for owner in owners],
                 "each builds the distribution strategy; keep one of them", OWNER_HOOK,
             )  # fmt: skip
         return owners[0] if owners else None
@@ -228,33 +224,36 @@ class Stack:
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginDefinitionError(name, str(error).replace("\n", " ")) from error
 
-    def _guard(self, name: str | None) -> None:
-        hooks = self._hooks[name] if name else frozenset[str]()
-        guard = Guard(name, hooks, self._defaults, self._trace)
-        self._manager.register(guard, f"guard of {name or 'tfopt'}")
-
-    def _value(self, hook: str, **arguments: Any) -> Any:
-        self._trace.failure = None
-        try:
-            value = getattr(self._manager.hook, hook)(**arguments)
-        except BaseException:
-            if self._trace.failure is not None:
-                raise self._trace.failure from self._trace.failure.__cause__
-            raise
-        if self._trace.failure is not None:
-            raise self._trace.failure
+    def _value(self, hook: str, value: Any, **arguments: Any) -> Any:
+        """Return the value that the plugins make of this one, each of the one before it."""
+        for implementation in self._implementations(hook):
+            plugin, before = implementation.plugin_name, value
+            value = _call(implementation, **{**arguments, VALUE_HOOKS[hook]: before})
+            self._check(plugin, hook, value)
+            self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
 
-    def _call(self, stacked: StackedPlugin, hook: str, /, **arguments: Any) -> Any:
-        """Call one plugin's plain implementation with the arguments that it takes."""
-        implementation = self._implementation(stacked, hook)
-        chosen = [arguments[name] for name in implementation.argnames]
-        return guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+    def _check(self, plugin: str, hook: str, value: Any) -> None:
+        expected = self._defaults.expected(hook)
+        wanted = "the value" if expected is None else f"a {expected.__name__}"
+        if value is None:
+            raise PluginError(plugin, hook, f"returned nothing; end it with return, {wanted}")
+        if expected is not None and not isinstance(value, expected):
+            raise PluginError(plugin, hook, f"returned a {type(value).__name__}; return {wanted}")
 
-    def _implementation(self, stacked: StackedPlugin, hook: str) -> pluggy.HookImpl:
-        found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
-        [implementation] = [one for one in found if one.plugin is stacked.plugin]
-        return implementation
+
+def _call(implementation: pluggy.HookImpl, **arguments: Any) -> Any:
+    """Call one plugin's implementation with the arguments that it takes."""
+    chosen = [arguments[name] for name in implementation.argnames]
+    hook = implementation.function.__name__
+    return guarded(implementation.plugin_name, hook, lambda: implementation.function(*chosen))
+
+
+def _only_returns_values(plugin: Any) -> bool:
+    """Return whether no hook acts during the training or may change the model in place."""
+    hooks = set(implementations(type(plugin))) - {"report_effect"}
+    in_place = getattr(plugin, "model_change", "none") != "none"
+    return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and not in_place
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:

@@ -51,10 +51,9 @@ class Sleeps:
         """Return "exact", since the arithmetic stays the same."""
         return "exact"
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run: Any) -> Any:
+    @hookimpl
+    def wrap_model(self, run: Any, model: Any) -> Any:
         """Return the model with a train function that sleeps."""
-        model = yield
         make = model.make_train_function
 
         def make_train_function(force: bool = False) -> None:

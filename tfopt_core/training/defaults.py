@@ -1,4 +1,4 @@
-"""Core's implementations of the hooks for a workload; an empty stack trains the baseline."""
+"""The values of a workload that no plugin changes: the baseline trains with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
-from tfopt_core.hooks import RunContext, TrainingOptions, hookimpl
+from tfopt_core.hooks import RunContext, TrainingOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.training.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
@@ -41,7 +41,7 @@ class KerasDefaults(Defaults):
 
 @attrs.frozen(eq=False)
 class WorkloadDefaults(KerasDefaults):
-    """The hooks' default results for a workload.
+    """The values of a workload.
 
     :param batch_size: the global batch size.
     :param explicit_batch_size: whether the recipe itself sets it.
@@ -51,7 +51,6 @@ class WorkloadDefaults(KerasDefaults):
     batch_size: int
     explicit_batch_size: bool
 
-    @hookimpl
     def build_dataset(self, run: RunContext, split: Literal["train", "validation"]) -> DataPlan:
         """Return the workload's data, shuffled and batched."""
         data = self.workload.train if split == "train" else self.workload.validation
@@ -64,8 +63,7 @@ class WorkloadDefaults(KerasDefaults):
             seed=run.seed,
         )
 
-    @hookimpl
-    def wrap_model(self) -> Any:
+    def wrap_model(self, run: RunContext) -> Any:
         """Return the workload's model.
 
         :raises WorkloadError: if building it raises or returns something else.
@@ -82,8 +80,7 @@ class WorkloadDefaults(KerasDefaults):
             )
         return model
 
-    @hookimpl
-    def configure_training(self) -> TrainingOptions:
+    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
         """Return the workload's arguments of `compile`, with Keras' defaults for the rest."""
         workload = self.workload
         return TrainingOptions(

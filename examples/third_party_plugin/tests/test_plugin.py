@@ -8,7 +8,7 @@ import pytest
 from tfopt_fewer_updates.plugin import FewerUpdates
 
 from tfopt_core.plugins import TrainingOptions
-from tfopt_core.testing import check_plugin, drive, make_run
+from tfopt_core.testing import check_plugin, make_run
 
 
 def trained(optimizer: Any, steps: int) -> Any:
@@ -16,10 +16,8 @@ def trained(optimizer: Any, steps: int) -> Any:
     import keras
     import numpy as np
 
-    options = drive(
-        FewerUpdates(steps=steps),
-        "configure_training",
-        TrainingOptions(optimizer=optimizer, loss="mse"),
+    options = FewerUpdates(steps=steps).configure_training(
+        make_run(), TrainingOptions(optimizer=optimizer, loss="mse")
     )
     config = optimizer.get_config()
     config["gradient_accumulation_steps"] = options.gradient_accumulation_steps
@@ -36,7 +34,7 @@ def test_keeps_the_contract() -> None:
 
 def test_sets_the_steps() -> None:
     before = TrainingOptions(optimizer="adam")
-    after = drive(FewerUpdates(steps=8), "configure_training", before)
+    after = FewerUpdates(steps=8).configure_training(make_run(), before)
     assert after.gradient_accumulation_steps == 8
 
 
@@ -70,4 +68,4 @@ def test_optimizer_that_accumulates_is_left_alone() -> None:
 
     own = keras.optimizers.Adam(gradient_accumulation_steps=3)
     before = TrainingOptions(optimizer=own)
-    assert drive(FewerUpdates(), "configure_training", before) is before
+    assert FewerUpdates().configure_training(make_run(), before) is before

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
 
 
 def with_accumulation(options: TrainingOptions, steps: int) -> TrainingOptions:
@@ -57,10 +57,9 @@ class FewerUpdates:
         """Fewer updates, each over more examples: another training algorithm."""
         return "changes"
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
         """Have the optimizer accumulate."""
-        options = yield
         run.state_of(self)["own"] = accumulated(options.optimizer)
         return with_accumulation(options, self.steps)
 

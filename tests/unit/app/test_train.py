@@ -29,9 +29,8 @@ PREPARED = Prepared(
 class Spread:
     """A plugin that spreads the training over several processes."""
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine, recipe):
-        options = yield
+    @hookimpl
+    def configure_runtime(self, machine, recipe, options):
         return attrs.evolve(options, cluster=ClusterOptions(workers=2))
 
 
@@ -44,9 +43,9 @@ class Times:
 
     steps: int | str = "auto"
 
-    @hookimpl(wrapper=True)
-    def configure_training(self):
-        return (yield)
+    @hookimpl
+    def configure_training(self, options):
+        return options
 
 
 NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'

@@ -47,22 +47,20 @@ class Predicts:
 
     usable: bool = True
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run, split):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, run, split, plan):
         return plan.append(Predicted(usable=self.usable))
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run):
+    @hookimpl
+    def wrap_model(self, run, model):
         assert not run.datasets
-        model = yield
         model.get_layer("out").kernel.assign([[2.0], [2.0]])
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run):
+    @hookimpl
+    def configure_training(self, run, options):
         assert run.datasets["train"].element_spec is run.element_spec
-        return (yield)
+        return options
 
 
 def workload() -> Workload:

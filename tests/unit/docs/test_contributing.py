@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tfopt_core import DataPlan
-from tfopt_core.testing import check_plugin, drive
+from tfopt_core.testing import check_plugin, make_run
 
 TEXT = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MODULE = "tfopt_data_threads"
@@ -49,7 +49,7 @@ def test_plugin_keeps_the_contract(plugin_class: Any) -> None:
 
 
 def test_plugin_can_be_driven(plugin_class: Any) -> None:
-    plan = drive(plugin_class(threads=3), "build_dataset", DataPlan.from_arrays([1, 2, 3]))
+    plan = plugin_class(threads=3).build_dataset(make_run(), DataPlan.from_arrays([1, 2, 3]))
     assert plan.describe()[-1] == "opaque: with_threads.set_threads"
 
 

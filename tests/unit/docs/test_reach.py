@@ -15,7 +15,7 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run, stack_of
 
 PAGE = Path(__file__, "../../../../docs/guide/reach.md").resolve()
 OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
@@ -61,13 +61,14 @@ def test_what_several_replicas_refuse_is_in_the_table(
     monkeypatch.setattr(LocalService, "start", start)
     plugin = OURS[name](**NEEDED.get(name, {}))
     run = make_run(replicas=2, machine=machine_with((8, 0)), batch_size=4)
-    hooks = set(implementations(plugin))
+    hooks = set(implementations(type(plugin)))
     plan = DataPlan.from_arrays(np.zeros((8, 3), "float32"), np.zeros((8, 1), "float32")).batch(4)
     options = TrainingOptions(optimizer="sgd", loss="mse")
+    arguments = {"build_dataset": "train", "configure_training": None}
     for hook, value in (("build_dataset", plan), ("configure_training", options)):
         if hook in hooks and not (name == "resident" and hook == "configure_training"):
             try:
-                drive(plugin, hook, value, run=run)
+                getattr(stack_of(plugin, **{hook: value}), hook)(run, arguments[hook])
             except TfoptError as refusal:
                 run.state_of("refusals")[hook] = str(refusal)
     refused = any(why in repr(run.states) for why in ("replicas", "devices itself"))

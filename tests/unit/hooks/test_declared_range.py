@@ -35,9 +35,9 @@ class Declares:
     )
     other: int = 1
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self):
-        return (yield)
+    @hookimpl
+    def wrap_model(self, model):
+        return model
 
 
 def test_the_description_of_a_plugin_has_its_ranges():

@@ -11,7 +11,7 @@ from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.guards import guarded
-from tfopt_core.testing import GivenValues, drive, make_machine, make_run, stack_of
+from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
 
 plugin = attrs.frozen(kw_only=True, eq=False)
 MACHINE = make_machine()
@@ -19,17 +19,15 @@ MACHINE = make_machine()
 
 @plugin
 class AddsThread:
-    @hookimpl(wrapper=True)
-    def configure_runtime(self):
-        options = yield
+    @hookimpl
+    def configure_runtime(self, options):
         return attrs.evolve(options, intra_op_threads=(options.intra_op_threads or 0) + 1)
 
 
 @plugin
 class DoublesThreads:
-    @hookimpl(wrapper=True)
-    def configure_runtime(self):
-        options = yield
+    @hookimpl
+    def configure_runtime(self, options):
         return attrs.evolve(options, intra_op_threads=options.intra_op_threads * 2)
 
 
@@ -55,9 +53,9 @@ def test_changes_hold_the_value_before_and_after_each_plugin():
 def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_values():
     @plugin
     class LeavesAll:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl
+        def configure_runtime(self, options):
+            return options
 
         @hookimpl
         def report_effect(self):
@@ -70,10 +68,14 @@ def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_v
             pass
 
     @plugin
+    class ChangesTheModel(LeavesAll):
+        model_change = "in-place"
+
+    @plugin
     class MayChangeTheModel(LeavesAll):
-        @hookimpl(wrapper=True)
-        def configure_training(self, model):
-            return (yield)
+        @hookimpl
+        def wrap_model(self, model):
+            return model
 
     @plugin
     class NeedsATraining(LeavesAll):
@@ -82,7 +84,8 @@ def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_v
             return model.history
 
     stack = stack_of(
-        LeavesAll(), AddsThread(), ActsLater(), MayChangeTheModel(), NeedsATraining(),
+        LeavesAll(), AddsThread(), ActsLater(), ChangesTheModel(), MayChangeTheModel(),
+        NeedsATraining(),
         configure_runtime=RuntimeOptions(),
     )  # fmt: skip
     stack.configure_runtime(MACHINE, None)
@@ -93,92 +96,48 @@ def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_v
 def test_a_missing_return_names_plugin_and_hook():
     @plugin
     class Forgets:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            yield
+        @hookimpl
+        def configure_runtime(self, options):
+            attrs.evolve(options, intra_op_threads=2)
 
     with pytest.raises(PluginError, match='"Forgets", hook "configure_runtime": returned nothing'):
-        drive(Forgets(), "configure_runtime", RuntimeOptions())
+        stack_of(Forgets()).configure_runtime(MACHINE, None)
 
 
 @pytest.mark.promise(25, injected="a hook that returns a number")
 def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
     @plugin
     class Wrong:
-        @hookimpl(wrapper=True)
+        @hookimpl
         def configure_runtime(self):
-            yield
             return 3
 
     with pytest.raises(PluginError, match="returned a int; return a RuntimeOptions"):
-        drive(Wrong(), "configure_runtime", RuntimeOptions())
+        stack_of(Wrong()).configure_runtime(MACHINE, None)
 
 
 def test_an_exception_names_plugin_hook_and_cause():
     @plugin
     class Fails:
-        @hookimpl(wrapper=True)
+        @hookimpl
         def configure_runtime(self):
-            yield
             raise KeyError("threads")
 
     with pytest.raises(PluginError, match="raised KeyError: 'threads'") as caught:
-        drive(Fails(), "configure_runtime", RuntimeOptions())
+        stack_of(Fails()).configure_runtime(MACHINE, None)
     assert (caught.value.plugin, caught.value.hook) == ("Fails", "configure_runtime")
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_an_outer_try_does_not_swallow_an_inner_failure():
-    @plugin
-    class Fails:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            yield
-            raise KeyError("inner")
-
-    @plugin
-    class Swallows:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            try:
-                return (yield)
-            except Exception:
-                return RuntimeOptions()
-
-    with pytest.raises(PluginError) as caught:
-        stack_of(Fails(), Swallows()).configure_runtime(MACHINE, None)
-    assert caught.value.plugin == "Fails"
-
-
-def test_a_failure_of_one_call_does_not_haunt_the_next():
-    @plugin
-    class FailsOnce:
-        seen: list = attrs.field(factory=list)
-
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            options = yield
-            if not self.seen:
-                self.seen.append(1)
-                raise KeyError("once")
-            return options
-
-    stack = stack_of(FailsOnce())
-    with pytest.raises(PluginError):
-        stack.configure_runtime(MACHINE, None)
-    assert stack.configure_runtime(MACHINE, None) == RuntimeOptions()
 
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():
     @plugin
     class Refuses:
-        @hookimpl(wrapper=True)
+        @hookimpl
         def configure_runtime(self):
-            yield
             raise PluginRefused("this machine has no abacus")
 
     with pytest.raises(PluginRefused, match='plugin "Refuses": this machine has no abacus') as c:
-        drive(Refuses(), "configure_runtime", RuntimeOptions())
+        stack_of(Refuses()).configure_runtime(MACHINE, None)
     assert c.value.exit_code == 2
 
 
@@ -194,79 +153,35 @@ def test_a_refusal_that_names_its_plugin_already_is_not_its_own_cause():
     assert refusal.__cause__ is None
 
 
-def test_a_value_hook_must_be_a_wrapper():
-    @plugin
-    class Plain:
-        @hookimpl
-        def configure_runtime(self):
-            return RuntimeOptions()
-
-    with pytest.raises(PluginDefinitionError, match=r"is a value hook; mark it @hookimpl\(wrapper"):
-        stack_of(Plain())
-
-
-def test_a_wrapper_without_yield_is_told_to_begin_with_one():
-    @plugin
-    class NoYield:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return RuntimeOptions()
-
-    with pytest.raises(PluginDefinitionError, match="does not yield; begin with: value = yield"):
-        stack_of(NoYield())
-
-
-@pytest.mark.parametrize("option", ["tryfirst", "trylast"])
+@pytest.mark.parametrize("option", ["tryfirst", "trylast", "wrapper", "hookwrapper"])
 def test_a_plugin_cannot_jump_the_queue(option):
     @plugin
     class Jumps:
-        @hookimpl(wrapper=True, **{option: True})
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl(**{option: True})
+        def configure_runtime(self, options):
+            yield options
 
-    with pytest.raises(PluginDefinitionError, match="the recipe's order decides"):
+    with pytest.raises(PluginDefinitionError, match=f"takes {option}, but the recipe's order dec"):
         stack_of(Jumps())
 
 
-def test_an_old_style_wrapper_is_refused():
+def test_a_generator_is_no_value():
     @plugin
-    class Old:
-        @hookimpl(hookwrapper=True)
-        def configure_runtime(self):
-            yield
+    class Yields:
+        @hookimpl
+        def configure_runtime(self, options):
+            yield options
 
-    with pytest.raises(PluginDefinitionError, match="use wrapper=True"):
-        stack_of(Old())
-
-
-def test_before_the_yield_later_plugins_run_first_and_after_it_earlier_ones():
-    calls = []
-
-    @plugin
-    class Notes:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            calls.append(f"{type(self).__name__} before")
-            options = yield
-            calls.append(f"{type(self).__name__} after")
-            return options
-
-    class First(Notes):
-        pass
-
-    class Second(Notes):
-        pass
-
-    stack_of(First(), Second()).configure_runtime(MACHINE, None)
-    assert calls == ["Second before", "First before", "First after", "Second after"]
+    with pytest.raises(PluginError, match="returned a generator; return a RuntimeOptions"):
+        stack_of(Yields()).configure_runtime(MACHINE, None)
 
 
 def test_plugins_that_compare_by_value_are_refused():
     @attrs.frozen
     class ByValue:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl
+        def configure_runtime(self, options):
+            return options
 
     with pytest.raises(PluginDefinitionError, match="eq=False"):
         stack_of(ByValue())
@@ -299,9 +214,9 @@ def test_a_setting_that_recipes_reserve_is_refused(reserved):
 def test_a_misspelt_hook_is_named_with_the_right_one():
     @plugin
     class Misspelt:
-        @hookimpl(wrapper=True)
-        def build_datasets(self, run):
-            return (yield)
+        @hookimpl
+        def build_datasets(self, run, plan):
+            return plan
 
     with pytest.raises(PluginDefinitionError, match='did you mean "build_dataset"'):
         stack_of(Misspelt())
@@ -310,9 +225,9 @@ def test_a_misspelt_hook_is_named_with_the_right_one():
 def test_a_method_named_like_a_hook_without_the_marker_is_an_error():
     @plugin
     class Unmarked:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl
+        def configure_runtime(self, options):
+            return options
 
         def on_epoch_end(self, logs):
             pass
@@ -334,12 +249,12 @@ def test_a_class_without_hooks_is_an_error():
 def test_a_wrong_argument_is_named_with_those_that_exist():
     @plugin
     class Asks:
-        @hookimpl(wrapper=True)
-        def build_dataset(self, run, splits):
-            return (yield)
+        @hookimpl
+        def build_dataset(self, run, splits, plan):
+            return plan
 
     with pytest.raises(
-        PluginDefinitionError, match='no argument "splits"; it may take: run, split'
+        PluginDefinitionError, match='no argument "splits"; it may take: run, split, plan'
     ):
         stack_of(Asks())
 
@@ -399,9 +314,8 @@ def test_state_is_private_to_a_plugin_and_a_run():
     class Keeps:
         word: str = "first"
 
-        @hookimpl(wrapper=True)
-        def configure_precision(self, run):
-            policy = yield
+        @hookimpl
+        def configure_precision(self, run, policy):
             assert run.state_of(self) == {}
             run.state_of(self)["word"] = self.word
             return policy
@@ -423,9 +337,9 @@ def test_state_is_private_to_a_plugin_and_a_run():
 def test_without_a_report_a_plugin_is_applied_if_its_hook_changed_something():
     @plugin
     class Idle:
-        @hookimpl(wrapper=True)
-        def configure_runtime(self):
-            return (yield)
+        @hookimpl
+        def configure_runtime(self, options):
+            return options
 
     stack = stack_of(AddsThread(), Idle())
     stack.configure_runtime(MACHINE, None)
@@ -457,9 +371,9 @@ def test_notifications_come_plugin_by_plugin_in_recipe_order():
 def test_unwrap_goes_from_the_last_plugin_to_the_first():
     @plugin
     class Wraps:
-        @hookimpl(wrapper=True)
-        def wrap_model(self):
-            return (yield)
+        @hookimpl
+        def wrap_model(self, model):
+            return model
 
         def unwrap(self, model):
             return [*model, type(self).__name__]

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tfopt_core import DataPlan, Effect, RunContext, hookimpl
+from tfopt_core import DataPlan, Effect, RunContext, TrainingOptions, hookimpl
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.hooks.own_loop import check_precision, reaching, why_not_reached, with_unreached
@@ -16,9 +16,8 @@ from tfopt_core.hooks.stack import StackedPlugin
 class Reads:
     """Changes the data."""
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Any:
-        plan: DataPlan = yield
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> Any:
         return plan
 
     @hookimpl
@@ -30,9 +29,8 @@ class Reads:
 class Compiles(Reads):
     """Changes the data, and how the model is compiled."""
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext, model: Any) -> Any:
-        options = yield
+    @hookimpl
+    def configure_training(self, run: RunContext, model: Any, options: TrainingOptions) -> Any:
         return options
 
 

@@ -45,9 +45,9 @@ def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: A
 
         size: int = field(default=1, validator=validators.ge(1))
 
-        @hookimpl(wrapper=True)
-        def build_dataset(self, run, split):
-            return (yield)
+        @hookimpl
+        def build_dataset(self, run, split, plan):
+            return plan
 
     Plugin.targets, Plugin.suggest, Plugin.math = targets, given, lambda self: math
     for name, value in attributes.items():

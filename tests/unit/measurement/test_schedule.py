@@ -14,9 +14,9 @@ from tfopt_core.records.variants import Variant
 
 @attrs.frozen(kw_only=True, eq=False)
 class Some:
-    @hookimpl(wrapper=True)
-    def configure_runtime(self):
-        return (yield)
+    @hookimpl
+    def configure_runtime(self, options):
+        return options
 
 
 class Needs(Some):

@@ -44,9 +44,9 @@ from tfopt_core.workers.task import PrepareTask, ReplayTask, RunTask
 class Plugin:
     threads: int | str = "auto"
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self):
-        return attrs.evolve((yield), intra_op_threads=3)
+    @hookimpl
+    def configure_runtime(self, options):
+        return attrs.evolve(options, intra_op_threads=3)
 
     def math(self):
         return "exact"

@@ -17,7 +17,6 @@ from tfopt_data.batch_padding import padding
 
 from tfopt_core import DataPlan, PluginRefused, TrainingOptions
 from tfopt_core.data.lower import lower
-from tfopt_core.testing import drive as drive_hook
 from tfopt_core.testing import make_run
 
 X = np.random.default_rng(0).random((50, 4), dtype="float32")
@@ -148,17 +147,17 @@ def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, s
     if loss is not None:
         loss = keras.losses.MeanSquaredError(reduction=loss)
     plugin, run = Batch(), make_run()
-    drive_hook(plugin, "build_dataset", examples().batch(16), run=run)
+    plugin.build_dataset(run, "train", examples().batch(16))
     options = TrainingOptions(optimizer="sgd", loss=loss)
     with pytest.raises(PluginRefused, match=said):
-        drive_hook(plugin, "configure_training", options, run=run, model=model)
+        plugin.configure_training(run, model, options)
 
 
 def _configured(model: Any, plan: DataPlan, **options: Any) -> None:
     plugin, run = Batch(), make_run()
-    drive_hook(plugin, "build_dataset", plan, run=run)
+    plugin.build_dataset(run, "train", plan)
     options = {"optimizer": "sgd", "loss": "mse", **options}
-    drive_hook(plugin, "configure_training", TrainingOptions(**options), run=run, model=model)
+    plugin.configure_training(run, model, TrainingOptions(**options))
 
 
 @pytest.mark.tensorflow
@@ -190,7 +189,7 @@ def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None
 
 def test_validation_data_stay_as_they_are() -> None:
     plan = examples().batch(16)
-    assert drive_hook(Batch(last="drop"), "build_dataset", plan, split="validation") is plan
+    assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan
 
 
 def test_math_is_what_becomes_of_the_examples() -> None:

@@ -18,7 +18,6 @@ from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 
 
@@ -160,8 +159,7 @@ def test_one_epoch_reads_nothing_back(train: Callable[..., Driven]) -> None:
 @pytest.mark.tensorflow
 def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
     class Data(Defaults):
-        @hookimpl
-        def build_dataset(self) -> DataPlan:
+        def build_dataset(self, run: Any, split: Any) -> DataPlan:
             return numbers().map(decode).batch(4)
 
     stack = Stack([StackedPlugin("cache", Cache(storage="disk"))], Data())

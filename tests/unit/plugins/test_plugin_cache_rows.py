@@ -17,7 +17,7 @@ from tfopt_data.rewrite import Rewrite
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data.lower import lower
-from tfopt_core.testing import drive
+from tfopt_core.testing import make_run
 from tfopt_core.training.replay.digests import example_digests
 
 pytestmark = pytest.mark.tensorflow
@@ -227,7 +227,7 @@ def test_random_maps_behind_the_rows_draw_on():
 def test_a_cache_at_the_end_is_refused_naming_the_map():
     plan = DataPlan.from_dataset(table().map(center))
     with pytest.raises(PluginRefused, match=r'"center" \(test_plugin_cache_rows.py:\d+\)'):
-        drive(Cache(storage="memory", place="end"), "build_dataset", plan)
+        Cache(storage="memory", place="end").build_dataset(make_run(), "train", plan)
 
 
 def test_rows_that_do_not_fit_are_refused_with_their_size():

@@ -21,7 +21,6 @@ from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import Opaque, Options
 from tfopt_core.data.lower import lower
-from tfopt_core.testing import drive
 
 MIB = 2**20
 
@@ -120,7 +119,7 @@ def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
     plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
     run = make_run(tmp_path, CPU)
     with pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
-        drive(Cache(storage="disk"), "build_dataset", plan, run=run)
+        Cache(storage="disk").build_dataset(run, "train", plan)
 
 
 @pytest.mark.tensorflow
@@ -228,9 +227,9 @@ def test_disk_falls_back_to_a_part_where_a_shuffle_stands_against_it_and_was_not
 ) -> None:
     plan = DataPlan.from_arrays(np.zeros([8, 2**17])).shuffle(seed=1).map(decode)
     asked = Cache(memory_mib=6, splits=("train",), storage="disk")
-    assert drive(asked, "build_dataset", plan, run=make_run(tmp_path, CPU)) is plan
+    assert asked.build_dataset(make_run(tmp_path, CPU), "train", plan) is plan
     chosen = attrs.evolve(asked, storage="disk-or-partial")
-    made = drive(chosen, "build_dataset", plan, run=make_run(tmp_path, CPU))
+    made = chosen.build_dataset(make_run(tmp_path, CPU), "train", plan)
     assert [stage.kind for stage in made.stages] == ["source", "shuffle", "map_examples"]
 
 

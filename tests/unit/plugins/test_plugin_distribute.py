@@ -79,16 +79,15 @@ from tfopt_training.lr_schedule import LrSchedule
 
 @attrs.frozen(kw_only=True, eq=False)
 class Unknown:
-    @hookimpl(wrapper=True)
-    def build_dataset(self):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, plan):
         return plan.apply(lambda data: data.filter(lambda *_: True))
 
 apply_in_process(RuntimeOptions(logical_cpu_devices=2))
 x = np.random.default_rng(0).random((64, 4), dtype="float32")
 workload = Workload(
-    train=(x, x.sum(1, keepdims=True)), build_model=SmallTraining().wrap_model, optimizer="adam",
-    loss="mse",
+    train=(x, x.sum(1, keepdims=True)), build_model=lambda: SmallTraining().wrap_model(None),
+    optimizer="adam", loss="mse",
 )
 recipe = Recipe(name="mirrored", workload=WorkloadSpec(use="here", epochs=2, batch_size=16))
 mirrored = Mirrored(logical_cpu_devices=2)

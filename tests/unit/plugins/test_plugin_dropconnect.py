@@ -15,7 +15,7 @@ from tfopt_model.dropconnect import DropConnect
 from tfopt_model.dropped_weights import dropped, dropping_layers, mean_activation, moments
 
 from tfopt_core.errors import PluginRefused
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 ROWS = np.random.default_rng(0).normal(size=(8, 40)).astype("float32")
 
@@ -122,7 +122,7 @@ def test_model_that_is_no_graph_is_saved_with_its_means_and_says_so() -> None:
             return self.hidden(inputs)
 
     plugin, run, model = DropConnect(layers=("hid*",)), make_run(), Own()
-    assert drive(plugin, "wrap_model", model, run=run) is model
+    assert plugin.wrap_model(run, model) is model
     assert len(dropping_layers(model)) == 1
     with pytest.warns(UserWarning, match='means of its dropped weights: the class "Own"'):
         assert plugin.unwrap(model) is model
@@ -132,11 +132,11 @@ def test_model_that_is_no_graph_is_saved_with_its_means_and_says_so() -> None:
 @pytest.mark.tensorflow
 def test_second_fit_of_a_script_keeps_what_the_first_has_traced() -> None:
     model, plugin = model_with_dropout(), DropConnect()
-    drive(plugin, "wrap_model", model, run=make_run())
+    plugin.wrap_model(make_run(), model)
     first = model.get_layer("hidden").call
-    drive(plugin, "wrap_model", model, run=make_run())
+    plugin.wrap_model(make_run(), model)
     assert model.get_layer("hidden").call is first
-    drive(DropConnect(rate=0.1), "wrap_model", model, run=make_run())
+    DropConnect(rate=0.1).wrap_model(make_run(), model)
     assert model.get_layer("hidden").call is not first
 
 

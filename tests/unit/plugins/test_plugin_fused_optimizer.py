@@ -15,7 +15,7 @@ from tfopt_training.fused_updates import FusedUpdates
 from tfopt_training.update_kernels import Kernels, kernels_of
 
 from tfopt_core import TrainingOptions
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 ROWS, WIDTH, STEPS = 9, 4, 4
 # Row 2 stands three times in each batch, and others in none.
@@ -161,7 +161,7 @@ def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was()
 )
 def test_replicas_clusters_and_gpus_are_left_alone(run: Any, message: str) -> None:
     plugin, before = FusedOptimizer(), TrainingOptions(optimizer="adam")
-    assert drive(plugin, "configure_training", before, run=run, model=None) is before
+    assert plugin.configure_training(run, None, before) is before
     effect = plugin.report_effect(run)
     assert not effect.applied
     assert message in effect.detail

@@ -23,7 +23,7 @@ from tfopt_model.fused_recurrent import (
 
 from tfopt_core import TrainingOptions
 from tfopt_core.errors import PluginRefused
-from tfopt_core.testing import drive, make_machine, make_run
+from tfopt_core.testing import make_machine, make_run
 
 BATCH, STEPS, FEATURES, UNITS = 6, 7, 5, 4
 # What another order of sums may change, of the largest number of a tensor.
@@ -304,7 +304,7 @@ def test_other_cells_and_loops_of_users_are_left_alone() -> None:
 def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
     run = make_run(settings={"resident": {"xla": True}})
     with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
-        drive(FusedRecurrent(), "configure_training", TrainingOptions(optimizer="adam"), run=run)
+        FusedRecurrent().configure_training(run, None, TrainingOptions(optimizer="adam"))
 
 
 def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone() -> None:

@@ -21,7 +21,7 @@ from tfopt_model.fused_transformer import (
 
 from tfopt_core import TrainingOptions
 from tfopt_core.errors import PluginRefused
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 BATCH, PLACES, WIDTH = 3, 5, 8
 # What another order of sums may change, of the largest number of a tensor.
@@ -182,7 +182,7 @@ def test_layers_are_found_and_given_back() -> None:
 def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
     run = make_run(settings={"resident": {"xla": True}})
     with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
-        drive(FusedTransformer(), "configure_training", TrainingOptions(optimizer="adam"), run=run)
+        FusedTransformer().configure_training(run, None, TrainingOptions(optimizer="adam"))
 
 
 def test_in_a_workload_that_compiles_or_on_a_gpu_the_layers_are_left_alone() -> None:
@@ -191,8 +191,8 @@ def test_in_a_workload_that_compiles_or_on_a_gpu_the_layers_are_left_alone() -> 
         (make_run(), attrs.evolve(plain, jit_compile=True), "the workload has XLA"),
         (make_run(machine=machine_with((8, 0))), plain, "on a GPU"),
     ):
-        model = drive(plugin, "wrap_model", block(), run=run)
-        drive(plugin, "configure_training", options, run=run, model=model)
+        model = plugin.wrap_model(run, block())
+        plugin.configure_training(run, model, options)
         assert not any("call" in vars(layer) for layer in model.layers)
         assert word in plugin.report_effect(run, model).detail
     assert isinstance(model, keras.Model)

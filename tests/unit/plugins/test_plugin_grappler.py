@@ -14,7 +14,6 @@ from tfopt_runtime.grappler import OFF_BY_DEFAULT, Grappler, changed_passes, nod
 
 from tfopt_core import RuntimeOptions
 from tfopt_core.plugins import OptimizedNodes
-from tfopt_core.testing import drive as drive_hook
 from tfopt_core.testing import make_run
 
 
@@ -46,7 +45,7 @@ def test_what_is_tensorflows_own_choice_is_not_set() -> None:
 
 def test_a_stack_adds_to_the_passes_that_are_set() -> None:
     before = RuntimeOptions(grappler_options={"loop_optimization": False})
-    after = drive_hook(Grappler(remapping=False), "configure_runtime", before)
+    after = Grappler(remapping=False).configure_runtime(before)
     assert after.grappler_options == {"loop_optimization": False, "remapping": False}
 
 
@@ -114,7 +113,7 @@ def test_the_memory_of_gpus_is_set_where_there_is_one() -> None:
     plain, gpu = RuntimeOptions(), machine_with((8, 0))
 
     def made(machine: Any, **settings: Any) -> RuntimeOptions:
-        result = drive_hook(GpuMemory(**settings), "configure_runtime", plain, machine=machine)
+        result = GpuMemory(**settings).configure_runtime(machine, plain)
         assert isinstance(result, RuntimeOptions)
         return result
 

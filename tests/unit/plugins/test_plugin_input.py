@@ -23,7 +23,6 @@ from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan, Diagnosis
 from tfopt_core.data.lower import lower
-from tfopt_core.testing import drive as drive_hook
 
 
 def twice(x: Any) -> Any:
@@ -160,7 +159,7 @@ def test_prefetch_stays_before_that_to_the_device() -> None:
 def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
     run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))
-    assert drive_hook(PrefetchToDevice(), "build_dataset", plan, run=run) is plan
+    assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
 def fed_by(plan: DataPlan, **changes: Any) -> Diagnosis:

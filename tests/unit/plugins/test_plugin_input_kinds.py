@@ -24,7 +24,6 @@ from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
-from tfopt_core.testing import drive
 from tfopt_core.training.replay.digests import example_digests
 
 pytestmark = pytest.mark.tensorflow
@@ -106,7 +105,7 @@ def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
     wanted = counted(plan)
     for name, make in PLUGINS.items():
         run = make_run(tmp_path / name, CPU)
-        made = drive(make(), "build_dataset", plan, run=run)
+        made = make().build_dataset(run, "train", plan)
         assert counted(made) == wanted, name
 
 
@@ -122,5 +121,5 @@ def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
 
     plan = DataPlan.from_pydataset(Batches())
     for name, make in PLUGINS.items():
-        made = drive(make(), "build_dataset", plan, run=make_run(tmp_path / name, CPU))
+        made = make().build_dataset(make_run(tmp_path / name, CPU), "train", plan)
         assert made is plan, name

@@ -16,7 +16,7 @@ from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, PluginRefused, Workload
 from tfopt_core.data import Take, lower_plan
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 pytestmark = pytest.mark.tensorflow
 
@@ -63,7 +63,7 @@ def resolved(plan: DataPlan, **settings: Any) -> Materialize:
 
 def built(plan: DataPlan, folder: Path, **settings: Any) -> DataPlan:
     plugin = resolved(plan, **settings)
-    after = drive(plugin, "build_dataset", plan, run=make_run(folder=folder, steps_per_epoch=None))
+    after = plugin.build_dataset(make_run(folder=folder, steps_per_epoch=None), "train", plan)
     assert isinstance(after, DataPlan)
     return after
 
@@ -164,7 +164,7 @@ def test_running_generator_is_read_on_for_its_steps(tmp_path: Path) -> None:
     plugin = resolved(plan.append(Take(count=5)))
     assert plugin.order == "kept"
     run = make_run(folder=tmp_path, steps_per_epoch=5)
-    after = drive(plugin, "build_dataset", plan, run=run)
+    after = plugin.build_dataset(run, "train", plan)
     assert same(epoch(lower_plan(after)), [(X[i : i + 4], Y[i : i + 4]) for i in range(0, 20, 4)])
     with pytest.raises(PluginRefused, match="the generator that fit is given yields other"):
         resolved(plan.append(Take(count=3)))
@@ -203,7 +203,7 @@ def test_examples_of_other_shapes_are_refused() -> None:
 def test_plan_is_unchanged_with_the_reason(plan: Any, reason: str, tmp_path: Path) -> None:
     given, run = plan(), make_run(folder=tmp_path, steps_per_epoch=None)
     plugin = resolved(given)
-    assert drive(plugin, "build_dataset", given, run=run) is given
+    assert plugin.build_dataset(run, "train", given) is given
     effect = plugin.report_effect(run)
     assert not effect.applied
     assert reason in effect.detail

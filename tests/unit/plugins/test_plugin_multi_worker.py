@@ -23,7 +23,7 @@ from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.testing import drive, stack_of
+from tfopt_core.testing import stack_of
 
 SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 
@@ -93,11 +93,11 @@ def test_nccl_needs_a_gpu() -> None:
 @pytest.mark.tensorflow
 def test_each_worker_gets_its_part_and_a_dry_build_shows_it(tmp_path: Path) -> None:
     plan = numbers()
-    dry = drive(MultiWorker(), "build_dataset", plan, run=make_run(tmp_path))
+    dry = MultiWorker().build_dataset(make_run(tmp_path), "train", plan)
     assert dry.describe()[-1] == "part of each batch: one of 2 workers"
     for split in ("train", "validation"):
         run = make_run(tmp_path, cluster=cluster(1, workers=3))
-        mine = drive(MultiWorker(), "build_dataset", plan, run=run, split=split)
+        mine = MultiWorker().build_dataset(run, split, plan)
         assert mine.describe()[-1] == "part of each batch: 2 of 3 workers"
         assert (mine.examples, mine.batch_size) == (32, 8)
 
@@ -106,11 +106,11 @@ def test_each_worker_gets_its_part_and_a_dry_build_shows_it(tmp_path: Path) -> N
 def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer(tmp_path: Path) -> None:
     plugin = MultiWorker(batch_size="per-replica", learning_rate="linear")
     run = make_run(tmp_path, cluster=cluster(0), replicas=4)
-    larger = drive(plugin, "build_dataset", numbers(), run=run)
+    larger = plugin.build_dataset(run, "train", numbers())
     assert (larger.batch_size, larger.cardinality) == (32, 1)
-    assert drive(plugin, "build_dataset", numbers(), run=run, split="validation").batch_size == 8
+    assert plugin.build_dataset(run, "validation", numbers()).batch_size == 8
     dry = make_run(tmp_path, attrs.evolve(CPU, gpus=machine_with((8, 0), (8, 0)).gpus))
-    assert drive(plugin, "build_dataset", numbers(), run=dry).batch_size == 32
+    assert plugin.build_dataset(dry, "train", numbers()).batch_size == 32
 
 
 @pytest.mark.tensorflow
@@ -257,10 +257,12 @@ def test_a_tpu_that_is_not_there_is_refused_with_the_mend(tmp_path: Path) -> Non
         (numbers().with_stages(numbers().stages[:1]), "may be fewer"),
     ],
 )
-def test_batches_of_two_sizes_are_refused_for_a_tpu(plan: DataPlan, said: str) -> None:
+def test_batches_of_two_sizes_are_refused_for_a_tpu(
+    plan: DataPlan, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(PluginRefused, match=said):
-        drive(Tpu(), "build_dataset", plan)
-    assert drive(Tpu(), "build_dataset", plan, split="validation") is plan
+        Tpu().build_dataset(make_run(tmp_path), "train", plan)
+    assert Tpu().build_dataset(make_run(tmp_path), "validation", plan) is plan
 
 
 def test_full_batches_are_fine_for_a_tpu() -> None:

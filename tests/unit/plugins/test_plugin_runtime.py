@@ -20,8 +20,7 @@ from tfopt_runtime.xla import Xla, why_not
 from tfopt_core import RuntimeOptions, TrainingOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.testing import drive as drive_hook
-from tfopt_core.testing import make_run
+from tfopt_core.testing import make_machine, make_run
 
 
 @pytest.mark.tensorflow
@@ -62,7 +61,7 @@ def test_xla_that_keras_would_not_use_is_not_switched_off(train: Callable[..., D
 def test_xla_of_the_workload_is_switched_off() -> None:
     options = TrainingOptions(optimizer="sgd", jit_compile=True)
     plugin, run = Xla(mode="off"), make_run()
-    after = drive_hook(plugin, "configure_training", options, run=run)
+    after = plugin.configure_training(run, options)
     assert after.jit_compile is False
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=after.jit_compile)
@@ -89,13 +88,13 @@ def test_compiled_programs_are_kept_beside_flags_that_are_set(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=0")
-    options = drive_hook(Xla(persistent_cache=True), "configure_runtime", RuntimeOptions())
+    options = Xla(persistent_cache=True).configure_runtime(make_machine(), RuntimeOptions())
     own, flag = options.environment["TF_XLA_FLAGS"].split()
     assert own == "--tf_xla_auto_jit=0"
     folder = Path(flag.removeprefix("--tf_xla_persistent_cache_directory="))
     assert folder.is_dir()
     assert folder.is_relative_to(tmp_path / "tfopt" / "xla")
-    assert drive_hook(Xla(), "configure_runtime", RuntimeOptions()) == RuntimeOptions()
+    assert Xla().configure_runtime(make_machine(), RuntimeOptions()) == RuntimeOptions()
 
 
 def test_xla_is_left_alone_over_replicas() -> None:

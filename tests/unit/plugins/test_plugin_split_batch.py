@@ -17,7 +17,7 @@ from tfopt_runtime.split_call import SplitCalls
 
 from tfopt_core import DataPlan, PluginRefused, RuntimeOptions, TrainingOptions
 from tfopt_core.plugins import ProbedTraining
-from tfopt_core.testing import drive, make_machine, make_run
+from tfopt_core.testing import make_machine, make_run
 
 FEATURES = 6
 X = np.random.default_rng(0).normal(size=(7, FEATURES)).astype("float32")
@@ -145,16 +145,16 @@ def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
         (SplitBatch(parts=2, xla=False), make_run(replicas=2)),
         (SplitBatch(parts=2, xla=False), make_run(machine=machine_with((8, 0)))),
     ):
-        assert drive(plugin, "configure_training", options, run=run) is options
+        assert plugin.configure_training(run, None, options) is options
         assert not plugin.report_effect(run, None).applied
-    changed = drive(SplitBatch(parts=2, xla=True), "configure_training", options)
+    changed = SplitBatch(parts=2, xla=True).configure_training(make_run(), None, options)
     assert changed.jit_compile is False
     assert changed.wrap_train_step is not None
 
 
 def test_parts_with_cores_of_their_own_set_the_threads() -> None:
     def threads(plugin: SplitBatch, machine: Any) -> int | None:
-        options: Any = drive(plugin, "configure_runtime", RuntimeOptions(), machine=machine)
+        options: Any = plugin.configure_runtime(machine, RuntimeOptions())
         found: int | None = options.intra_op_threads
         return found
 
@@ -198,7 +198,7 @@ def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why() -> Non
     resolved = given.resolve(probe)
     assert resolved.parts == 1
     assert "moving_mean" in probe.notes[0]
-    options = drive(resolved, "configure_runtime", RuntimeOptions(), machine=make_machine())
+    options = resolved.configure_runtime(make_machine(), RuntimeOptions())
     assert options.intra_op_threads is None
     failing = probed()
     failing.probed = attrs.evolve(failing.probed, train_step=lambda data: data["no such key"])

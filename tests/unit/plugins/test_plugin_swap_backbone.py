@@ -11,7 +11,7 @@ from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.swap_backbone import SwapBackbone, application_named
 
 from tfopt_core.errors import PluginError, PluginRefused
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 pytestmark = pytest.mark.tensorflow
 
@@ -125,13 +125,13 @@ def test_unknown_names_are_refused_with_what_is_there() -> None:
 
 def test_pictures_that_are_too_small_are_refused() -> None:
     with pytest.raises((PluginError, PluginRefused), match="Input size must be at least 32x32"):
-        drive(SwapBackbone(application="VGG16"), "wrap_model", nested(), run=make_run())
+        SwapBackbone(application="VGG16").wrap_model(make_run(), nested())
 
 
 def test_model_without_pictures_is_not_applied() -> None:
     plugin, run = SwapBackbone(), make_run()
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    assert drive(plugin, "wrap_model", model, run=run) is model
+    assert plugin.wrap_model(run, model) is model
     effect = plugin.report_effect(run, model)
     assert not effect.applied
     assert effect.detail == "no layer makes a feature map of pictures"
@@ -146,7 +146,7 @@ def test_efficientnet_takes_the_place_of_another_application() -> None:
     hidden = keras.layers.GlobalAveragePooling2D()(base(pictures))
     model = keras.Model(pictures, keras.layers.Dense(2)(hidden))
     plugin, run = SwapBackbone(), make_run()
-    new = drive(plugin, "wrap_model", model, run=run)
+    new = plugin.wrap_model(run, model)
     effect = plugin.report_effect(run, new)
     assert '"base" (2,257,984 parameters) became EfficientNetV2B0 (5,919,312)' in effect.detail
     assert not any(type(layer).__name__ == "Rescaling" for layer in new.get_layer("base").layers)

@@ -31,33 +31,28 @@ class Writes:
     def _note(self, hook, *details):
         CALLS.append(" ".join([self.name, hook, *map(str, details)]))
 
-    @hookimpl(wrapper=True)
-    def configure_runtime(self, machine, recipe):
-        options = yield
+    @hookimpl
+    def configure_runtime(self, machine, recipe, options):
         self._note("configure_runtime", recipe.name)
         return options
 
-    @hookimpl(wrapper=True)
-    def configure_precision(self, run):
-        policy = yield
+    @hookimpl
+    def configure_precision(self, run, policy):
         self._note("configure_precision", run.epochs)
         return policy
 
-    @hookimpl(wrapper=True)
-    def build_dataset(self, run, split):
-        plan = yield
+    @hookimpl
+    def build_dataset(self, run, split, plan):
         self._note("build_dataset", split, run.replicas)
         return plan
 
-    @hookimpl(wrapper=True)
-    def wrap_model(self, run):
-        model = yield
+    @hookimpl
+    def wrap_model(self, run, model):
         self._note("wrap_model")
         return model
 
-    @hookimpl(wrapper=True)
-    def configure_training(self, run, model):
-        options = yield
+    @hookimpl
+    def configure_training(self, run, model, options):
         self._note("configure_training", type(model).__name__, run.steps_per_epoch)
         return options
 

@@ -63,7 +63,7 @@ def _configured(
     try:
         plugin, wrong = configure(plugin_class, entry)
         if plugin is not None:
-            check_hooks(entry.use, plugin)
+            check_hooks(entry.use, plugin_class)
             traits(entry.use, plugin_class)
             math_of(entry.use, plugin)
     except TfoptError:

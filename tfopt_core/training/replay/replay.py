@@ -249,6 +249,6 @@ def _left_out(built: Built) -> tuple[str, ...]:
     if loop_of(built).kind == "resident":
         words.append("the loop over resident data")
     for stacked in built.job.plugins:
-        if "on_epoch_end" in implementations(stacked.plugin):
+        if "on_epoch_end" in implementations(type(stacked.plugin)):
             words.append(f'on_epoch_end of "{stacked.name}"')
     return tuple(words)

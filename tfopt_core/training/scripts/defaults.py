@@ -1,4 +1,4 @@
-"""The default implementations of the hooks for a script: its own data, model and options."""
+"""The values of a script that no plugin changes: its own data, model and options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.hooks import TrainingOptions, hookimpl
+from tfopt_core.hooks import RunContext, TrainingOptions
 from tfopt_core.training.defaults import KerasDefaults
 
 
@@ -24,18 +24,15 @@ class ScriptDefaults(KerasDefaults):
     plans: Mapping[str, DataPlan] = attrs.field(factory=dict)
     options: TrainingOptions | None = None
 
-    @hookimpl
-    def build_dataset(self, split: Literal["train", "validation"]) -> DataPlan:
+    def build_dataset(self, run: RunContext, split: Literal["train", "validation"]) -> DataPlan:
         """Return the script's data, batched and shuffled as in its call."""
         return self.plans[split]
 
-    @hookimpl
-    def wrap_model(self) -> Any:
+    def wrap_model(self, run: RunContext) -> Any:
         """Return the script's model, which is compiled already."""
         return self.model
 
-    @hookimpl
-    def configure_training(self) -> TrainingOptions:
+    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
         """Return the options that the script passed to `compile` and `fit`."""
         assert self.options is not None
         return self.options

@@ -84,7 +84,7 @@ def effects_of_loop(
     found += [stack.report_effects(context, model) for model in models[1:]]
     effects = {one.name: _together([each[one.name] for each in found]) for one in reaching}
     for one in reaching if not sets else ():
-        if set(implementations(one.plugin)) <= {"build_dataset", "report_effect"}:
+        if set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}:
             why = IN_GRAPH if loop.data is not None and loop.data.in_graph else NO_DATA_SET
             effects[one.name] = Effect.not_applied(why)
     return with_unreached(effects, plugins)

@@ -124,7 +124,7 @@ class Session:
         if job.runtime != self.job.runtime:
             raise CannotShare("the stack changes how TensorFlow starts")
         for stacked in job.plugins:
-            own = BEFORE_FIT & set(implementations(stacked.plugin))
+            own = BEFORE_FIT & set(implementations(type(stacked.plugin)))
             in_place = traits(stacked.name, type(stacked.plugin)).model_change != "none"
             if own or in_place:
                 raise CannotShare(f'plugin "{stacked.name}" changes the model')

@@ -22,8 +22,6 @@ from tfopt_core.hooks import (
     TrainingOptions,
     hookimpl,
 )
-from tfopt_core.hooks.code.literals import call, keywords, literal
-from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
 from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.hooks.specs import Split
@@ -68,11 +66,6 @@ __all__ = [
     "Finding",
     "Probe",
     "ProbedTraining",
-    # for `export`
-    "PlainCode",
-    "call",
-    "keywords",
-    "literal",
     # a model, its callbacks, and the loop that trained it
     "LoopReport",
     "OptimizedNodes",

@@ -20,7 +20,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     hookimpl,
@@ -35,7 +34,6 @@ from tfopt_data.augment_layers import (
     layers_function,
     made_layers,
 )
-from tfopt_data.augment_plain import write_function, write_layers
 from tfopt_data.callables import is_place, load_function
 from tfopt_data.rewrite import Rewrite, effect, remember
 
@@ -191,14 +189,6 @@ class Augment:
             function = layers_function(layers)
         return remember(self, run, split, with_augmentation(plan, function, self.on, self.parallel))
 
-    def export(self, code: PlainCode) -> None:
-        """The layers or the function, and what applies them to an element."""
-        for stage in code.stages():
-            if self.function is not None:
-                write_function(code, stage.function, self.function)
-            else:
-                write_layers(code, stage.function, self.layers)
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back the map from the lowered data, and from the layers that they drew numbers."""
@@ -207,6 +197,26 @@ class Augment:
         if found.applied and draws and not any(drawn_from(state) for state in draws):
             return Effect.not_applied("the layers drew no random number")
         return found
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        if self.function is not None:
+            made = f"# `augment` is the function {self.function}"
+        else:
+            layers = ", ".join(
+                f"keras.layers.{table['layer']}({_arguments_of(table)})" for table in self.layers
+            )
+            made = f"augment = keras.Sequential([{layers}])"
+        calls = "tf.data.AUTOTUNE" if self.parallel == "auto" else self.parallel
+        place = "before" if self.on == "examples" else "behind"
+        return (
+            f"{made}\n# {place} the batch, and behind any cache\n"
+            f"train = train.map(lambda x, y: (augment(x, training=True), y), {calls})"
+        )
+
+
+def _arguments_of(table: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in table.items() if name != "layer")
 
 
 def _folders(run: RunContext) -> Sequence[Path]:

@@ -127,3 +127,13 @@ class Autotune:
             (self.ram_budget_mib, options.ram_budget // 2**20 if options.ram_budget else None),
         )
         return options.enabled is True and all(asked in ("auto", found) for asked, found in budgets)
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        lines = ["options = tf.data.Options()"]
+        lines.append(f"options.autotune.enabled = {self.mode != 'off'}")
+        if self.mode != "off" and self.cpu_budget != "auto":
+            lines.append(f"options.autotune.cpu_budget = {self.cpu_budget}")
+        if self.mode != "off" and self.ram_budget_mib != "auto":
+            lines.append(f"options.autotune.ram_budget = {self.ram_budget_mib} * 2**20")
+        return "\n".join([*lines, "train = train.with_options(options)  # and of the validation"])

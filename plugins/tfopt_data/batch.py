@@ -14,21 +14,17 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     Split,
     TrainingOptions,
     hookimpl,
-    literal,
     nested_layers,
 )
-from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
+from tfopt_data.batch_padding import padding, unfit_for_padding, why_not_weighted
 from tfopt_data.few_lengths import (
     Lengths,
     check_lengths,
-    is_padding,
-    padding_to,
     with_counted_shapes,
     with_few_lengths,
 )
@@ -209,18 +205,6 @@ class Batch:
                 raise PluginRefused(f"{unfit}; {MEND}")
         return options
 
-    def export(self, code: PlainCode) -> None:
-        """What pads batches; one that drops the last is a stage of tf.data, which core writes."""
-        for stage in code.all_stages():
-            function: Any = getattr(stage, "function", None)
-            if is_padding(stage):
-                code.helper(padding_to)
-                settings = ", ".join(map(literal, function.pads_to))
-                code.function(function, f"padding_to({settings})")
-            elif hasattr(function, "filled_to"):
-                code.helper(_as_float, padding)
-                code.function(function, f"padding({function.filled_to})")
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether batches have one size, and how many shapes."""
@@ -230,6 +214,17 @@ class Batch:
                 counted = [lengths, *(part for name, part in parts.items() if name == "last")]
                 remember(self, run, split, _joined(lengths.plan, counted))
         return effect_if(self, run, _has_static_batches, "batches of unknown size")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        if self.pad_to is not None:
+            return (
+                "# pad the axes whose length changes to one of a few lengths\n"
+                "train = train.padded_batch(batch_size, padded_shapes=([length], []))"
+            )
+        if self.last == "drop":
+            return "train = train.batch(batch_size, drop_remainder=True)"
+        return "# fill the last batch by repeated examples, with sample weights of 0"
 
 
 def _joined(plan: DataPlan, parts: Sequence[Rewrite]) -> Rewrite:

@@ -9,12 +9,10 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core.data import Cache as CacheStage
-from tfopt_core.data import Map
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     PluginRefused,
     Probe,
     RunContext,
@@ -27,7 +25,6 @@ from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_
 from tfopt_data.cache_results import with_kept_results
 from tfopt_data.cache_rows import (
     MapsOverBatches,
-    RowSource,
     changed_tables,
     maps_over_batches,
     with_cached_rows,
@@ -243,16 +240,6 @@ class Cache:
     def _budget(self, run: RunContext, split: Split) -> float:
         return budget_bytes(self.memory_mib, MEMORY_SHARE, run.machine, split, self.splits)
 
-    def export(self, code: PlainCode) -> None:
-        """A cache is a stage of tf.data, which core writes; kept results and rows are not."""
-        if any(isinstance(stage, Map) and stage.kept_bytes for stage in code.all_stages()):
-            code.no_plain_form(
-                "too few examples fit into memory for a cache before the shuffle, and tf.data has "
-                "none that keeps results by the number of the example"
-            )
-        if any(isinstance(stage, RowSource) for stage in code.all_stages()):
-            code.no_plain_form("rows of maps over batches are computed before the training begins")
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a cache is in them."""
@@ -261,3 +248,13 @@ class Cache:
             return Effect.not_applied("trained one epoch, so nothing was read back")
         missing = incomplete(self, run) or changed_tables(self, run)
         return Effect.not_applied(missing) if found.applied and missing else found
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        file = "" if self.storage != "disk" else '"cache-of-{}"'
+        return "\n".join(
+            [
+                "# behind the last map that yields the same each time, before the shuffle",
+                *(f"{split} = {split}.cache({file.format(split)})" for split in self.splits),
+            ]
+        )

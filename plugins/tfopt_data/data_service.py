@@ -24,7 +24,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     PluginRefused,
     Probe,
     RunContext,
@@ -286,10 +285,6 @@ class DataService:
             state["service"] = self._local(run)
         return remember(self, run, split, rewrite)
 
-    def export(self, code: PlainCode) -> None:
-        """Nothing: its processes are tfopt's own."""
-        code.no_plain_form("the processes that compute the data are started by tfopt")
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back that the data come from the service, and that it lives; then end it."""
@@ -323,3 +318,12 @@ class DataService:
             service = LocalService.start(self.workers, self.port, run.folder / "data-service")
             _running[key] = service
         return service
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        service = self.address or "grpc://HOST:PORT"
+        return (
+            "# behind a tf.data.experimental.service.DispatchServer and its WorkerServers\n"
+            "train = train.apply(tf.data.experimental.service.distribute(\n"
+            f'    processing_mode="off", service={service!r}\n))'
+        )

@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     Probe,
     RunContext,
     Split,
@@ -172,11 +171,6 @@ class FrozenFeatures:
         without_head(model)
         return model
 
-    def export(self, code: PlainCode) -> None:
-        """Plain code would have to build the two halves by name."""
-        if any(isinstance(stage, FeaturesStage) for stage in code.all_stages()):
-            code.no_plain_form("features of a frozen part are computed with the built model")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the lowered data that they hold features, and that the head took them."""
@@ -202,3 +196,10 @@ class FrozenFeatures:
         if "train" in part.before_training:
             return Effect.applied_as(f"{found}; trained one epoch, so each feature was read once")
         return Effect.not_applied(f"trained one epoch, so no feature was read back ({found})")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# `frozen` is the part of the model up to its last frozen layer, `rest` what follows\n"
+            "features = frozen.predict(x)\nrest.fit(features, y)"
+        )

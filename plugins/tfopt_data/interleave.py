@@ -145,6 +145,14 @@ class Interleave:
         """Read back from the lowered data whether a parallel interleave is in them."""
         return effect(self, run, "ParallelInterleave")
 
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        cycle = "" if self.cycle_length == "auto" else f"cycle_length={self.cycle_length}, "
+        return (
+            f"train = files.interleave(tf.data.TFRecordDataset, {cycle}"
+            f"num_parallel_calls=tf.data.AUTOTUNE, deterministic={self.ordered})"
+        )
+
 
 def files_at_once(cpu_count: int) -> int:
     """How many files are read at once on so many CPUs."""

@@ -23,7 +23,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     PluginRefused,
     Probe,
     RunContext,
@@ -226,10 +225,6 @@ class Materialize:
             remember_first_epoch(python, kept)
         return kept
 
-    def export(self, code: PlainCode) -> None:
-        """What was compared and read has no plain form."""
-        code.no_plain_form("it reads one epoch of Python's examples before the training begins")
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether Python still yields them."""
@@ -238,6 +233,13 @@ class Materialize:
             # its order may be another one all the same
             return Effect.applied_as(f"{found.detail}; of one epoch nothing is read twice")
         return found
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# read what Python yields once, where each epoch yields the same\n"
+            "x, y = map(np.concatenate, zip(*batches))\nmodel.fit(x, y)"
+        )
 
 
 _IN_WORDS: dict[Order, str] = {

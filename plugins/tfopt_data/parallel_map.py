@@ -141,3 +141,10 @@ class ParallelMap:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a parallel map is in them."""
         return effect(self, run, "ParallelMap")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        calls = "tf.data.AUTOTUNE" if self.calls == "auto" else self.calls
+        return (
+            f"train = train.map(function, num_parallel_calls={calls}, deterministic={self.ordered})"
+        )

@@ -90,3 +90,8 @@ class Prefetch:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a prefetch is in them."""
         return effect(self, run, "Prefetch")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        size = "tf.data.AUTOTUNE" if self.buffer_size == "auto" else self.buffer_size
+        return f"train = train.prefetch({size})  # last, and of the validation data too"

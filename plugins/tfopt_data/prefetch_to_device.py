@@ -111,3 +111,10 @@ class PrefetchToDevice:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether the copy to the device is in them."""
         return effect(self, run, "CopyToDevice")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        device = "/gpu:0" if self.device == "auto" else self.device
+        size = "" if self.buffer_size == "auto" else f", buffer_size={self.buffer_size}"
+        copied = f"tf.data.experimental.prefetch_to_device({device!r}{size})"
+        return f"train = train.apply({copied})  # last"

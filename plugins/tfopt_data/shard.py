@@ -152,3 +152,9 @@ class Shard:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a shard is in them."""
         return effect(self, run, "Shard")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        count = "workers" if self.count == "auto" else self.count
+        index = "this_worker" if self.index == "auto" else self.index
+        return f"train = train.shard({count}, {index})  # before the shuffle"

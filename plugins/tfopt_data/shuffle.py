@@ -154,3 +154,8 @@ class Shuffle:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a shuffle is in them."""
         return effect(self, run, "Shuffle")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        size = "train.cardinality()" if self.buffer_size == "auto" else self.buffer_size
+        return f"train = train.shuffle({size})  # before the batch"

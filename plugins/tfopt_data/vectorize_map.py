@@ -20,12 +20,11 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    PlainCode,
     RunContext,
     hookimpl,
 )
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
-from tfopt_data.vectorizing import AS_IT_IS, vectorized
+from tfopt_data.vectorizing import vectorized
 
 # What `export` writes for a function that does not take batches as it is.
 ON_BATCHES = '''
@@ -146,22 +145,17 @@ class VectorizeMap:
         """Vectorize the maps of every split."""
         return remember(self, run, split, with_vectorized_maps(plan, self.rounding))
 
-    def export(self, code: PlainCode) -> None:
-        """The workload's functions, on batches."""
-        for stage in code.all_stages():
-            if not isinstance(stage, MapBatches):
-                continue
-            function: Any = stage.function
-            name = code.reference(function.of)
-            if function.how != AS_IT_IS:
-                code.helper(ON_BATCHES)
-                name = f"on_batches({name})"
-            code.function(function, name)
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a map stands behind the batch."""
         return effect_if(self, run, seen_through(_maps_batches), "no map behind the batch")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# where the function computes the same of a whole batch\n"
+            "train = train.batch(batch_size).map(function)"
+        )
 
 
 def _maps_batches(dataset: Any) -> bool:

@@ -11,16 +11,13 @@ from attrs import field, validators
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
-    PlainCode,
     PluginRefused,
     RateRule,
     RunContext,
     RuntimeOptions,
     Split,
     TrainingOptions,
-    call,
     hookimpl,
-    literal,
     why_without,
     with_scaled_rate,
 )
@@ -185,21 +182,6 @@ class Mirrored:
         """
         return with_scaled_rate(options, self.learning_rate, run.replicas)
 
-    def export(self, code: PlainCode) -> None:
-        """The strategy, under Keras' own loop."""
-        [strategy] = [c.after for c in code.changes if c.hook == "build_strategy"]
-        devices = [f"/{device.lower()}" for device in devices_of(strategy)]
-        operations = cross_device_ops(self.communication, self.packs)
-        more = {}
-        if operations is not None:
-            packs = f"num_packs={self.packs}" if self.communication in PACKING else ""
-            more["cross_device_ops"] = f"tf.distribute.{type(operations).__name__}({packs})"
-        code.strategy(call("tf.distribute.MirroredStrategy", literal(devices), **more))
-        code.note(
-            "in Keras' own loop, which reads a batch before the first epoch and weighs a smaller "
-            "last batch otherwise: losses are alike, not equal"
-        )
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the number of replicas back."""
@@ -213,3 +195,12 @@ class Mirrored:
             summed = f", {missing or type(run.strategy.extended._cross_device_ops).__name__}"
         rules = rules_in_words(self.batch_size, self.learning_rate, run, replicas)
         return Effect.applied_as(f"{replicas} replicas, on {devices}{summed}{rules}")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        devices = list(self.devices) or None
+        return (
+            f"strategy = tf.distribute.MirroredStrategy({devices!r})"
+            "\nwith strategy.scope():\n    model = build_model()\n"
+            "    model.compile(optimizer, loss)"
+        )

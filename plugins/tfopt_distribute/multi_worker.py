@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     ClusterOptions,
     DataPlan,
     Effect,
-    PlainCode,
     PluginRefused,
     Probe,
     RateRule,
@@ -197,12 +196,6 @@ class MultiWorker:
         """
         return with_scaled_rate(options, self.learning_rate, self._replicas(run))
 
-    def export(self, code: PlainCode) -> None:
-        """Nothing: stock Keras cannot do this."""
-        code.no_plain_form(
-            "Keras' own fit fails under MultiWorkerMirroredStrategy; train it by `tfopt train`"
-        )
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read workers, replicas and communication back from the strategy."""
@@ -232,6 +225,10 @@ class MultiWorker:
         if run.cluster is not None:
             return run.replicas
         return self._workers(run) * max(1, len(run.machine.gpus))
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# Keras 3's fit fails under MultiWorkerMirroredStrategy: tfopt's own loop trains"
 
 
 def _communication(strategy: Any) -> str:

@@ -10,11 +10,9 @@ from attrs import field, validators
 from tfopt_core.plugins import (
     Effect,
     Machine,
-    PlainCode,
     Probe,
     RunContext,
     hookimpl,
-    literal,
 )
 from tfopt_distribute.cluster_settings import others
 from tfopt_distribute.devices import check_devices
@@ -75,12 +73,16 @@ class OneDevice:
         check_devices([device])
         return tf.distribute.OneDeviceStrategy(device)
 
-    def export(self, code: PlainCode) -> None:
-        """The strategy."""
-        code.strategy(f"tf.distribute.OneDeviceStrategy({literal(self.device)})")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the strategy and its device back."""
         devices = run.strategy.extended.worker_devices
         return Effect.applied_as(f"{type(run.strategy).__name__} on {', '.join(devices)}")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            f"strategy = tf.distribute.OneDeviceStrategy({self.device!r})"
+            "\nwith strategy.scope():\n    model = build_model()\n"
+            "    model.compile(optimizer, loss)"
+        )

@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     Cluster,
     ClusterOptions,
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     RuntimeOptions,
@@ -142,12 +141,6 @@ class ParameterServer:
         strategy.tfopt_steps_per_closure = self.steps_per_closure
         return strategy
 
-    def export(self, code: PlainCode) -> None:
-        """Nothing: stock Keras cannot do this."""
-        code.no_plain_form(
-            "Keras 3 has no fit under ParameterServerStrategy; train it by `tfopt train`"
-        )
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read workers and servers back from the strategy."""
@@ -163,3 +156,7 @@ class ParameterServer:
             f"{workers} worker{'s' * (workers > 1)}, {servers} parameter "
             f"server{'s' * (servers > 1)}, {self.steps_per_closure} steps handed out at once"
         )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# Keras 3's fit fails under ParameterServerStrategy: tfopt's own loop trains"

@@ -10,7 +10,6 @@ from attrs import field
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     RuntimeOptions,
@@ -111,12 +110,6 @@ class Tpu:
             check_full_batches(plan)
         return plan
 
-    def export(self, code: PlainCode) -> None:
-        """Nothing: stock Keras cannot do this."""
-        code.no_plain_form(
-            "this training over a TPU is a loop of tfopt's own, and was not run on hardware"
-        )
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read the cores back from the strategy."""
@@ -125,3 +118,14 @@ class Tpu:
         if not cores:
             return Effect.not_applied(f"the strategy's devices are {', '.join(devices)}")
         return Effect.applied_as(f"{run.strategy.num_replicas_in_sync} replicas on {cores} cores")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({self.tpu!r})\n"
+            "tf.config.experimental_connect_to_cluster(resolver)\n"
+            "tf.tpu.experimental.initialize_tpu_system(resolver)\n"
+            "strategy = tf.distribute.TPUStrategy(resolver)"
+            "\nwith strategy.scope():\n    model = build_model()\n"
+            "    model.compile(optimizer, loss)"
+        )

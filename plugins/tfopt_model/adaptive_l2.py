@@ -11,7 +11,6 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     TrainingOptions,
@@ -157,10 +156,6 @@ class AdaptiveL2:
         state["scales"] = [*scales, scale]
         self._penalties(run).set_scale(scale)
 
-    def export(self, code: PlainCode) -> None:
-        """There is none: the strength is set between epochs."""
-        code.no_plain_form("its strength changes from epoch to epoch; l2 has a plain form")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the scale and the number of penalties back from the model."""
@@ -192,3 +187,7 @@ class AdaptiveL2:
     def _penalties(self, run: RunContext) -> Penalties:
         penalties: Penalties = run.state_of(self)["penalties"]
         return penalties
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# the strength follows the loss from epoch to epoch; l2 has lines of its own"

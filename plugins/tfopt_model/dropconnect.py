@@ -10,7 +10,6 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     hookimpl,
@@ -19,13 +18,8 @@ from tfopt_core.plugins import (
 )
 from tfopt_model.dropped_weights import (
     MIXING,
-    POINTS,
     drop_weights,
-    dropped,
-    dropping_call,
     dropping_layers,
-    mean_activation,
-    moments,
     with_plain_inference,
 )
 
@@ -158,15 +152,6 @@ class DropConnect:
         run.state_of(self)["left_out"] = kept
         return model
 
-    def export(self, code: PlainCode) -> None:
-        """The same functions, called on the model that is built."""
-        code.imports("import math")
-        code.helper(
-            f"POINTS = {POINTS}", mean_activation, moments, dropped, dropping_call, drop_weights
-        )
-        places = places_of(code.model, dropping_layers(code.model))
-        code.on_model(f"drop_weights(model, {places!r}, {self.rate!r}, {self.masks!r})")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back which layers were called in training with their weights dropped."""
@@ -186,3 +171,7 @@ class DropConnect:
     def unwrap(self, model: Any) -> Any:
         """A model of plain Keras layers that infers the same."""
         return with_plain_inference(model) if dropping_layers(model) else model
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# write a layer whose call multiplies its kernel by a random mask while it trains"

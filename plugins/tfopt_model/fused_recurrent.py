@@ -10,7 +10,6 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
-    PlainCode,
     RunContext,
     TrainingOptions,
     hookimpl,
@@ -215,10 +214,6 @@ class FusedRecurrent:
             release(model)
         return model
 
-    def export(self, code: PlainCode) -> None:
-        """Plain code would have to hold the loops, their masks and the layers that they suit."""
-        code.no_plain_form("the loops within layers are replaced")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back which layers were traced with another loop than Keras'."""
@@ -237,3 +232,7 @@ class FusedRecurrent:
             return Effect.not_applied(left or "the model has no recurrent layer that was traced")
         beside = [f"left alone: {left}"] if left else []
         return Effect.applied_as("; ".join([*done, *beside]))
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# the loops within layers are replaced while the step is traced: only tfopt does it"

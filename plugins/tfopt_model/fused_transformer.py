@@ -12,7 +12,6 @@ import attrs
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
-    PlainCode,
     RunContext,
     TrainingOptions,
     hookimpl,
@@ -216,10 +215,6 @@ class FusedTransformer:
             release(model)
         return model
 
-    def export(self, code: PlainCode) -> None:
-        """Plain code would have to hold the operations, and which layers they suit."""
-        code.no_plain_form("what layers compute is replaced")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back which layers were traced with the faster operations."""
@@ -235,3 +230,7 @@ class FusedTransformer:
             )
         what = ", ".join(f"{count} {kind}" for kind, count in computed.items())
         return Effect.applied_as(f"computes {what}{f'; left alone: {left}' if left else ''}")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# what layers compute is replaced while the step is traced: only tfopt does it"

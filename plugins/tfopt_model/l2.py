@@ -10,7 +10,6 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     hookimpl,
@@ -102,11 +101,6 @@ class L2:
         run.state_of(self)["layers"] = add_l2(model, self.strength)
         return model
 
-    def export(self, code: PlainCode) -> None:
-        """The penalties, added to the model that is built."""
-        code.helper(layers_with_kernels, add_l2)
-        code.on_model(f"add_l2(model, {self.strength!r})")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back how many penalties the model's loss holds."""
@@ -118,4 +112,12 @@ class L2:
             return Effect.not_applied(f"{len(layers)} penalties were set, model.losses has {count}")
         return Effect.applied_as(
             f"{len(layers)} kernels penalized with {self.strength:g}; model.losses has {count}"
+        )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# for each layer with a kernel, where the model is built\n"
+            "layer = keras.layers.Dense(units, "
+            f"kernel_regularizer=keras.regularizers.L2({self.strength!r}))"
         )

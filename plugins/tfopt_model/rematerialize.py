@@ -9,7 +9,6 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     RunContext,
     TrainingOptions,
     hookimpl,
@@ -110,10 +109,6 @@ class Rematerialize:
         state["share"] = held(segments) / whole
         with_segments(model, segments)
 
-    def export(self, code: PlainCode) -> None:
-        """There is none: each segment would have to be written as a function of its own."""
-        code.no_plain_form("wrap the blocks of the model in keras.remat where they are built")
-
     def unwrap(self, model: Any) -> Any:
         """Return the model as it was."""
         without_segments(model)
@@ -133,3 +128,7 @@ class Rematerialize:
             f"{state['again']} of {state['of']} segments computed again; a step holds "
             f"{state['share']:.0%} of the activations, as estimated from the model"
         )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "block = keras.remat(block)  # each block of the model, where it is called"

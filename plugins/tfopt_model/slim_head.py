@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core.plugins import Effect, PlainCode, RunContext, hookimpl, number_or
+from tfopt_core.plugins import Effect, RunContext, hookimpl, number_or
 from tfopt_model.graph_rewrite import (
     Call,
     calls_of,
@@ -236,10 +236,6 @@ class SlimHead:
         state["before"] = parameters(model)[0]
         return slimmed.model
 
-    def export(self, code: PlainCode) -> None:
-        """There is none: the new layers are the model's, and a workload builds its own."""
-        code.no_plain_form("write the slimmer head into the model; the effect names its layers")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the trainable parameters back from the model."""
@@ -249,4 +245,11 @@ class SlimHead:
         return Effect.applied_as(
             f"{state['before']:,} -> {parameters(model)[0]:,} trainable parameters: "
             + ", ".join(state["changes"])
+        )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# in the place of Flatten before a large dense layer\n"
+            "x = keras.layers.GlobalAveragePooling2D()(x)"
         )

@@ -9,7 +9,6 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     did_you_mean,
@@ -106,10 +105,6 @@ class SwapBackbone:
         state["before"], state["after"] = parameters(model)[0], parameters(new)[0]
         return new
 
-    def export(self, code: PlainCode) -> None:
-        """There is none: a workload builds its own model."""
-        code.no_plain_form(f"build the model with keras.applications.{self.application} instead")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the new backbone and the trainable parameters back from the model."""
@@ -120,4 +115,12 @@ class SwapBackbone:
         return Effect.applied_as(
             f"{state['was']} became {self.application} ({parameters(network)[1]:,}); the model: "
             f"{state['before']:,} -> {state['after']:,} trainable parameters"
+        )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        weights = None if self.weights == "none" else self.weights
+        return (
+            f"backbone = keras.applications.{self.application}("
+            f"include_top=False, weights={weights!r})"
         )

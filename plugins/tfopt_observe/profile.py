@@ -13,7 +13,6 @@ from tfopt_core.plugins import (
     Control,
     Effect,
     FoundTable,
-    PlainCode,
     RunContext,
     TrainingOptions,
     describe,
@@ -160,9 +159,10 @@ class Profile:
             sentence, share_table(whose), operation_table(times, self.operations, steps)
         )
 
-    def export(self, code: PlainCode) -> None:
-        """A program has no extra run."""
-        code.no_plain_form("it makes nothing faster; keras.callbacks.TensorBoard does the same")
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        batches = (self.skip, self.skip + self.steps)
+        return f'callback = keras.callbacks.TensorBoard("logs", profile_batch={batches})'
 
 
 def _tracing(plugin: Profile, state: dict[str, Any], folder: Path) -> Any:

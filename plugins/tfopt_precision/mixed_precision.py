@@ -203,6 +203,16 @@ class MixedPrecision:
             )
         return policy
 
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        policy = "mixed_bfloat16" if self.policy == "auto" else self.policy
+        if policy == "float32":
+            return "# nothing: this hardware computes nothing faster than float32"
+        lines = [f'keras.config.set_dtype_policy("{policy}")  # before the model is built']
+        if self.float32_layers and self.float32_layers != "auto":
+            lines.append(f'# with dtype="float32": {", ".join(self.float32_layers)}')
+        return "\n".join(lines)
+
 
 def layers_with_weights(model: Any) -> Iterator[Any]:
     """The innermost layers that hold weights."""

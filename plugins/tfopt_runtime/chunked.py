@@ -140,3 +140,12 @@ class Chunked:
         """Read back from the train function how many steps its calls made, and how."""
         reason = run.state_of(self).get("reason", "")
         return loop_effect(reason, model, "chunked", self.xla, "no chunk was trained on")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        steps = 16 if isinstance(self.steps, str) else self.steps
+        return (
+            "# the loop is tfopt's own; this is the nearest that Keras has\n"
+            f"model.compile(optimizer, loss, steps_per_execution={steps}, "
+            f"jit_compile={self.xla is True})"
+        )

@@ -100,6 +100,19 @@ class GpuMemory:
             return Effect.not_applied(f"{said} is TensorFlow's own choice")
         return Effect.applied_as(f"{said} on {len(gpus)} GPU{'s' if gpus[1:] else ''}")
 
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        lines = []
+        if self.allocator == "async":
+            lines.append(f'os.environ["{ALLOCATOR}"] = "{ASYNC}"  # before TensorFlow is imported')
+        lines.append('for gpu in tf.config.list_physical_devices("GPU"):')
+        if self.limit_mib is None:
+            lines.append(f"    tf.config.experimental.set_memory_growth(gpu, {self.growth})")
+        else:
+            made = f"tf.config.LogicalDeviceConfiguration(memory_limit={self.limit_mib})"
+            lines.append(f"    tf.config.set_logical_device_configuration(gpu, [{made}])")
+        return "\n".join(lines)
+
 
 def _of_gpu(gpu: Any) -> tuple[bool | None, int | None]:
     """Return growth and limit in MiB of a GPU, as TensorFlow reads them back."""

@@ -165,6 +165,11 @@ class Grappler:
             )
         return Effect.applied_as(text)
 
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        passes = {name: on for name, on in self.passes.items() if on is not None}
+        return f"tf.config.optimizer.set_experimental_options({passes!r})"
+
 
 def _in_words(passes: Mapping[str, bool]) -> str:
     return ", ".join(f"{name} = {str(on).lower()}" for name, on in passes.items())

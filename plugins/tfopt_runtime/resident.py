@@ -162,3 +162,12 @@ class Resident:
         nothing_done = "no step was made over the data on the device"
         reason = run.state_of(self).get("reason", "")
         return loop_effect(reason, model, "resident", self.xla, nothing_done)
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        steps = "steps_per_epoch" if isinstance(self.steps, str) else self.steps
+        return (
+            "# the loop is tfopt's own; this is the nearest that Keras has\n"
+            f"model.compile(optimizer, loss, steps_per_execution={steps}, "
+            f"jit_compile={self.xla is True})\nmodel.fit(x, y)  # arrays"
+        )

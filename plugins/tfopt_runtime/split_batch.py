@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
-    PlainCode,
     PluginRefused,
     Probe,
     ProbedTraining,
@@ -216,10 +215,6 @@ class SplitBatch:
             return "on a GPU each operation fills the device"
         return "the model runs eagerly" if getattr(model, "run_eagerly", False) else ""
 
-    def export(self, code: PlainCode) -> None:
-        """Plain code would have to hold the functions of the parts, and what they refuse."""
-        code.no_plain_form("the calls of the model are replaced while a step is traced")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back whether the model was traced in parts, in this fit or an earlier one."""
@@ -236,6 +231,10 @@ class SplitBatch:
         return Effect.applied_as(
             f"{calls.parts} parts of each batch{tested}{how}{in_place}{threads}"
         )
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# the calls of the model are replaced while the step is traced: only tfopt does it"
 
 
 def _most_parts(probe: Probe, own_cores: bool) -> int:

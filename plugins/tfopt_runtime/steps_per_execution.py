@@ -99,3 +99,8 @@ class StepsPerExecution:
         if report.kind == "distributed":
             return Effect.applied_as(report.in_words)
         return Effect.applied_as(f"{report.steps_per_call} steps a call")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        steps = 16 if isinstance(self.steps, str) else self.steps
+        return f"model.compile(optimizer, loss, steps_per_execution={steps})"

@@ -93,3 +93,12 @@ class Threads:
         if pools == (tensorflow_default(),) * 2:
             return Effect.not_applied(f"{said} are TensorFlow's own choice here")
         return Effect.applied_as(said)
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        numbers = {"intra": self.intra_op, "inter": self.inter_op}
+        return "\n".join(
+            f"tf.config.threading.set_{name}_op_parallelism_threads({number})"
+            for name, number in numbers.items()
+            if number is not None
+        )

@@ -191,6 +191,18 @@ class Xla:
         folder = Path(folders[-1])
         return f"; {len(list(folder.glob('*.pb')))} compiled programs are kept in {folder}"
 
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        lines = [f"model.compile(optimizer, loss, jit_compile={self.mode != 'off'})"]
+        if self.persistent_cache:
+            flag = "--tf_xla_persistent_cache_directory=FOLDER"
+            lines = [
+                "# before TensorFlow is imported",
+                f'os.environ["TF_XLA_FLAGS"] = "{flag}"',
+                *lines,
+            ]
+        return "\n".join(lines)
+
 
 def _effect_of_off(model: Any, *, on_before: bool) -> Effect:
     if model.jit_compile:

@@ -228,3 +228,12 @@ class FitBatch:
         """Return how many times as large the batches are."""
         assert self.batch_size != "auto"
         return float(self.batch_size / run.state_of(self)["before"])
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        size = "largest" if isinstance(self.batch_size, str) else self.batch_size
+        factor = {"sqrt": "** 0.5", "linear": ""}.get(self.learning_rate)
+        lines = [f"train = train.batch({size})  # in the place of batch_size"]
+        if factor is not None:
+            lines.append(f"optimizer.learning_rate *= ({size} / batch_size) {factor}".rstrip())
+        return "\n".join(lines)

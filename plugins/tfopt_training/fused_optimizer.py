@@ -11,7 +11,6 @@ from attrs import field, validators
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
-    PlainCode,
     RunContext,
     TrainingOptions,
     hookimpl,
@@ -85,10 +84,6 @@ class FusedOptimizer:
         updates = state["updates"] = FusedUpdates(self.min_elements)
         return options.with_wrapped_step(lambda step: fused_step(step, model, updates))
 
-    def export(self, code: PlainCode) -> None:
-        """Plain code would have to hold the updates, and what they are for."""
-        code.no_plain_form("the updates of variables are replaced while a step is traced")
-
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back which variables were updated how in the step that was traced."""
@@ -105,6 +100,10 @@ class FusedOptimizer:
         if not done:
             return Effect.not_applied(left or "no train step that was traced makes an update")
         return Effect.applied_as("; ".join(done) + (f"; left alone: {left}" if left else ""))
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return "# updates of variables are replaced while the step is traced: only tfopt does it"
 
 
 def _why_not(run: RunContext) -> str:

@@ -92,3 +92,11 @@ class GradientAccumulation:
             return Effect.not_applied(reason)
         size = "" if run.batch_size is None else f" of {-(-run.batch_size // self.steps)} examples"
         return Effect.applied_as(f"one update from {self.steps} parts{size}")
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        return (
+            "# Keras' own accumulates over whole batches, which is another training\n"
+            f"train = train.unbatch().batch(batch_size // {self.steps})\n"
+            f"optimizer = keras.optimizers.Adam(gradient_accumulation_steps={self.steps})"
+        )

@@ -10,14 +10,13 @@ from attrs import field, validators
 
 from tfopt_core.plugins import (
     Effect,
-    PlainCode,
     PluginRefused,
     RunContext,
     TrainingOptions,
     hookimpl,
 )
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
-from tfopt_training.warm_up import warm_up, write_warm_up
+from tfopt_training.warm_up import warm_up
 
 
 def planned_steps(
@@ -166,12 +165,6 @@ class LrSchedule:
         schedule = self.build(float(peak), run.steps_per_epoch, run.epochs)
         return attrs.evolve(options, schedule=schedule)
 
-    def export(self, code: PlainCode) -> None:
-        """The warm-up before restarts; a schedule of Keras' own is a value, which core writes."""
-        for change in code.changes:
-            if change.hook == "configure_training":
-                write_warm_up(change.after.schedule, code)
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the schedule and the rate that it has come to back from the optimizer."""
@@ -188,3 +181,20 @@ class LrSchedule:
     def unwrap(self, model: Any) -> Any:
         """The model with the learning rate that the schedule ended at, as a plain number."""
         return model if self.keeps_own_rate else with_fixed_rate(model)
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        peak = "learning_rate" if self.peak is None else self.peak
+        lines = []
+        if self.warmup_epochs:
+            lines.append(f"# behind a linear rise over {self.warmup_epochs:g} epochs")
+        if self.schedule == "cosine-restarts":
+            made = (
+                f"CosineDecayRestarts({peak}, {self.first_restart_epochs} * steps_per_epoch, "
+                f"t_mul={self.restart_multiplier or 2.0}, alpha={self.final_fraction or 0.0})"
+            )
+        else:
+            lowest = 1.0 if self.schedule == "constant" else self.final_fraction or 0.0
+            made = f"CosineDecay({peak}, epochs * steps_per_epoch, alpha={lowest})"
+        lines.append(f"learning_rate = keras.optimizers.schedules.{made}")
+        return "\n".join(lines)

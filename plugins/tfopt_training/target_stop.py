@@ -8,22 +8,9 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Control, Effect, PlainCode, RunContext, hookimpl, literal
+from tfopt_core.plugins import Control, Effect, RunContext, hookimpl
 
 # What `export` writes: Keras' own EarlyStopping knows no target.
-STOP_AT_TARGET = '''
-class StopAtTarget(keras.callbacks.Callback):
-    """Ends the training once a metric has reached its target in some epochs in a row."""
-
-    def __init__(self, metric, reached, patience):
-        super().__init__()
-        self.metric, self.reached, self.patience, self.streak = metric, reached, patience, 0
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.streak = self.streak + 1 if self.reached(logs[self.metric]) else 0
-        if self.streak >= self.patience:
-            self.model.stop_training = True
-'''
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -98,15 +85,6 @@ class TargetStop:
             control.stop(f"{self.metric} {self._target} was reached: {value:.6g}")
             state["stopped"] = value
 
-    def export(self, code: PlainCode) -> None:
-        """A callback that stops."""
-        if self.metric.endswith("data_loss"):
-            code.no_plain_form(f'only tfopt reports "{self.metric}", the loss without penalties')
-        sign, bound = (">=", self.at_least) if self.at_least is not None else ("<=", self.at_most)
-        code.helper(STOP_AT_TARGET)
-        reached = f"lambda value: value {sign} {bound!r}"
-        code.callback(f"StopAtTarget({literal(self.metric)}, {reached}, {self.patience})")
-
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Say after which epoch the training was stopped, or how close it came."""
@@ -128,3 +106,13 @@ class TargetStop:
         if self.at_least is not None:
             return f">= {self.at_least:g}"
         return f"<= {self.at_most:g}"
+
+    def by_hand(self) -> str:
+        """The same in plain code."""
+        sign, bound = (">=", self.at_least) if self.at_least is not None else ("<=", self.at_most)
+        return f"""class StopAtTarget(keras.callbacks.Callback):
+    epochs = 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs = self.epochs + 1 if logs[{self.metric!r}] {sign} {bound!r} else 0
+        self.model.stop_training = self.epochs >= {self.patience}"""

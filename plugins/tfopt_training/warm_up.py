@@ -5,23 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tfopt_core.plugins import PlainCode, keywords
-
 
 def warm_up(schedule: Any, peak: float, steps: int) -> Any:
     """Rise linearly from 0 to `peak` over `steps` steps, then follow `schedule` from its start."""
     return _schedule_class()(schedule, peak, steps)
-
-
-def write_warm_up(schedule: Any, code: PlainCode) -> None:
-    """Write a schedule of `warm_up` down; nothing for any other."""
-    if type(schedule) is not _schedule_class():
-        return
-    code.helper(type(schedule))
-    later = schedule.schedule
-    config = {key: value for key, value in later.get_config().items() if value is not None}
-    made = f"keras.optimizers.schedules.{type(later).__name__}({keywords(config)})"
-    code.schedule(f"WarmUp({made}, {schedule.peak!r}, {schedule.steps})")
 
 
 @functools.cache

@@ -252,7 +252,7 @@ def test_a_recipe_that_is_no_file_is_refused(command, make, said, tmp_path, monk
         ["compare", LONG, LONG], ["compare", f"{LONG}.json", "b.json"], ["report", LONG],
         ["plugins", "show", LONG], ["plugins", "new", LONG], ["recipes", "copy", LONG],
         ["apply", "recipe.toml", "--json", LONG], ["apply", "recipe.toml", "--html", LONG],
-        ["apply", "recipe.toml", "--save", f"{LONG}.keras"], ["export", "recipe.toml", "-o", LONG],
+        ["apply", "recipe.toml", "--save", f"{LONG}.keras"],
         ["recipes", "copy", "quickstart", LONG], ["apply", "recipe.toml", "--script", LONG],
         ["train", "recipe.toml", "--checkpoints", LONG], ["init", "tiny.py:build", "--write", LONG],
     ],

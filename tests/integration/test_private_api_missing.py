@@ -33,7 +33,6 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
-from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
 from tfopt_core.training import loss_scaling, precision
@@ -417,13 +416,6 @@ def test_the_fits_of_a_script_take_no_stack(without):
     sentence = without("script-fits")
     with pytest.raises(WorkloadError) as refused:
         FitWorkload.of(None, None, None, 1)  # type: ignore[arg-type]
-    assert str(refused.value) == sentence
-
-
-def test_a_script_whose_seed_is_not_known_is_not_exported(without):
-    sentence = without("script-exported")
-    with pytest.raises(WorkloadError) as refused:
-        script_look._global_seed()
     assert str(refused.value) == sentence
 
 

@@ -1,36 +1,40 @@
-"""Export a recipe as plain TensorFlow code, as `tfopt export` does."""
+"""Say what to write by hand for each plugin of a stack, as `tfopt export` does."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import attrs
 
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.app.script_target import refuse_script
-from tfopt_core.errors import InputError
-
-if TYPE_CHECKING:
-    from tfopt_core.records.program import Program
+from tfopt_core.hooks.guards import guarded
+from tfopt_core.hooks.stack import StackedPlugin
 
 
-def export_recipe(
-    target: str, overrides: Sequence[str], output: Path | None, *, seed: int, debug: bool = False
-) -> Program:
-    """Return the program that trains as the recipe does.
+def lines_by_hand(
+    target: str, overrides: Sequence[str], *, debug: bool = False
+) -> list[tuple[StackedPlugin, str | None]]:
+    """Return each plugin of the resolved stack with the lines that do the same in plain code.
 
-    :param output: the file to which it will be written, None for none.
-    :raises InputError: for errors in the recipe, and for a file that exists or cannot be written.
+    The lines are None for a plugin that has none.
+
+    :raises InputError: for errors in the recipe.
+    :raises PluginError: if a plugin fails to give its lines.
+    :raises PreparationFailed: if a setting of "auto" cannot be resolved.
     """
-    from tfopt_core.export.ask import write_down
-
     refuse_script(target, "tfopt export")
-    if output is not None and not os.path.isdir(output.absolute().parent):
-        raise InputError(f'--output: there is no folder "{output.parent}"')
-    if output is not None and os.path.exists(output):  # it may be the workload's own
-        raise InputError(f'--output: "{output}" exists already; name another file')
     with temporary_request(target, overrides, debug=debug) as request:
-        return write_down(attrs.evolve(request.observed(), seed=seed))
+        request = request.observed()
+        if any("auto" in stacked.settings.values() for stacked in request.plugins):
+            from tfopt_core.trials.preparation import prepare
+            from tfopt_core.workers.spawn import SpawnRunner
+
+            _, request = prepare(request, SpawnRunner())
+        return [(stacked, _lines(stacked)) for stacked in request.plugins]
+
+
+def _lines(stacked: StackedPlugin) -> str | None:
+    by_hand = getattr(stacked.plugin, "by_hand", None)
+    if by_hand is None:
+        return None
+    lines: str | None = guarded(stacked.name, "by_hand", by_hand)
+    return lines or None

@@ -91,11 +91,9 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     from tfopt_core.app.apply import conduct
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.first_contact import NothingToMeasure
-    from tfopt_core.app.plain_form import plain_form
     from tfopt_core.cli.output import ReportFiles, print_page
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
-    from tfopt_core.report.plain_form import render_plain_form
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.summary import render_summary
     from tfopt_core.report.terminal import Terminal
@@ -117,9 +115,6 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
         return 0 if require is None else 1
     print_page(render_summary(results), files)
     files.write(results, lambda: html_page(results), lambda: markdown_report(results))
-    form = plain_form(asked, results, view)
-    if form is not None:
-        print_page(render_plain_form(form), files)
     code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
     if require is not None and code == 1:
         said = _judged(results.comparison, require)

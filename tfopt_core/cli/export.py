@@ -1,8 +1,6 @@
-"""`tfopt export`: write the training of a recipe as a file without tfopt."""
+"""`tfopt export`: the lines to write by hand for each plugin of a stack."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import rich_click as click
 
@@ -12,30 +10,20 @@ from tfopt_core.cli.options import debug_option, recipe_argument, set_option
 @click.command()
 @recipe_argument
 @set_option
-@click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.py",
-    help="Where to write the file; standard output by default.",
-)  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(1, 2**31 - 1), default=1, metavar="N",
-    help="The file's default seed; its own option --seed overrides it.",
-)  # fmt: skip
 @debug_option
-def export(
-    target: str, overrides: tuple[str, ...], output: Path | None, seed: int, debug: bool
-) -> None:
-    """Write RECIPE as plain TensorFlow and Keras code that trains the same without tfopt.
+def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
+    """Print what to write in your own code, for each plugin of RECIPE's stack.
 
-    Settings of "auto" are resolved first. The file names plugins that have no plain form.
+    Settings of "auto" are resolved first. A plugin that only tfopt can apply says so.
     """
-    from tfopt_core.app.export import export_recipe
-    from tfopt_core.files import write_text
-    from tfopt_core.report.code import render_program
+    from tfopt_core.app.export import lines_by_hand
+    from tfopt_core.report.style.vocabulary import settings_in_words
 
-    program = export_recipe(target, overrides, output, seed=seed, debug=debug)
-    place = Path.cwd() if output is None else output.absolute().parent
-    text = render_program(program, place)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_text(output, text)
+    plugins = lines_by_hand(target, overrides, debug=debug)
+    if not plugins:
+        click.echo("# the stack is empty: plain Keras trains it")
+    for number, (stacked, lines) in enumerate(plugins):
+        settings = settings_in_words(stacked.settings)
+        blank = "\n" if number else ""
+        click.echo(f"{blank}# {stacked.name}{f': {settings}' if settings else ''}")
+        click.echo(lines or "# nothing to write by hand: only tfopt applies it")

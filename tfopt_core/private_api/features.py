@@ -339,12 +339,6 @@ FEATURES: tuple[Feature, ...] = (
         },
     ),
     Feature(
-        name="script-exported",
-        lost="a script cannot be exported, since its global seed cannot be read",
-        members={"tensorflow.python.eager.context": "global_seed"},
-    ),
-    # several replicas
-    Feature(
         name="own-strategy",
         lost="a model that was built within a strategy of its own is taken for one without, and "
         "under a strategy of one device a shuffle yields the examples in another order",

@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.hooks import Cluster
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
 
@@ -123,9 +122,7 @@ Progress = (
     ProcessStarted | ClusterJoining | ClusterJoined | StepDone | TurnOver | EpochDone
     | Note | PhaseBegun | PartsMeasured | PluginAsked
 )  # fmt: skip
-Answer = (
-    Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | CannotMount | Failure
-)
+Answer = Prepared | RunReport | OthersServed | Replayed | Diagnosed | CannotMount | Failure
 Message = Progress | Answer
 
 Tell = Callable[[Progress], None]

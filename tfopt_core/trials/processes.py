@@ -25,7 +25,6 @@ from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed, Tell
-from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.run import RunFacts, RunReport
@@ -45,7 +44,6 @@ from tfopt_core.workers.task import (
     FACTORY,
     SCRIPT,
     DiagnoseTask,
-    ExportTask,
     LookTask,
     PrepareTask,
     ReplayTask,
@@ -118,22 +116,6 @@ class Processes:
             size = baseline.workload.batch_size
             prepared = attrs.evolve(prepared, baseline_batch_size=size, training_seconds=None)
         return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
-
-    def export(self, look: str, of_script: str) -> Exported:
-        """Resolve the stack of the request, and write its training down as a program.
-
-        :param look: the function that writes a factory's training, see `LookTask`.
-        :param of_script: the function of a process that writes a script's training, see `Task`.
-        :raises: what `prepare` raises; a RecipeError for a workload that has no plain form.
-        """
-        common = self._common
-        if self.request.recipe.workload.is_script:
-            common["function"] = of_script
-        task = ExportTask(job=self._job_of_stack("prepare"), look=look, **common)
-        outcome = self._carry_out(task)
-        if not isinstance(outcome.message, Exported):
-            raise self.failure(outcome, "the dry build")
-        return outcome.message
 
     def run(
         self,

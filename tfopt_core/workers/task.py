@@ -13,7 +13,6 @@ from tfopt_core.errors import TfoptError, WorkloadError, describe, ran_out_of_me
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed
-from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.checkpoints.config import CheckpointConfig
@@ -162,13 +161,6 @@ class DiagnoseTask(LookTask):
 
     asked_plugins: tuple[str, ...]
     quick: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class ExportTask(PrepareTask):
-    """Resolve the stack's settings, and write the training as a program."""
-
-    answers: ClassVar[tuple[type, ...]] = (Exported,)
 
 
 def named_function(name: str) -> Callable[..., Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -25,15 +24,12 @@ from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
 from tfopt_runtime.resident_plan import with_resident
 
-from tfopt_core import DataPlan, PluginRefused, Workload
-from tfopt_core.data import Batch, Count, Shuffle, Stage
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import Count, Shuffle, Stage
 from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages import Order
-from tfopt_core.export.names import WorkloadNames
-from tfopt_core.export.pipeline import Pipelines
-from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 pytestmark = pytest.mark.tensorflow
 
@@ -252,15 +248,3 @@ def test_a_plugin_rewrites_around_what_it_knows_and_the_examples_stay(name: str)
     result = rewrite(plan)
     assert kinds(result.plan) == wanted, result.reason
     assert examples(result.plan) == examples(plan)
-
-
-def test_a_stage_that_has_no_plain_form_is_named_by_the_export() -> None:
-    plan = numbers().append(Twice()).append(Batch(size=2))
-    workload = Workload(train=plan, build_model=lambda: None)
-    names = WorkloadNames(workload, {"train": plan}, Path())
-    code = Pipelines(names, None, None, (), lambda stage: "doubling")
-    with pytest.raises(
-        NoPlainForm,
-        match=r'its stage "twice" has none: no plain form is written for a stage of the kind',
-    ):
-        code.stage(plan.stages[1], "train")

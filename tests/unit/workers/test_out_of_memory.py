@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
-from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.guards import guarded
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.workers import supervise
@@ -40,6 +40,15 @@ def chained(error: Exception, cause: Exception) -> Exception:
     return error
 
 
+def raised_by_a_plugin(error: BaseException) -> PluginError:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(PluginError) as raised:
+        guarded("p", "on_epoch_end", fail)
+    return raised.value
+
+
 @pytest.mark.parametrize(
     ("error", "memory"),
     [
@@ -54,7 +63,7 @@ def chained(error: Exception, cause: Exception) -> Exception:
         (RuntimeError("out of memory"), False),
         (chained(WorkloadError("build raised"), MemoryError()), True),
         (chained(PluginError("p", "wrap_model", "raised"), ResourceExhaustedError("OOM")), True),
-        (named_after("p", "on_epoch_end", ResourceExhaustedError("OOM")), True),
+        (raised_by_a_plugin(ResourceExhaustedError("OOM")), True),
         (chained(RuntimeError("x"), OSError(errno.ENOSPC, "full")), False),
     ],
 )

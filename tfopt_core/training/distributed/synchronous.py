@@ -17,8 +17,7 @@ from tfopt_core.training.distributed.empty_replicas import (
 from tfopt_core.training.distributed.losses import SharedLosses
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
-from tfopt_core.training.loops.graph_steps import no_logs, shapes_of_logs
-from tfopt_core.training.loops.plain import one_by_one
+from tfopt_core.training.loops.graph_steps import no_logs, one_by_one, shapes_of_logs
 from tfopt_core.training.loops.report import LoopReport
 
 

@@ -99,6 +99,28 @@ def repeated(
     return logs
 
 
+def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
+    """Make steps on an iterator's batches. Return how many, and the logs of the last one."""
+    import tensorflow as tf
+
+    spec = logs_spec(step, iterator.element_spec)
+
+    def body(made: Any, _: Any, logs: Any) -> Any:
+        batch = iterator.get_next_as_optional()
+        there = batch.has_value()
+        logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
+        return made + tf.cast(there, tf.int32), there, logs
+
+    made, _, logs = tf.while_loop(
+        lambda made, there, _: there & (made < limit),
+        body,
+        (tf.constant(0), tf.constant(True), no_logs(spec) if logs is None else logs),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), shapes_of_logs(spec)),
+        parallel_iterations=1,
+    )
+    return made, logs
+
+
 def _without_optionals(data: Any) -> Any:
     """Return the batch with None for each empty optional, tf.data's form of None."""
     import tensorflow as tf

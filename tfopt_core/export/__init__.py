@@ -1,1 +1,0 @@
-"""Export a resolved stack as plain TensorFlow code."""

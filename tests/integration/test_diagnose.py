@@ -14,8 +14,8 @@ from support.in_process import carry_out_here
 from support.real_process import make_distribution, make_project
 
 from tfopt_core.cli.main import run
+from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis import process as diagnosing
-from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.errors import PreparationFailed
 from tfopt_core.records.diagnosis import Diagnosed
@@ -114,8 +114,8 @@ def quick():
         short = RecordingLimits(seconds=0.1, at_most=0.3)
         for name in ("REAL", "CACHED", "GRAPH", "DATA"):
             patch.setattr(step_rounds, name, short)
-        for name in ("PEAK_SECONDS", "SHAPES_SECONDS"):
-            patch.setattr(step_rounds, name, 0.05)
+        patch.setattr(step_rounds, "SHAPES_SECONDS", 0.05)
+        patch.setattr(matmul, "PEAK_SECONDS", 0.05)
         patch.setattr(step_rounds, "ROUNDS", 3)
         yield
 

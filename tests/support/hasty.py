@@ -8,7 +8,7 @@ settings its proof, which makes as many pairs as the budget holds.
 
 from __future__ import annotations
 
-from tfopt_core.diagnosis import step_rounds
+from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.training.replay import replay
@@ -17,7 +17,7 @@ from tfopt_core.tuning import settings_proof
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
-step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
+step_rounds.SHAPES_SECONDS = matmul.PEAK_SECONDS = 0.05
 step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
 time_estimate.SECONDS = 0.05
 step_timing.MOST = step_timing.FEWEST

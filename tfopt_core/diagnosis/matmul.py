@@ -13,6 +13,8 @@ from typing import Any
 from tfopt_core.hooks import Machine
 from tfopt_core.training.graphs.operations import LOOPS, called_graphs, live_operations, rounds_of
 
+# Of products in each type.
+PEAK_SECONDS = 0.5
 # Sizes are tried in order until one product takes long enough for the clock.
 SIZES = (1024, 2048, 4096, 8192)
 PRODUCT_SECONDS = 0.005
@@ -36,6 +38,16 @@ def dtypes_worth_measuring(machine: Machine, policy: str) -> tuple[str, ...]:
     elif machine.has_bfloat16_cpu:
         dtypes.append("bfloat16")
     return tuple(dtype for dtype in dict.fromkeys(dtypes) if dtype in _DTYPES)
+
+
+def matmul_peaks(
+    machine: Machine, policy: str, sync: Callable[[], None] | None
+) -> dict[str, float]:
+    """Return the peaks of this machine in operations a second, by dtype."""
+    return {
+        dtype: matmul_peak(dtype, PEAK_SECONDS, sync)
+        for dtype in dtypes_worth_measuring(machine, policy)
+    }
 
 
 def matmul_peak(

@@ -56,7 +56,7 @@ def diagnose(
     :param installed: all plugins, as read in a guarded process; the suggestions of those that
         could be imported are collected.
     :param on_phase: called with a description of each phase.
-    :param quick: whether to take only seconds, with an in-run contrast of loops.
+    :param quick: whether to take only seconds.
     :param stays: whether the process waits for further tasks, which the runner gives it.
     :raises RecipeError: for a workload that cannot be built.
     :raises InputError: if a plugin refuses the training.

@@ -15,12 +15,7 @@ from tfopt_core.diagnosis.callback_files import with_files_in
 from tfopt_core.diagnosis.epoch_findings import epoch_findings
 from tfopt_core.diagnosis.epoch_parts import epoch_parts
 from tfopt_core.diagnosis.look_limit import LookLimit
-from tfopt_core.diagnosis.matmul import (
-    dtypes_worth_measuring,
-    matmul_peak,
-    matmul_share,
-    operations_of,
-)
+from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
 from tfopt_core.diagnosis.step_parts import Parts, parts_of
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.diagnosis.training_findings import examples_of, input_findings, model_findings
@@ -50,8 +45,6 @@ from tfopt_core.workers.task import DiagnoseTask
 
 # The folder of the process in which Keras' own callbacks write.
 CALLBACK_FILES = "callbacks"
-# Of matrix products in each type.
-PEAK_SECONDS = 0.5
 
 
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
@@ -153,11 +146,7 @@ def _matmul(
 ) -> tuple[float | None, dict[str, float]]:
     """Return the share of the peak that the model reaches while it computes, and the peaks."""
     machine, policy = built.run.machine, built.precision.policy
-    sync = device_sync(machine)
-    peaks = {
-        dtype: matmul_peak(dtype, PEAK_SECONDS, sync)
-        for dtype in dtypes_worth_measuring(machine, policy)
-    }
+    peaks = matmul_peaks(machine, policy, device_sync(machine))
     operations = None if graph is None else operations_of(graph.graph)
     peak = peaks.get(policy.removeprefix("mixed_"))
     return (None if peak is None else matmul_share(operations, compute_seconds, peak)), peaks

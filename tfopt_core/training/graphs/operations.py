@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.private_api import why_without
+from tfopt_core.training.layers import nested_layers
 
 # The attributes of an op that name functions it calls.
 CALLED = ("f", "body", "then_branch", "else_branch", "branches")
@@ -197,7 +198,7 @@ def layers_without_xla(model: Any) -> tuple[str, ...] | None:
     """Return the names of the layers that XLA cannot compile; None if unknown."""
     if why_without("nested-layers"):
         return None
-    layers = model._flatten_layers(include_self=False)
+    layers = nested_layers(model)
     return tuple(layer.name for layer in layers if not getattr(layer, "supports_jit", True))
 
 

@@ -23,8 +23,6 @@ _LOWERED = frozenset([
     "Enter", "Exit", "Merge", "Switch", "NextIteration", "While", "StatelessWhile", "If",
     "StatelessIf", "Case", "StatelessCase",
 ])  # fmt: skip
-# Stateful by TensorFlow's definition, so never merged, yet the same where nothing is written.
-_READS = ("LookupTableFindV2",)
 # Operations that move or name values without computing any.
 _NO_WORK = frozenset([
     "Const", "Identity", "IdentityN", "Placeholder", "_Arg", "_Retval", "NoOp", "ReadVariableOp",
@@ -56,22 +54,24 @@ def step_repetitions(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
 
 
 def map_repetitions(graph: Any, split: str) -> Iterator[Finding]:
-    """Yield what a function of the input pipeline computes twice for an element, from a table.
+    """Yield the look-ups in a table that a function of the input pipeline makes twice.
 
     A look-up counts as stateful, and is made each time. tf.data merges other equal operations, as
     measured: eight equal matrix products in a map take the time of one.
 
     :param graph: of the function that a stage calls.
     """
-    nodes = list(graph.as_graph_def().node)
-    known = {op.name: op for op in live_operations(graph)}
-    merged = {name: n for n, same in enumerate(_groups(nodes)) for name in same}
-    for same in repeated_nodes(nodes, reads=_READS):
-        ops = [known[name] for name in same.names if name in known]
-        if len(ops) < 2 or not _is_large(ops[0]):
-            continue
-        if len({merged[op.name] for op in ops}) > 1:
-            yield attrs.evolve(_finding(same, ops, f"{same.op} of an element"), split=split)
+    groups = _groups(list(graph.as_graph_def().node))
+    number = {name: n for n, names in enumerate(groups) for name in names}
+    by_inputs: dict[object, list[Any]] = {}
+    for op in live_operations(graph):
+        if op.type == "LookupTableFindV2":
+            inputs = tuple((number[one.op.name], one.value_index) for one in op.inputs)
+            by_inputs.setdefault(inputs, []).append(op)
+    for ops in by_inputs.values():
+        if len(ops) > 1:
+            same = _Same(ops[0].type, tuple(op.name for op in ops))
+            yield attrs.evolve(_finding(same, ops, "a look-up in a table"), split=split)
 
 
 def _finding(same: _Same, ops: Sequence[Any], what: str) -> Finding:
@@ -86,18 +86,6 @@ def _finding(same: _Same, ops: Sequence[Any], what: str) -> Finding:
     )
 
 
-def _is_large(op: Any) -> bool:
-    """Return whether an operation of an element is worth naming: many numbers, or a read."""
-    elements = _elements(op)
-    if elements is not None:
-        return elements >= LEAST_ELEMENTS or op.type in _READS
-    if not op.outputs:
-        return False
-    # of unknown size: a tensor of an element, not the sizes that shapes are computed with
-    result = op.outputs[0]
-    return op.type.startswith("Decode") or (result.shape.rank != 0 and not result.dtype.is_integer)
-
-
 def _elements(op: Any) -> int | None:
     shape = op.outputs[0].shape if op.outputs else None
     if shape is None or shape.rank is None or None in shape.as_list():
@@ -105,17 +93,16 @@ def _elements(op: Any) -> int | None:
     return int(math.prod(shape.as_list()))
 
 
-def repeated_nodes(nodes: Sequence[Any], reads: Sequence[str] = ()) -> list[_Same]:
+def repeated_nodes(nodes: Sequence[Any]) -> list[_Same]:
     """Return the largest expressions that occur more than once, each by its last node.
 
     Two nodes are the same if they share op, attributes and inputs. Reads of a variable are the
     same if the same assignments come before them; other stateful nodes never are.
 
     :param nodes: of a `GraphDef`.
-    :param reads: further stateful operations that are the same if their inputs are.
     """
     by_name = {node.name: node for node in nodes}
-    members = _groups(nodes, reads)
+    members = _groups(nodes)
     twice = {name for names in members if len(names) > 1 for name in names}
     within: set[str] = set()  # inputs of a larger repetition
     waiting = [node for node in nodes if node.name in twice and node.op not in _NO_WORK]
@@ -135,13 +122,13 @@ def repeated_nodes(nodes: Sequence[Any], reads: Sequence[str] = ()) -> list[_Sam
     ]
 
 
-def _groups(nodes: Sequence[Any], reads: Sequence[str] = ()) -> list[list[str]]:
+def _groups(nodes: Sequence[Any]) -> list[list[str]]:
     """Return the names of the nodes, those of the same value together."""
     by_name = {node.name: node for node in nodes}
     classes: dict[str, int] = {}
     numbers: dict[object, int] = {}
     for node in _in_order(nodes, by_name):
-        key = _class_of(node, by_name, classes, reads)
+        key = _class_of(node, by_name, classes)
         classes[node.name] = numbers.setdefault(key, len(numbers))
     members: dict[int, list[str]] = {}
     for node in nodes:
@@ -175,14 +162,12 @@ def _source(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 
 
-def _class_of(
-    node: Any, by_name: dict[str, Any], classes: dict[str, int], reads: Sequence[str]
-) -> object:
+def _class_of(node: Any, by_name: dict[str, Any], classes: dict[str, int]) -> object:
     """Return a value that equal nodes share; `classes` holds those of its inputs."""
     if node.op in (*_LOWERED, "Placeholder", "_Arg"):
         return node.name
     stateful = is_stateful_op(node.op)
-    if stateful and node.op != "ReadVariableOp" and node.op not in reads:
+    if stateful and node.op != "ReadVariableOp":
         return node.name
     inputs: list[object] = []
     for text in node.input:

@@ -178,8 +178,7 @@ def look_at(
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.diagnosis.draft import draft_of, measure_table
-    from tfopt_core.diagnosis.own_loop import as_own_loop
+    from tfopt_core.diagnosis.draft import as_own_loop, draft_of, measure_table
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.diagnosis.screening import screened

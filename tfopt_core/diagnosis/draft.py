@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.recipe_seal import sealed
+from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
@@ -165,6 +166,23 @@ def shares_of(diagnosed: Diagnosed) -> list[tuple[str, float]]:
         return shares
     together = sum(share for part, share in shares if part != "input")
     return [shares[0], ("dispatch and compute", together)]
+
+
+def as_own_loop(spec: WorkloadSpec, diagnosed: Diagnosed) -> dict[str, Any]:
+    """Return the keys of `[workload]` that a script with a loop of its own needs, {} for any other.
+
+    :raises InputError: for a limit that is about calls of `fit`.
+    """
+    if not diagnosed.own_loop:
+        return {}
+    for option, value in (("--epochs", spec.max_epochs), ("--fit", spec.fit)):
+        if value is not None:
+            raise InputError(
+                f"{option} is about calls of fit, and {spec.label} trains in a loop of its own; "
+                "--max-steps ends a run after so many updates"
+            )
+    steps = {} if diagnosed.steps_per_epoch is None else {"max_steps": diagnosed.steps_per_epoch}
+    return {"loop": "own", **steps}
 
 
 def draft_of(

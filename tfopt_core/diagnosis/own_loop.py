@@ -4,71 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Any
 
 import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.diagnosis.input_findings import plan_findings
-from tfopt_core.errors import InputError
+from tfopt_core.diagnosis.training_findings import INPUT_WORTH
+from tfopt_core.diagnosis.work import diagnosed_of, with_suggestions
 from tfopt_core.hooks import Diagnosis, Finding
-from tfopt_core.hooks.diagnosis import StepFacts
-from tfopt_core.hooks.installed.settings import plain
-from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
-from tfopt_core.recipe import WorkloadSpec
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
-from tfopt_core.records.messages import PartsMeasured, PluginAsked, Tell
+from tfopt_core.records.diagnosis import Diagnosed, StepPart
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.scripts.own_effects import parameters, trained_models
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.trials.scripts.own_loop import LoopOfScript, baseline_in_words
 from tfopt_core.workers.task import DiagnoseTask
 
-# Waiting for the input that takes a smaller share of a step is not reported.
-INPUT_WORTH = 0.03
-
 
 def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnosed:
-    """Return the diagnosis of a script's own loop, from its first steps.
-
-    It is also sent before plugins are asked for suggestions, so that none of them can lose it.
-    """
+    """Return the diagnosis of a script's own loop, from its first steps."""
     begun = perf_counter()
     diagnosis = _diagnosis(own)
     limit = task.job.recipe.workload.max_steps
     if limit is None and not own.ended:
         limit = own.loop.clock.updates  # a run ends where the look does
-    result = attrs.evolve(
-        _diagnosed(task, diagnosis, own, limit), measuring_seconds=own.loop.clock.seconds
+    measuring_seconds, share = own.loop.clock.seconds, diagnosis.input_seconds / own.step_seconds
+    result = diagnosed_of(
+        attrs.evolve(diagnosis, steps_per_epoch=limit),
+        task.job.recipe,
+        own.session.run.settings,
+        baseline=baseline_in_words(limit),
+        input=_part(share),
+        dispatch=_part(0.0),
+        compute=_part(1 - share),
+        rounds=(),
+        estimate=own.estimate(limit),
+        measuring_seconds=measuring_seconds,
     )
-    tell(PartsMeasured(result))
-    proposal = propose(
-        task.asked_plugins, diagnosis, result.stack, tell=lambda plugin: tell(PluginAsked(plugin))
-    )
-    return attrs.evolve(
-        result,
-        suggestions=proposal.suggestions,
-        proposed_stack=proposal.stack,
-        silent=proposal.silent,
-        measuring_seconds=result.measuring_seconds + perf_counter() - begun,
-    )
-
-
-def as_own_loop(spec: WorkloadSpec, diagnosed: Diagnosed) -> dict[str, Any]:
-    """Return the keys of `[workload]` that a script with a loop of its own needs, {} for any other.
-
-    :raises InputError: for a limit that is about calls of `fit`.
-    """
-    if not diagnosed.own_loop:
-        return {}
-    for option, value in (("--epochs", spec.max_epochs), ("--fit", spec.fit)):
-        if value is not None:
-            raise InputError(
-                f"{option} is about calls of fit, and {spec.label} trains in a loop of its own; "
-                "--max-steps ends a run after so many updates"
-            )
-    steps = {} if diagnosed.steps_per_epoch is None else {"max_steps": diagnosed.steps_per_epoch}
-    return {"loop": "own", **steps}
+    result = with_suggestions(result, diagnosis, task.asked_plugins, tell)
+    return attrs.evolve(result, measuring_seconds=measuring_seconds + perf_counter() - begun)
 
 
 def _diagnosis(own: LoopOfScript) -> Diagnosis:
@@ -130,31 +104,6 @@ def _findings(
     for split, plan in plans.items():
         worth = split == "train" and waits >= INPUT_WORTH * step
         yield from plan_findings(split, plan, (), step, worth)
-
-
-def _diagnosed(
-    task: DiagnoseTask, diagnosis: Diagnosis, own: LoopOfScript, limit: int | None
-) -> Diagnosed:
-    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
-    recipe, share = task.job.recipe, diagnosis.input_seconds / diagnosis.step_seconds
-    return Diagnosed(
-        **{**facts, "steps_per_epoch": limit},
-        recipe=recipe.name,
-        recipe_sha256=recipe.sha256(),
-        workload=recipe.workload.label,
-        baseline=baseline_in_words(limit),
-        stack=tuple(own.session.run.settings),
-        resolved={name: plain(dict(each)) for name, each in own.session.run.settings.items()},
-        machine=diagnosis.machine.to_dict(),
-        data={split: plan.describe() for split, plan in diagnosis.plans.items()},
-        input=_part(share),
-        dispatch=_part(0.0),
-        compute=_part(1 - share),
-        bounds=Bounds.of(diagnosis),
-        rounds=(),
-        estimate=own.estimate(limit),
-        measuring_seconds=0.0,
-    )
 
 
 def _part(share: float) -> StepPart:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from time import perf_counter
@@ -17,7 +17,7 @@ from tfopt_core.diagnosis.epoch_parts import epoch_parts
 from tfopt_core.diagnosis.look_limit import LookLimit
 from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
 from tfopt_core.diagnosis.step_parts import Parts, parts_of
-from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
+from tfopt_core.diagnosis.step_rounds import time_rounds
 from tfopt_core.diagnosis.training_findings import examples_of, input_findings, model_findings
 from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
@@ -25,6 +25,7 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far, why_without
+from tfopt_core.recipe import Recipe
 from tfopt_core.records.diagnosis import Bounds, Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.training.build import Built, build, load
@@ -50,8 +51,6 @@ CALLBACK_FILES = "callbacks"
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
     """Diagnose the job's training and return the diagnosis.
 
-    It is also sent before plugins are asked for suggestions, so that none of them can lose it.
-
     :param load: loads the job's workload.
 
     :raises InputError, PluginError: for whatever would stop a training.
@@ -62,17 +61,49 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
 
     limit = LookLimit(begin) if task.quick else None
     with nullcontext() if limit is None else limit.running():
-        result, diagnosis, built = _measured(task, load, begin, limit)
-    tell(PartsMeasured(result))
+        result, diagnosis = _measured(task, load, begin, limit)
+    return with_suggestions(result, diagnosis, task.asked_plugins, tell)
+
+
+def with_suggestions(
+    diagnosed: Diagnosed, diagnosis: Diagnosis, asked: Sequence[str], tell: Tell
+) -> Diagnosed:
+    """Return the diagnosis with what these plugins propose.
+
+    It is sent before they are asked, so that none of them can lose it.
+    """
+    tell(PartsMeasured(diagnosed))
     proposal = propose(
-        task.asked_plugins, diagnosis, built.stack.names,
-        tell=lambda plugin: tell(PluginAsked(plugin)),
-    )  # fmt: skip
+        asked, diagnosis, diagnosed.stack, tell=lambda plugin: tell(PluginAsked(plugin))
+    )
     return attrs.evolve(
-        result,
+        diagnosed,
         suggestions=proposal.suggestions,
         proposed_stack=proposal.stack,
         silent=proposal.silent,
+    )
+
+
+def diagnosed_of(
+    diagnosis: Diagnosis, recipe: Recipe, settings: Mapping[str, Mapping[str, Any]], **more: Any
+) -> Diagnosed:
+    """Return the result for what plugins read of a training.
+
+    :param settings: of the plugins in effect.
+    :param more: the fields that are only in the result.
+    """
+    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
+    return Diagnosed(
+        **facts,
+        recipe=recipe.name,
+        recipe_sha256=recipe.sha256(),
+        workload=recipe.workload.label,
+        stack=tuple(settings),
+        resolved={name: plain(dict(each)) for name, each in settings.items()},
+        machine=diagnosis.machine.to_dict(),
+        data={split: plan.describe() for split, plan in diagnosis.plans.items()},
+        bounds=Bounds.of(diagnosis),
+        **more,
     )
 
 
@@ -81,7 +112,7 @@ def _measured(
     load: Callable[[Job], Workload],
     begin: Callable[[str], None],
     limit: LookLimit | None,
-) -> tuple[Diagnosed, Diagnosis, Built]:
+) -> tuple[Diagnosed, Diagnosis]:
     """Time the loops, and return what that found, also as plugins read it."""
     begun = perf_counter()
     begin("building the model")
@@ -115,11 +146,18 @@ def _measured(
     diagnosis = attrs.evolve(
         _diagnosis(job, workload, built, parts, findings), matmul_share=share, matmul_peaks=peaks
     )
-    result = _diagnosed(diagnosis, job, workload, built, rounds, parts)
-    result = attrs.evolve(
-        result,
+    result = diagnosed_of(
+        diagnosis,
+        job.recipe,
+        built.stack.settings,
+        baseline=workload.baseline,
+        input=parts.input,
+        dispatch=parts.dispatch,
+        compute=parts.compute,
+        rounds=rounds.rounds,
         warnings=(
-            *result.warnings,
+            *rounds.warnings,
+            *_stack_warnings(built),
             *no_graph,
             *chain.from_iterable(resolved.search_notes.values()),
             *disabled_so_far(),
@@ -128,7 +166,7 @@ def _measured(
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
-    return result, diagnosis, built
+    return result, diagnosis
 
 
 def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, tuple[str, ...]]:
@@ -196,35 +234,6 @@ def _example_bytes(probe: ProcessProbe) -> float | None:
         return probe.element_bytes()[0] or None
     except Exception:  # data that cannot be read outside of a training
         return None
-
-
-def _diagnosed(
-    diagnosis: Diagnosis,
-    job: Job,
-    workload: Workload,
-    built: Built,
-    rounds: LoopRounds,
-    parts: Parts,
-) -> Diagnosed:
-    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
-    return Diagnosed(
-        **facts,
-        recipe=job.recipe.name,
-        recipe_sha256=job.recipe.sha256(),
-        workload=job.recipe.workload.label,
-        baseline=workload.baseline,
-        stack=built.stack.names,
-        resolved={name: plain(settings) for name, settings in built.stack.settings.items()},
-        machine=job.machine.to_dict(),
-        data={split: plan.describe() for split, plan in built.plans.items()},
-        input=parts.input,
-        dispatch=parts.dispatch,
-        compute=parts.compute,
-        bounds=Bounds.of(diagnosis),
-        rounds=rounds.rounds,
-        warnings=rounds.warnings + _stack_warnings(built),
-        measuring_seconds=0.0,
-    )
 
 
 def _stack_warnings(built: Built) -> tuple[str, ...]:

@@ -7,8 +7,13 @@ import pytest
 from support.diagnosed import make_diagnosed, make_part
 from support.report_results import make_fit, make_results, make_run, show
 
-from tfopt_core.diagnosis.draft import Draft, draft_of, what_bounds, why_chosen
-from tfopt_core.diagnosis.own_loop import as_own_loop
+from tfopt_core.diagnosis.draft import (
+    Draft,
+    as_own_loop,
+    draft_of,
+    what_bounds,
+    why_chosen,
+)
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.installed.suggest import Suggestion

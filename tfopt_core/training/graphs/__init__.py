@@ -1,1 +1,1 @@
-"""The graph of a traced step: its operations, their FLOPs, and findings about its cost."""
+"""The graph of a traced step: its operations, and findings about its cost."""

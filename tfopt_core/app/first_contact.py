@@ -136,10 +136,10 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     return check_script(spec)
 
 
-def look_alone(options: ApplyOptions, view: View) -> Path | NothingToMeasure:
+def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
     """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
-    :returns: the recipe's path; or that none was written, since nothing is worth measuring.
+    :returns: what was written; or that nothing was, since nothing is worth measuring.
     :raises InputError: as `check_contact` and `look_at`.
     """
     from tfopt_core.diagnosis.recipe_seal import check_free
@@ -155,7 +155,7 @@ def look_alone(options: ApplyOptions, view: View) -> Path | NothingToMeasure:
     contact = look_at(options, spec, Limits(), view, VerdictTime(wanted=False))
     if contact.prepared is None:
         return nothing_to_measure(options.target, contact.draft)
-    return contact.path
+    return contact
 
 
 def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:

@@ -37,5 +37,6 @@ def init(**options: Any) -> None:
     if isinstance(found, NothingToMeasure):
         make_console().print(render_nothing(found.bound, found.left_out))
         return
-    shown = found.name if found.parent == Path.cwd() else found
-    click.echo(f"tfopt plan {shown}     what each would do\ntfopt apply {shown}    measure it")
+    path = found.path.name if found.path.parent == Path.cwd() else found.path
+    before = "" if found.draft.stack else "take a # off in it, then "
+    click.echo(f"to measure it: {before}tfopt apply {path}")

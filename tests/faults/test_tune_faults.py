@@ -1,4 +1,4 @@
-"""`tfopt tune`: memory runs out in a trial, and a journal is damaged between two searches."""
+"""`tfopt tune`: memory runs out in a trial, and the log is damaged between two searches."""
 
 from __future__ import annotations
 
@@ -48,22 +48,11 @@ def test_memory_that_runs_out_in_a_trial_ends_that_trial_and_others_are_made(fou
     assert trial_of(found, "prefetch")["outcome"] not in ("out of memory", "failed")
 
 
-@pytest.mark.promise(41, injected="a figure in the journal of a search is edited")
-def test_what_of_a_journal_is_damaged_is_said_and_made_again(place, found):
+@pytest.mark.promise(41, injected="the file of earlier searches is overwritten")
+def test_a_damaged_log_of_searches_is_named_and_ends_the_next_one(place, found):
     project, site = place
-    [journal] = project.glob(".tfopt/tune/*/journal.jsonl")
-    lines = journal.read_text().splitlines(keepends=True)
-    number = next(
-        n for n, line in enumerate(lines)
-        if line.startswith('{"trial"') and '"plugin": "prefetch"' in line
-    )  # fmt: skip
-    assert '"pairs": ' in lines[number]
-    lines[number] = lines[number].replace('"pairs": ', '"pairs": 9')
-    journal.write_text("".join(lines))
-    second = search(project, site)
-    assert trial_of(second, "prefetch")["kept_from"] == ""
-    assert second["begun_from"] == [found["id"]]  # its diagnosis is whole
-    assert second["warnings"] == [
-        f'1 line in the journal of the search "{found["id"]}" is damaged and left out; those '
-        "trials are made again"
-    ]
+    (project / ".tfopt" / "tune" / "searches.sqlite").write_bytes(b"no database at all, " * 400)
+    done = tfopt(*SEARCH, cwd=project, site=site, before=HASTY)
+    assert done.code == 3
+    assert 'searches.sqlite" is damaged' in done.err
+    assert "Traceback" not in done.err

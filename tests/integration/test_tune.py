@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ from support.real_process import (
     tfopt,
     wait_until,
 )
+
+from tfopt_core.tuning.search_log import LOG_FILE
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
@@ -87,18 +91,16 @@ def project(folder: Path) -> Path:
     return make_project(folder, RECIPE, slow_map=SLOW_MAP)
 
 
-def journals(folder: Path) -> list[dict]:
-    """The entries of all journals of a project."""
-    lines = [
-        line
-        for path in sorted(folder.glob(".tfopt/tune/*/journal.jsonl"))
-        for line in path.read_text().split("\n")[:-1]
-    ]
-    return [json.loads(line) for line in lines]
-
-
 def trials(folder: Path) -> list[dict]:
-    return [entry["trial"] for entry in journals(folder) if "trial" in entry]
+    """The trials in the log of a project's searches."""
+    path = folder / ".tfopt" / "tune" / LOG_FILE
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as log:
+        rows = log.execute(
+            "SELECT key, data FROM entry WHERE kind = 'trial' ORDER BY rowid"
+        ).fetchall()
+    return [{"key": key, **json.loads(data)} for key, data in rows]
 
 
 def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_path):

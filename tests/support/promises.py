@@ -222,7 +222,7 @@ PROMISES = {
     ),
     51: Promise(
         _DISK,
-        "kill -9 of `tfopt tune`, a disk that is full under its journal",
+        "kill -9 of `tfopt tune`, a disk that is full under its log",
         "its processes are gone; `tfopt tune --resume` makes the trial that was under way, and "
         "keeps the others",
     ),
@@ -234,6 +234,6 @@ PROMISES = {
     53: Promise(
         _CLUSTER,
         "kill -9 of one of two `tfopt tune` on one storage",
-        "the other one frees its trial and goes on; the killed one resumes with all trials",
+        "the other one goes on, and tries its values again; the killed one resumes with all trials",
     ),
 }

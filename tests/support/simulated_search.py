@@ -13,8 +13,8 @@ from tfopt_core.hooks.card import Traits
 from tfopt_core.records.tuning import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import contrasted
-from tfopt_core.tuning.journal import Journal, SearchRecord
 from tfopt_core.tuning.search import GreedySearch, SearchLook
+from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_plan import TrialPlan
 
@@ -116,7 +116,7 @@ def make_search(
     candidates: list[TuneCandidate],
     *,
     budget: float = 10_000.0,
-    journal: Journal | None = None,
+    log: SearchLog | None = None,
     observer=lambda event: None,
     later: list[TuneCandidate] = (),
     shares: Callable[[Stack], dict[str, float]] = lambda stack: {},
@@ -130,21 +130,13 @@ def make_search(
         bound = BoundStep(stack=names_of(stack), sentence="it", shares=shares(stack))
         return SearchLook(bound, space)
 
-    if journal is None:
-        journal = Journal.begin(folder / "search", "here", {"CPU": "one"})
+    if log is None:
+        log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})
     return GreedySearch(
-        look=look, attempt=machine.attempt, journal=journal, elapsed=lambda: machine.now,
+        look=look, attempt=machine.attempt, log=log, elapsed=lambda: machine.now,
         budget=budget, known={one.plugin: one.traits for one in every},
         owners=frozenset(one.plugin for one in every if one.owns_strategy), observer=observer,
     )  # fmt: skip
-
-
-def record_of(search: GreedySearch, id_: str) -> SearchRecord:
-    """The record of a search that another one may begin from."""
-    keys = {
-        Journal.key_of(one.action, one.plugin, one.stack, one.without): one for one in search.trials
-    }
-    return SearchRecord(id=id_, target="here", facts={}, trials=keys, looks={}, ended=True)
 
 
 def plugin(name: str, **settings) -> TunedPlugin:

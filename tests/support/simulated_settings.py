@@ -17,9 +17,10 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.holdout import PLACE
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.deadline import ProcessDeadline
-from tfopt_core.tuning.journal import Journal
+from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
+from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import tunables
 from tfopt_core.workers.spawn import ProcessOutcome
@@ -125,17 +126,20 @@ def make_runner(
 
 def make_value_search(
     trainings: SimulatedTrainings, folder: Path, options: dict, *, objective="quality",
-    planned=12, pruner="none", sampler="tpe", journal: Journal | None = None, budget=1e6,
-    observer=lambda event: None, study: Study | None = None,
+    planned=12, pruner="none", sampler="tpe", log: SearchLog | None = None, budget=1e6,
+    observer=lambda event: None, storage: StudyStorage | None = None, **study,
 ) -> ValueSearch:  # fmt: skip
-    """A search of these ranges."""
+    """A search of these ranges; its trials are kept in a storage, or in this process' memory."""
     runner = make_runner(trainings, folder, options, objective)
-    if journal is None:
-        journal = Journal.begin(folder / "search", "here", {"CPU": "one"})
+    if log is None:
+        log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})
     return ValueSearch(
-        runner=runner, journal=journal, elapsed=lambda: trainings.now, budget=budget, seed=3,
+        runner=runner, log=log, elapsed=lambda: trainings.now, budget=budget, seed=3,
         observer=observer,
-        study=study or Study(runner.space, sampler=sampler, pruner=pruner, seed=3, planned=planned),
+        study=Study(
+            runner.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
+            search=log.own.id, storage=storage, **study,
+        ),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from tfopt_core.app.command_request import (
     new_id,
     seconds_of,
 )
-from tfopt_core.errors import InputError, RecipeError, did_you_mean
+from tfopt_core.errors import InputError, RecipeError, StoreError, did_you_mean
 from tfopt_core.files import write_text
 from tfopt_core.recipe import TuneSpec, shipped_recipes
 from tfopt_core.recipe.model import TuneObjective
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tfopt_core.recipe import Reading, Recipe
     from tfopt_core.records.tuning import TuneResult
     from tfopt_core.trials.request import Request
-    from tfopt_core.tuning.shared_storage import SharedStorage
+    from tfopt_core.tuning.storage import StudyStorage
 
 _LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
 
@@ -124,7 +124,7 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     return written(result, request, path)
 
 
-def shared_storage(options: TuneOptions, *, searches_settings: bool) -> SharedStorage | None:
+def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudyStorage | None:
     """Return the open storage of `--storage`; None without one.
 
     :raises InputError: if there is nothing to share, or it cannot be used.
@@ -141,9 +141,12 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> SharedSt
             "--fresh begins from nothing and --storage joins what others have begun; give one of "
             "them, or a storage of another name"
         )
-    from tfopt_core.tuning.shared_storage import open_storage
+    from tfopt_core.tuning.storage import open_storage
 
-    return open_storage(options.storage)
+    try:
+        return open_storage(options.storage)
+    except StoreError as error:
+        raise InputError(f"--storage: {error}") from None
 
 
 def _check_known(plugins: tuple[str, ...]) -> None:

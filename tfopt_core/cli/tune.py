@@ -38,8 +38,7 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 )  # fmt: skip
 @click.option(
     "--storage", metavar="URL",
-    help="Share the search of settings with the same command on other machines: a file that all "
-    "can write, or a database's URL.",
+    help="Share the search of settings with the same command on other machines, by a database.",
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option

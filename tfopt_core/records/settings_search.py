@@ -14,7 +14,7 @@ Values = Mapping[str, Any]
 
 
 class SettingsOutcome(StrEnum):
-    """What became of a trial of settings. The value is the word in JSON and in the journal."""
+    """What became of a trial of settings. The value is the word in JSON and in the study."""
 
     MEASURED = "measured"
     # its training was ended, since it learned worse than others after as many epochs
@@ -36,9 +36,8 @@ class SettingsTrial:
     untuned training's time, its sign changed where lower is better. None unless it was measured.
     `quality` is that metric as it is, and `epochs` that of each epoch. The trial of the untuned
     training itself, which "quality" begins with, has no `values` and knows the time that all
-    others have, `allowed_seconds`. `place` tells trials of other stacks apart, and
-    `kept_from` names the search that this was made in, "" for this one. `machine` names the machine
-    that shared it through a storage, "" for a trial of this search.
+    others have, `allowed_seconds`. `kept_from` names the search that this was made in, "" for this
+    one, and `machine` the machine that shared it through a storage, "" for this one.
     """
 
     values: Values
@@ -50,7 +49,6 @@ class SettingsTrial:
     allowed_seconds: float | None = None
     run_seconds: float | None = None
     seconds: float = 0.0
-    place: str = ""
     kept_from: str = ""
     machine: str = ""
 
@@ -111,16 +109,14 @@ class SharedSearch:
 
     :param storage: where it is kept, without a password.
     :param study: its name there; equal names mean the same workload, objective and ranges.
-    :param made: how many trials each machine has ended, those of this search as "".
-    :param under_way: how many trials each other machine had begun when this search ended.
-    :param freed: how many trials of processes that are gone were freed by this one.
+    :param made: how many trials each machine has ended, those of this one as "".
+    :param under_way: how many trials others had begun when this search ended.
     """
 
     storage: str
     study: str
     made: Mapping[str, int]
-    under_way: Mapping[str, int]
-    freed: int = 0
+    under_way: int
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,7 @@ SCHEMA_VERSION = 1
 
 
 class TrialOutcome(StrEnum):
-    """What became of a trial. The value is the word in JSON and in the journal of a search."""
+    """What became of a trial. The value is the word in JSON and in the log of a search."""
 
     # the stack goes on with the plugin
     IN = "in"

@@ -155,13 +155,10 @@ def _shared(shared: SharedSearch | None) -> str:
     own = shared.made.get("", 0)
     total = sum(shared.made.values())
     others = [f"{count} on {name}" for name, count in shared.made.items() if name]
-    text = f" Shared by {shared.storage}: {total} trials, {own} of them by this search"
+    text = f" Shared by {shared.storage}: {total} trials, {own} of them on this machine"
     text += "".join(f", {one}" for one in others)
     if shared.under_way:
-        running = (f"{count} on {name}" for name, count in shared.under_way.items())
-        text += f"; still under way: {', '.join(running)}"
-    if shared.freed:
-        text += f"; {shared.freed} of processes that are gone, freed"
+        text += f"; {shared.under_way} still under way"
     return f"{text}. Each trial compares with the untuned training of its own machine."
 
 

@@ -55,7 +55,7 @@ class PairDone:
 
 @attrs.frozen
 class TrialEnded:
-    """A trial is over, and kept in the journal."""
+    """A trial is over, and kept in the log."""
 
     trial: StackTrial
     seconds_left: float
@@ -63,8 +63,7 @@ class TrialEnded:
 
 @attrs.frozen(kw_only=True)
 class SettingsTrialEnded:
-    """A trial of settings is over, and kept: the `number`th of `planned`, 0 for one of another
-    process that shares the search."""
+    """A trial of settings is over, and kept: the `number`th of `planned`."""
 
     trial: SettingsTrial
     number: int

@@ -18,7 +18,6 @@ from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutc
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted
-from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import (
     BoundsFound,
     PairDone,
@@ -26,6 +25,7 @@ from tfopt_core.tuning.progress import (
     TrialBegun,
     TrialEnded,
 )
+from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack, joined, placed, without
 from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.interrupts import HoldInterrupt
@@ -64,7 +64,7 @@ class GreedySearch:
 
     :param look: diagnoses a stack.
     :param attempt: makes a trial; failures are results, and only Ctrl-C is raised.
-    :param journal: keeps each trial, and gives those of earlier searches back.
+    :param log: keeps each trial, and gives those of earlier searches back.
     :param elapsed: returns the seconds that the search has taken, those before a resume too.
     :param known: the traits of all installed plugins.
     :param owners: the plugins that build a strategy.
@@ -72,7 +72,7 @@ class GreedySearch:
 
     look: Callable[[Stack], SearchLook]
     attempt: Callable[[TrialPlan, OnPair], StackTrial]
-    journal: Journal
+    log: SearchLog
     elapsed: Callable[[], float]
     budget: float
     known: Mapping[str, Traits]
@@ -319,7 +319,7 @@ class GreedySearch:
     # Trials
 
     def _made(self, plan: TrialPlan) -> StackTrial:
-        """Make a trial, or take it from an earlier search. Return it, once it is in the journal."""
+        """Make a trial, or take it from an earlier search. Return it, once it is in the log."""
         key, trial = self._kept(plan)
         if trial is None:
             others = tuple(one.name for one in plan.stack if one.name not in plan.plugins)
@@ -331,7 +331,7 @@ class GreedySearch:
             )  # fmt: skip
             with self._ctrl_c.lifted():
                 trial = self.attempt(plan, self._on_pair)
-        self.journal.add(key, trial)
+        self.log.add(key, trial)
         self.trials.append(trial)
         for name in trial.plugins:
             self.not_tried.pop(name, None)
@@ -341,8 +341,8 @@ class GreedySearch:
         return trial
 
     def _kept(self, plan: TrialPlan) -> tuple[str, StackTrial | None]:
-        key = self.journal.key_of(plan.action, plan.plugin, plan.stack, plan.without)
-        return key, self.journal.kept(key)
+        key = self.log.key_of(plan.action, plan.plugin, plan.stack, plan.without)
+        return key, self.log.kept(key)
 
     def _on_pair(self, log_ratios: Sequence[float]) -> None:
         found = contrasted(log_ratios)

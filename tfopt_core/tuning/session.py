@@ -34,13 +34,13 @@ from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
 from tfopt_core.tuning.deadline import ProcessDeadline
-from tfopt_core.tuning.journal import Journal, SearchRecord, damage_in_words, read_searches
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
+from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
-from tfopt_core.tuning.shared_storage import SharedStorage
 from tfopt_core.tuning.stacks import Stack, stacked
+from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.trial_runs import TrialRunner
 from tfopt_core.workers.spawn import Runner
 
@@ -72,7 +72,7 @@ class TuneRequest:
     only: frozenset[str] = frozenset()
     resuming: bool = False
     fresh: bool = False
-    storage: SharedStorage | None = None
+    storage: StudyStorage | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -94,7 +94,6 @@ class TuneSession:
     _baseline: str = ""
     _earlier_seconds: float = 0.0
     _begun: float = 0.0
-    _damage: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         self._request = self.asked.request
@@ -109,14 +108,14 @@ class TuneSession:
         facts = self._facts()
         stopped = self._stopped(facts) if self.asked.resuming else None
         with held(self._request.folder):
-            journal = self._journal(facts, stopped)
-            search = self._search(journal)
+            log = self._log(facts, stopped)
+            search = self._search(log)
             if self.asked.objective == "quality":
                 search.best = self._own_stack()
             else:
                 search.go()
-            settings = self._settings(journal, search.best)
-            result = self._result(search, journal, self._elapsed())
+            settings = self._settings(log, search.best)
+            result = self._result(search, log, self._elapsed())
             if search.interrupted:
                 return result
             if settings is not None:
@@ -125,10 +124,10 @@ class TuneSession:
                 if result.interrupted:
                     return result
                 if result.tuned_options or self.asked.objective == "quality":
-                    journal.end("")
+                    log.end()
                     return result
             if not result.stack:
-                journal.end("")
+                log.end()
                 return attrs.evolve(result, statement=_nothing(search, result.settings))
             try:
                 proof = self._proof(result.stack, self.asked.budget - self._elapsed())
@@ -138,7 +137,7 @@ class TuneSession:
                     why_ended="interrupted before the fresh pairs; --resume makes them",
                 )  # fmt: skip
             if not proof.interrupted:
-                journal.end(proof.id)
+                log.end()
             return proved(result, proof)
 
     # The search
@@ -155,19 +154,14 @@ class TuneSession:
         self._earlier_seconds = stopped.seconds
         return stopped
 
-    def _journal(self, facts: Mapping[str, str], stopped: SearchRecord | None) -> Journal:
-        """Return the journal of a new search, or of the stopped one, which this process holds."""
+    def _log(self, facts: Mapping[str, str], stopped: SearchRecord | None) -> SearchLog:
+        """Return the log of a new search, or of the stopped one, which this process holds."""
         folder = self._request.folder
         searches = () if self.asked.fresh else read_searches(folder.parent)
-        usable = [one for one in searches if one.facts in (facts, {})]
-        self._damage = damage_in_words(usable)
-        earlier = tuple(
-            one for one in usable
-            if one.facts and (one.trials or one.settings) and one.id != folder.name
-        )  # fmt: skip
+        earlier = tuple(one for one in searches if one.facts == facts and one.id != folder.name)
         if stopped is None:
-            return Journal.begin(folder, self.asked.target, facts, earlier)
-        return Journal.resume(folder, stopped, earlier)
+            return SearchLog.begin(folder, self.asked.target, facts, earlier)
+        return SearchLog.resume(folder, stopped, earlier)
 
     def _facts(self) -> dict[str, str]:
         """Return what all trials depend on: equal facts mean that a trial would come out alike."""
@@ -188,7 +182,7 @@ class TuneSession:
             "objective": asked.objective,
         }
 
-    def _search(self, journal: Journal) -> GreedySearch:
+    def _search(self, log: SearchLog) -> GreedySearch:
         installed = self.asked.installed
         searched = self._request
         objective: Objective = "time" if self.asked.objective == "quality" else self.asked.objective
@@ -199,12 +193,12 @@ class TuneSession:
             searched = attrs.evolve(searched, recipe=with_holdout(searched.recipe))
         attempt = TrialRunner(
             request=searched, runner=self.runner, objective=objective,
-            deadline=self.deadline, seed=_seed_of(journal.own.id), now=self.now,
+            deadline=self.deadline, seed=_seed_of(log.own.id), now=self.now,
         )  # fmt: skip
         proposing = proposing_plugins(installed)
 
         def look(stack: Stack) -> SearchLook:
-            diagnosed = journal.looked(stack)
+            diagnosed = log.looked(stack)
             if diagnosed is None:
                 request = attrs.evolve(
                     searched, plugins=stacked(stack),
@@ -219,7 +213,7 @@ class TuneSession:
                     request, self.runner, installed,
                     lambda phase: self.observer(SearchPhase(phase, minor=True)), quick=quick,
                 )  # fmt: skip
-                journal.add_look(stack, diagnosed)
+                log.add_look(stack, diagnosed)
             self._baseline = self._baseline or diagnosed.baseline
             bound = BoundStep(
                 stack=tuple(one.name for one in stack),
@@ -234,7 +228,7 @@ class TuneSession:
             return SearchLook(bound, space)
 
         return GreedySearch(
-            look=look, attempt=attempt, journal=journal, elapsed=self._elapsed,
+            look=look, attempt=attempt, log=log, elapsed=self._elapsed,
             budget=share * self.asked.budget, observer=self.observer,
             known={one.name: one.traits for one in installed if one.traits is not None},
             owners=frozenset(one.name for one in installed if OWNER_HOOK in one.hooks),
@@ -248,7 +242,7 @@ class TuneSession:
             TunedPlugin(name=name, settings=settings) for name, settings in self.asked.own.items()
         )
 
-    def _settings(self, journal: Journal, stack: Stack) -> SettingsSession | None:
+    def _settings(self, log: SearchLog, stack: Stack) -> SettingsSession | None:
         """Return the search of settings that the recipe asks for, None if it asks for none."""
         asked = self.asked
         if not self._request.recipe.searches_settings(asked.objective):
@@ -256,9 +250,8 @@ class TuneSession:
         return SettingsSession(
             request=self._request, objective=asked.objective, stack=stack, own=asked.own,
             installed=asked.installed, runner=self.runner, deadline=self.deadline,
-            journal=journal, elapsed=self._elapsed, budget=asked.budget,
-            seed=_seed_of(journal.own.id), observer=self.observer, now=self.now,
-            storage=asked.storage, facts=journal.own.facts,
+            log=log, elapsed=self._elapsed, budget=asked.budget, seed=_seed_of(log.own.id),
+            observer=self.observer, now=self.now, storage=asked.storage, fresh=asked.fresh,
         )  # fmt: skip
 
     def _elapsed(self) -> float:
@@ -288,10 +281,10 @@ class TuneSession:
         with self.measuring() as observer:
             return measure(request, runner=self.runner, store=self.store, observer=observer)
 
-    def _result(self, search: GreedySearch, journal: Journal, searched: float) -> TuneResult:
+    def _result(self, search: GreedySearch, log: SearchLog, searched: float) -> TuneResult:
         recipe = self._request.recipe
         return TuneResult(
-            id=journal.own.id,
+            id=log.own.id,
             recipe=recipe.name,
             workload=recipe.workload.label,
             baseline=self._baseline,
@@ -303,11 +296,11 @@ class TuneSession:
             not_tried=tuple(search.not_tried.values()),
             stack=search.best,
             search_seconds=searched,
-            begun_from=tuple(journal.begun_from),
-            resumed=journal.own.resumed + self.asked.resuming,
+            begun_from=tuple(log.begun_from),
+            resumed=log.own.resumed + self.asked.resuming,
             interrupted=search.interrupted,
             why_ended=search.why_ended,
-            warnings=(*self._damage, *search.warnings),
+            warnings=tuple(search.warnings),
         )
 
 
@@ -345,11 +338,8 @@ def _newest_stopped(
                 f"{'; '.join(changes)}; undo that, or search anew without --resume"
             )
         return one
-    unknown = [f'"{one.id}"' for one in searches if not one.target]
-    damaged = f"; what {', '.join(unknown)} searched for is damaged" if unknown else ""
     raise InputError(
-        f'there is nothing to resume: no search of "{target}" was stopped{damaged}; leave out '
-        "--resume"
+        f'there is nothing to resume: no search of "{target}" was stopped; leave out --resume'
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -18,11 +19,11 @@ from tfopt_core.records.settings_search import (
 )
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import LEAST_RATIO
-from tfopt_core.tuning.journal import LASTING_SETTINGS, Journal, place_of
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
 from tfopt_core.tuning.search import GOES_ON
+from tfopt_core.tuning.search_log import SearchLog, place_of
 from tfopt_core.tuning.settings_runs import Missed, SettingsRunner
-from tfopt_core.tuning.study import ProposedTrial, Study
+from tfopt_core.tuning.study import ProposedTrial, Study, values_key
 from tfopt_core.tuning.trial_figures import NoFigure, decision_of
 from tfopt_core.tuning.tunables import changed
 from tfopt_core.workers.interrupts import HoldInterrupt
@@ -32,8 +33,6 @@ from tfopt_core.workers.interrupts import HoldInterrupt
 TRIALS_SHARE, EARNED_SHARE = 0.6, 0.7
 # Pairs of the best values with and without one of them.
 EARNED_PAIRS = 2
-# A sampler that proposes what was tried so many times in a row has nothing new.
-MOST_REPEATS = 20
 NOTHING_NEW = "the sampler proposes no values that were not tried"
 
 
@@ -47,7 +46,7 @@ class ValueSearch:
 
     runner: SettingsRunner
     study: Study
-    journal: Journal
+    log: SearchLog
     elapsed: Callable[[], float]
     budget: float
     seed: int
@@ -76,66 +75,37 @@ class ValueSearch:
             self.interrupted = True
             self.why_ended = "interrupted; --resume goes on with the search"
             self.best = self.best or self._best_values()
-        finally:
-            self.study.close()
 
     # Trials
 
     def _try(self) -> None:
-        kept = list(self.journal.settings(self._place))
-        made = sum(not one.kept_from for one in kept if one.values)
+        values = {one.key: one.untuned for one in self.runner.space}
         if self.runner.goal.objective == "quality":
-            self._train_untuned([one for one in kept if not one.values])
-        known: dict[str, SettingsTrial] = {}
-        for trial in kept:
-            if trial.values and self.study.add(trial):
-                known[_key(trial.values)] = trial
-                self.trials.append(trial)
-        space = self.runner.space
-        values = {one.key: one.untuned for one in space}
-        if self.allowed is None:
-            if not known:
-                self.study.begin_with(values)
-        elif self.study.add(attrs.evolve(self.trials[0], values=values), untuned=True):
-            known[_key(values)] = self.trials[0]
+            self.study.add_untuned(self._train_untuned(), values)
+        else:
+            self.study.begin_with(values)
+        self._take_news()
         untuned: Request | None = None
-        repeats = 0
-        while self.study.has_room(made):
-            self._take_news(known)
+        while self.study.has_room():
             self.why_ended = self._why_stop(TRIALS_SHARE)
             if self.why_ended:
                 break
-            asked = self.study.ask()
-            if asked is None:
-                break
-            before = known.get(_key(asked.values))
-            if before is not None or asked.under_way:
-                self.study.repeat(asked, before)
-                repeats += 1
-                if repeats >= MOST_REPEATS:
-                    self.why_ended = NOTHING_NEW
-                    break
-                continue
-            repeats = 0
             if self.allowed is None and untuned is None:
                 untuned = self._untuned_request()
-            trial = self._made(asked, untuned)
-            known[_key(trial.values)] = trial
-            made += 1
-            self._show(trial, self.study.count(made))
-        self._take_news(known)
+            trial = self.study.make(partial(self._made, untuned))
+            if trial is None:
+                self.why_ended = NOTHING_NEW
+                break
+            self._show(trial, self.study.count())
+            self._take_news()
         self.best = self._best_values()
 
-    def _take_news(self, known: dict[str, SettingsTrial]) -> None:
-        """Take the trials that other machines have ended; what failed there may be tried here."""
+    def _take_news(self) -> None:
+        """Take the trials that others have ended, which may be those of an earlier search."""
         for trial in self.study.news():
-            key = _key(trial.values)
-            if key in known:
-                continue
-            if trial.outcome in LASTING_SETTINGS:
-                known[key] = trial
+            if trial.kept_from:
+                self.log.begun_from[trial.kept_from] = None
             self.trials.append(trial)
-            self._show(trial, 0)
 
     def _show(self, trial: SettingsTrial, number: int) -> None:
         left = max(0.0, TRIALS_SHARE * self.budget - self.elapsed())
@@ -145,16 +115,17 @@ class ValueSearch:
             )
         )  # fmt: skip
 
-    def _train_untuned(self, kept: Sequence[SettingsTrial]) -> None:
+    def _train_untuned(self) -> SettingsTrial:
         """Train without any value, for the time and the quality of all trials."""
-        if kept:
-            trial = kept[0]
-            self.trials.append(trial)
-        else:
+        trial = self.log.untuned(self._place)
+        if trial is None:
             self.observer(SearchPhase("training without any changed value", minor=True))
-            trial = attrs.evolve(self.runner.untuned(self._seed("untuned")), place=self._place)
-            self._record(trial)
+            trial = self.runner.untuned(self._seed("untuned"))
+            with HoldInterrupt():
+                self.log.add_untuned(self._place, trial)
+        self.trials.append(trial)
         self.allowed = trial.allowed_seconds
+        return trial
 
     def _untuned_request(self) -> Request:
         try:
@@ -162,24 +133,15 @@ class ValueSearch:
         except NoFigure as error:
             raise TfoptError(f"the training without any changed value fails: {error}") from None
 
-    def _made(self, asked: ProposedTrial, untuned: Request | None) -> SettingsTrial:
+    def _made(self, untuned: Request | None, asked: ProposedTrial) -> SettingsTrial:
         whole = self.runner.goal.trains_whole
         trial = self.runner.attempt(
-            asked.values, self._seed(_key(asked.values)), untuned=untuned, allowed=self.allowed,
-            on_epoch=asked.report if whole else None,
+            asked.values, self._seed(values_key(asked.values)), untuned=untuned,
+            allowed=self.allowed, on_epoch=asked.report if whole else None,
         )  # fmt: skip
-        trial = attrs.evolve(trial, place=self._place)
-        try:
-            # a storage first: a trial of the journal is not under way there
-            self.study.tell(asked, trial)
-        finally:
-            self._record(trial)
+        self.log.add_seconds(trial.seconds)
+        self.trials.append(trial)
         return trial
-
-    def _record(self, trial: SettingsTrial) -> None:
-        with HoldInterrupt():
-            self.journal.add_settings(trial)
-            self.trials.append(trial)
 
     def _best_values(self) -> dict[str, Any]:
         """Return the changed values of the best trial, empty if none beats the untuned training."""
@@ -208,7 +170,7 @@ class ValueSearch:
             kept = {name: value for name, value in self.best.items() if name != key}
             rest = changed({**untuned, **kept}, space)
             name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
-            earned = self.journal.earned(name)
+            earned = self.log.earned(name)
             if earned is None:
                 why = self._why_stop(EARNED_SHARE)
                 if why:
@@ -217,7 +179,7 @@ class ValueSearch:
                 self.observer(SearchPhase(f"what {key} earned", minor=True))
                 earned = self._contrast(key, untuned[key], rest)
             with HoldInterrupt():
-                self.journal.add_earned(name, earned)
+                self.log.add_earned(name, earned)
                 self.earned.append(earned)
                 if not earned.stays:
                     self.best = rest
@@ -262,7 +224,3 @@ class ValueSearch:
 
     def _seed(self, of: str) -> int:
         return random.Random(f"{self.seed} {of}").randrange(1, 2**31)
-
-
-def _key(values: Mapping[str, Any]) -> str:
-    return place_of((), sorted(values.items()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError, StoreError
+from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe import TuneSpec
 from tfopt_core.recipe.model import (
@@ -22,22 +22,20 @@ from tfopt_core.recipe.model import (
 from tfopt_core.recipe.paths import join_path, split_path
 from tfopt_core.recipe.ranges import Between
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.settings_search import SettingsProof, SettingsSearch, SharedSearch
+from tfopt_core.records.settings_search import SettingsProof, SettingsSearch
 from tfopt_core.records.tuning import TuneResult
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.claimant import Claimant
 from tfopt_core.tuning.deadline import ProcessDeadline
-from tfopt_core.tuning.journal import Journal
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, with_settings_proof
+from tfopt_core.tuning.search_log import SearchLog, place_of
 from tfopt_core.tuning.settings_proof import pairs_within, prove
 from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
-from tfopt_core.tuning.shared_storage import SharedStorage
-from tfopt_core.tuning.shared_study import SharedStudy, search_facts
 from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.storage import StudyStorage, open_storage
+from tfopt_core.tuning.study import Study, shared_facts, study_name
 from tfopt_core.tuning.tunables import Tunable, tunables, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 
@@ -52,6 +50,7 @@ NO_VALIDATION = (
 )
 
 INTERRUPTED = "interrupted; --resume goes on with the search"
+STUDIES_FILE = "studies.sqlite"
 NOTHING_BETTER = "no value that was tried is better than the present ones"
 NOT_CONFIRMED = "the fresh pairs do not confirm {values}, so the untuned values stay"
 
@@ -64,8 +63,8 @@ class SettingsSession:
     :param stack: the stack as it stands untuned.
     :param own: the settings of the plugins that the recipe names, which are not searched.
     :param elapsed: returns the seconds that the whole search has taken.
-    :param storage: where machines share the search; None if this one searches alone.
-    :param facts: what all trials depend on.
+    :param storage: where machines share the search; None for a file of this project.
+    :param fresh: whether to begin without the trials of earlier searches.
     """
 
     request: Request
@@ -75,15 +74,14 @@ class SettingsSession:
     installed: tuple[PluginInfo, ...]
     runner: Runner
     deadline: ProcessDeadline
-    journal: Journal
+    log: SearchLog
     elapsed: Callable[[], float]
     budget: float
     seed: int
     observer: SearchObserver
     now: Callable[[], float] = time.monotonic
-    storage: SharedStorage | None = None
-    facts: Mapping[str, str] = attrs.field(factory=dict)
-    warnings: tuple[str, ...] = ()
+    storage: StudyStorage | None = None
+    fresh: bool = False
     space: tuple[Tunable, ...] = attrs.field(init=False)
     interrupted: bool = False
     why_ended: str = ""
@@ -128,24 +126,18 @@ class SettingsSession:
             return found
         values = ValueSearch(
             runner=self._trainings(aside=self._goal.trains_whole), study=study,
-            journal=self.journal, elapsed=self.elapsed, budget=self.budget, seed=self.seed,
+            log=self.log, elapsed=self.elapsed, budget=self.budget, seed=self.seed,
             observer=self.observer,
         )  # fmt: skip
         values.go()
         self.interrupted, self.why_ended = values.interrupted, values.why_ended
-        shared = None
-        try:
-            shared = _shared(study)
-        except KeyboardInterrupt:
-            self.interrupted, self.why_ended = True, INTERRUPTED
-        self.warnings = tuple(study.warnings)
         best = values.best
         nothing = NOTHING_BETTER
         if not any(one.values for one in values.trials):
             nothing = f"no value was tried: {values.why_ended}"
         return attrs.evolve(
             found, metric=self._goal.metric, trials=tuple(values.trials), best=best,
-            earned=tuple(values.earned), seconds=self.elapsed() - begun, shared=shared,
+            earned=tuple(values.earned), seconds=self.elapsed() - begun, shared=study.shared(),
             statement="" if best else nothing,
         )  # fmt: skip
 
@@ -157,9 +149,8 @@ class SettingsSession:
         found = self.search()
         return attrs.evolve(
             result, settings=found, stack=with_values(self.stack, found.best, self.space),
-            search_seconds=self.elapsed(), begun_from=tuple(self.journal.begun_from),
+            search_seconds=self.elapsed(), begun_from=tuple(self.log.begun_from),
             interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended,
-            warnings=(*result.warnings, *self.warnings),
         )  # fmt: skip
 
     def proved(self, result: TuneResult) -> TuneResult:
@@ -213,28 +204,23 @@ class SettingsSession:
         )  # fmt: skip
 
     def _study(self, found: SettingsSearch) -> Study:
-        """Return the study of the search, in the storage if there is one."""
-        # after a resume the same seed would draw once more what was tried
-        seed = self.seed + len(self.journal.own.settings)
-        if self.storage is None:
-            return Study(
-                self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
-                seed=seed, sign=self._goal.sign,
-            )  # fmt: skip
-        recipe = self.request.recipe
-        searched = {one.plugin for one in self.space} | set(self.own)
-        facts = search_facts(
-            self.facts, str(recipe.directory.resolve()), searched,
-            ranges={one.key: one.written for one in self.space}, metric=self._goal.metric,
-            sign=self._goal.sign,
-        )  # fmt: skip
-        return SharedStudy(
+        """Return the study of the search: that of all machines in a storage, else this project's.
+
+        :raises StoreError: if it cannot be opened.
+        """
+        facts, stack, untuned = self.log.own.facts, self.stack, dict(found.untuned)
+        if self.storage is not None:
+            # stacks may differ: each trial compares with the same stack on the same machine
+            names = {one.plugin for one in self.space} | set(self.own)
+            facts = shared_facts(facts, str(self.request.recipe.directory.resolve()), names)
+            stack, untuned = (), {}
+        place = place_of(stack, self._goal.metric, self._goal.sign, untuned)
+        local = f"sqlite:///{self.log.path.with_name(STUDIES_FILE)}"
+        return Study(
             self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
-            seed=seed, sign=self._goal.sign, storage=self.storage, facts=facts,
-            label=recipe.workload.label,
-            claimant=Claimant.of_this_process(
-                self.journal.own.id, [one.name for one in self.stack]
-            ),
+            seed=self.seed, sign=self._goal.sign, search=self.log.own.id,
+            storage=self.storage or open_storage(local), shared=self.storage is not None,
+            fresh=self.fresh, name=study_name(facts, place, found.ranges),
         )  # fmt: skip
 
     def _trainings(self, *, aside: bool, limited: bool = True) -> SettingsRunner:
@@ -287,15 +273,6 @@ class SettingsSession:
         )  # fmt: skip
         self.deadline.lift()
         return prepare(request, self.runner)[0]
-
-
-def _shared(study: Study) -> SharedSearch | None:
-    """Return what machines have done together; None with a warning where the storage is lost."""
-    try:
-        return study.shared()
-    except StoreError as error:
-        study.warnings[f"what other machines have done is not known: {error}"] = None
-        return None
 
 
 def _first(one: Tunable) -> Any:

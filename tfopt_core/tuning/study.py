@@ -1,20 +1,39 @@
-"""Draw values for trials by Optuna, and have it say which training to end. Imported lazily."""
+"""Draw values for trials by Optuna, keep the trials in its storage, and have it say which training
+to end."""
 
 from __future__ import annotations
 
+import json
+import platform
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
+from cattrs import Converter
 
-from tfopt_core.errors import StoreError
 from tfopt_core.extras import check_installed
+from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.recipe.model import DEFAULT_TRIALS
 from tfopt_core.recipe.ranges import Between, SearchRange
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial, SharedSearch, Values
+from tfopt_core.tuning.search_log import digest
+from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.tunables import Tunable
+
+# The attributes of a trial in the storage: who makes it, and what became of it.
+MACHINE, SEARCH, ENDED = "tfopt:machine", "tfopt:search", "tfopt:trial"
+# In place of a search's id: values that were tried before, which are not planned.
+REPEAT = "repeat"
+# A sampler that proposes what was tried so many times in a row has nothing new.
+MOST_REPEATS = 20
+TAUGHT = (SettingsOutcome.PRUNED, SettingsOutcome.MISSED)
+# What another search may take over: a failure may have been the machine's, so it is tried again.
+LASTING = frozenset(SettingsOutcome) - {SettingsOutcome.FAILED, SettingsOutcome.OUT_OF_MEMORY}
+
+_converter = Converter()
 
 
 def check_optuna() -> None:
@@ -32,114 +51,209 @@ class ProposedTrial:
     """A trial that the study asks for: the values to try, then the metric of each epoch.
 
     `report` returns whether the training should end; larger metrics are better.
-
-    :param under_way: whether another process tries the same values now.
     """
 
     values: dict[str, Any]
     trial: Any
-    under_way: bool = False
-    guarded: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def report(self, metric: float, epoch: int) -> bool:
-        """Note the metric after an epoch. Return whether others were better by then.
+        """Note the metric after an epoch. Return whether others were better by then."""
+        from optuna.exceptions import UpdateFinishedTrialError
 
-        A storage that fails ends no training, since the end of the trial says what is wrong with
-        it; nor does a trial that was freed, since this machine was silent for long: it counts.
-        """
         try:
-            with self.guarded():
-                self.trial.report(metric, epoch)
-                return bool(self.trial.should_prune())
-        except StoreError:
-            return False
+            self.trial.report(metric, epoch)
+            return bool(self.trial.should_prune())
+        except UpdateFinishedTrialError:
+            return True  # this process was silent for so long that another one makes the trial
+
+
+class _Failed(Exception):
+    """Ends a trial that taught nothing."""
 
 
 class Study:
-    """Optuna's study over some tunables; its figure and its metric are both better high.
+    """Optuna's study over some tunables, with the trials of all searches of the same name.
+
+    Its figure and its metric are both better high.
 
     :param seed: of the sampler.
-    :param planned: how many trials to make at most.
-    :param name: it chooses the brackets of a pruner; "" for one of the seed.
-    :param storage: Optuna's storage; None for this process' memory.
+    :param planned: how many trials to make at most: of this search, and of all that share it.
+    :param name: what all trials have in common.
+    :param search: the id of this search.
+    :param storage: where it is kept; None for this process' memory.
+    :param shared: whether other processes make trials of it at the same time.
     """
 
     def __init__(
         self, space: Sequence[Tunable], *, sampler: str, pruner: str, seed: int,
-        planned: int = DEFAULT_TRIALS, sign: float = 1.0, name: str = "", storage: Any = None,
+        planned: int = DEFAULT_TRIALS, sign: float = 1.0, name: str = "tfopt", search: str = "",
+        storage: StudyStorage | None = None, shared: bool = False, fresh: bool = False,
     ) -> None:  # fmt: skip
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space = space
-        self._sign = sign
-        self.planned = planned
-        # sentences on what others have left, each once
-        self.warnings: dict[str, None] = {}
+        optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+        self._space, self._sign, self._search, self._shared = space, sign, search, shared
+        self.planned, self.name, self._storage = planned, name, storage
+        self._known: dict[str, SettingsTrial] = {}
         self._distributions = {one.key: _distribution(one.range) for one in space}
-        with warnings.catch_warnings():
+        with self._guarded(), warnings.catch_warnings():
             # some samplers warn that their place in Optuna may change
             warnings.simplefilter("ignore")
+            where = None if storage is None else storage.optuna
+            if fresh and where is not None and name in optuna.get_all_study_names(where):
+                optuna.delete_study(study_name=name, storage=where)
             self._study = optuna.create_study(
-                study_name=name or f"tfopt-{seed}",
-                storage=storage,
+                study_name=name,
+                storage=where,
                 load_if_exists=True,
                 direction="maximize",
-                sampler=_sampler(sampler, seed),
                 pruner=_pruner(pruner),
             )
+            trials = self._study.get_trials(deepcopy=False)
+            # a sequence is common to all processes; what is drawn by chance must not be the same
+            seed = int(digest(name), 16) % 2**31 if sampler == "qmc" else seed + len(trials)
+            self._study.sampler = _sampler(sampler, seed)
+            if not shared:
+                self._retry_killed()
 
     def begin_with(self, values: Values) -> None:
         """Have the first trial try these values, where the ranges hold them all."""
-        if self._holds(values):
-            self._study.enqueue_trial(dict(values))
+        with self._guarded():
+            if self._holds(values) and not self._study.get_trials(deepcopy=False):
+                self._study.enqueue_trial(dict(values))
 
-    def add(self, trial: SettingsTrial, *, untuned: bool = False) -> bool:
-        """Add a trial that was made before. Return whether it is one of these ranges.
+    def add_untuned(self, trial: SettingsTrial, values: Values) -> None:
+        """Add the training without any changed value, which is not planned.
 
-        :param untuned: whether it is the training without any changed value, which is not planned.
+        :param values: those that it has, though it names none.
         """
-        if not self._holds(trial.values):
-            return False
-        self._study.add_trial(self._ended(trial))
-        return True
+        if not self._holds(values):
+            return
+        self._known[values_key(values)] = trial
+        with self._guarded():
+            if not self._study.get_trials(deepcopy=False):
+                self._study.add_trial(self._ended(trial, values))
 
-    def has_room(self, made: int) -> bool:
-        """Return whether to make a further trial after this process has made so many."""
-        return made < self.planned
+    def has_room(self) -> bool:
+        """Return whether to make a further trial."""
+        import optuna
 
-    def count(self, made: int) -> int:
-        """Return how many trials there are where this process has made so many."""
-        return made
+        with self._guarded(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is marked as experimental
+            optuna.storages.fail_stale_trials(self._study)
+            return self._count() < self.planned
 
-    def ask(self) -> ProposedTrial | None:
-        """Return the next trial to make; None if there is none any more."""
-        trial = self._study.ask()
-        values = {one.key: _short(_suggested(trial, one), one.range) for one in self._space}
-        return ProposedTrial(values, trial)
+    def count(self) -> int:
+        """Return how many trials were made or are under way."""
+        with self._guarded():
+            return self._count()
 
-    def tell(self, asked: ProposedTrial, trial: SettingsTrial) -> None:
-        """Say what became of it."""
-        if trial.outcome is SettingsOutcome.MEASURED:
-            self._study.tell(asked.trial, trial.figure)
-        else:
-            self._study.tell(asked.trial, state=_state(trial.outcome))
+    def make(self, attempt: Callable[[ProposedTrial], SettingsTrial]) -> SettingsTrial | None:
+        """Make the next trial and return it; None if nothing new is proposed any more.
 
-    def repeat(self, asked: ProposedTrial, before: SettingsTrial | None) -> None:
-        """Say that these values were tried before, or that another process tries them now."""
-        assert before is not None  # a study of this process alone has no other one
-        self.tell(asked, before)
+        :param attempt: makes a trial.
+        :raises StoreError: if the storage fails.
+        """
+        from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
+
+        made: list[SettingsTrial] = []
+        lost: list[SettingsTrial] = []
+
+        def objective(trial: Any) -> float:
+            trial.set_user_attr(MACHINE, platform.node())
+            trial.set_user_attr(SEARCH, self._search)
+            values = {one.key: _short(_suggested(trial, one), one.range) for one in self._space}
+            ended = self._known.get(values_key(values))
+            if ended is None:
+                ended = attempt(ProposedTrial(values, trial))
+                try:
+                    trial.set_user_attr(ENDED, _plain(ended))
+                except UpdateFinishedTrialError:
+                    lost.append(ended)
+                    raise
+                made.append(ended)
+            else:
+                trial.set_user_attr(SEARCH, REPEAT)
+            if ended.outcome is SettingsOutcome.MEASURED:
+                assert ended.figure is not None
+                return ended.figure
+            # what trained and was not good enough teaches the sampler, what failed does not
+            raise TrialPruned if ended.outcome in TAUGHT else _Failed
+
+        for _ in range(MOST_REPEATS):
+            try:
+                with self._guarded():
+                    self._study.optimize(objective, n_trials=1, catch=(_Failed,))
+            except ValueError:
+                # a process that was silent for long has lost its trial: another one makes it
+                if not lost:
+                    raise
+                lost.clear()
+            if made:
+                self._known[values_key(made[0].values)] = made[0]
+                return made[0]
+        return None
 
     def news(self) -> tuple[SettingsTrial, ...]:
-        """Return the trials that other processes have ended since the last call."""
-        return ()
-
-    def close(self) -> None:
-        """Leave no trial under way."""
+        """Return the trials of other searches, and of this one before it was resumed, that were
+        not returned before."""
+        with self._guarded():
+            trials = self._study.get_trials(deepcopy=False)
+        found = []
+        for one in trials:
+            if not one.state.is_finished() or ENDED not in one.user_attrs:
+                continue
+            trial = self._with_origin(one)
+            is_own = not trial.kept_from
+            if values_key(trial.values) in self._known or not (is_own or trial.outcome in LASTING):
+                continue
+            self._known[values_key(trial.values)] = trial
+            found.append(trial)
+        return tuple(found)
 
     def shared(self) -> SharedSearch | None:
-        """Return what several machines have done together; None for a study of this process."""
-        return None
+        """Return what several machines have done together; None for a study of this one alone."""
+        if not self._shared or self._storage is None:
+            return None
+        with self._guarded():
+            trials = [one for one in self._study.get_trials(deepcopy=False) if self._counts(one)]
+        made = [self._with_origin(one).machine for one in trials if one.state.is_finished()]
+        return SharedSearch(
+            storage=self._storage.shown, study=self.name, made=dict(Counter(made)),
+            under_way=len(trials) - len(made),
+        )  # fmt: skip
+
+    def _guarded(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._storage is None else self._storage.guarded()
+
+    def _count(self) -> int:
+        return sum(map(self._counts, self._study.get_trials(deepcopy=False)))
+
+    def _counts(self, one: Any) -> bool:
+        """Return whether a trial is one of those that are planned: ended, or under way."""
+        search = one.user_attrs.get(SEARCH)
+        ended = one.state.is_finished() and ENDED in one.user_attrs
+        return (ended or one.state.name == "RUNNING") and (
+            search == self._search or (self._shared and search != REPEAT)
+        )
+
+    def _retry_killed(self) -> None:
+        """Have the trials that were under way when a search was killed tried again."""
+        from optuna.trial import TrialState
+
+        for one in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            self._study.tell(one.number, state=TrialState.FAIL)
+            if one.params:
+                self._study.enqueue_trial(one.params)
+
+    def _with_origin(self, one: Any) -> SettingsTrial:
+        """Return the trial that Optuna has, with the search and the machine that made it."""
+        search, machine = one.user_attrs.get(SEARCH, ""), one.user_attrs.get(MACHINE, "")
+        return attrs.evolve(
+            _converter.structure(one.user_attrs[ENDED], SettingsTrial),
+            kept_from="" if search == self._search else search,
+            machine="" if machine == platform.node() else machine,
+        )
 
     def _holds(self, values: Values) -> bool:
         """Return whether these are values of the whole space, each in its range."""
@@ -147,24 +261,49 @@ class Study:
             one.range.holds(values[one.key]) for one in self._space
         )
 
-    def _ended(self, trial: SettingsTrial, notes: Mapping[str, Any] | None = None) -> Any:
-        """Return a trial that has ended as Optuna has it."""
+    def _ended(self, trial: SettingsTrial, values: Values) -> Any:
+        """Return a trial that was measured as Optuna has it."""
         import optuna
 
-        state = _state(trial.outcome)
         return optuna.trial.create_trial(
-            state=state, params=dict(trial.values),
-            distributions={key: self._distributions[key] for key in trial.values},
-            value=trial.figure if state == optuna.trial.TrialState.COMPLETE else None,
+            state=optuna.trial.TrialState.COMPLETE, params=dict(values),
+            distributions=self._distributions, value=trial.figure,
             intermediate_values={
                 epoch: self._sign * metric for epoch, metric in enumerate(trial.epochs)
             },
-            user_attrs=dict(notes or {}),
         )  # fmt: skip
 
-    def _values(self, trial: Any) -> dict[str, Any]:
-        ranges = {one.key: one.range for one in self._space}
-        return {key: _short(value, ranges[key]) for key, value in trial.params.items()}
+
+def shared_facts(facts: Mapping[str, str], root: str, plugins: Set[str]) -> dict[str, str]:
+    """Return what machines must have in common to share a search.
+
+    :param facts: what the trials of this machine depend on.
+    :param root: the folder of the recipe, whose path may differ on another machine.
+    :param plugins: those whose code counts: they are searched, or the recipe names them.
+    """
+    code = 'code of plugin "'
+    return {
+        name: value
+        for name, value in portable_facts(facts, root).items()
+        if not name.startswith(code) or name.split('"')[1] in plugins
+    }
+
+
+def study_name(facts: Mapping[str, str], place: str, ranges: Mapping[str, Any]) -> str:
+    """Return the name of the study of trials that compare: equal names mean equal facts.
+
+    :param place: the key of what the values are searched on.
+    """
+    return f"tfopt-{digest([dict(facts), place, dict(ranges)])}"
+
+
+def values_key(values: Values) -> str:
+    """Return the key of the values of a trial: equal keys mean equal values."""
+    return digest(sorted(values.items()))
+
+
+def _plain(trial: SettingsTrial) -> Any:
+    return json.loads(json.dumps(_converter.unstructure(trial)))
 
 
 def _short(value: Any, range_: SearchRange) -> Any:
@@ -175,16 +314,6 @@ def _short(value: Any, range_: SearchRange) -> Any:
     if range_.step is not None:
         return round(value, 12)
     return min(max(float(f"{value:.4g}"), float(range_.low)), float(range_.high))
-
-
-def _state(outcome: SettingsOutcome) -> Any:
-    from optuna.trial import TrialState
-
-    if outcome is SettingsOutcome.MEASURED:
-        return TrialState.COMPLETE
-    # what trained and was not good enough teaches the sampler, what failed does not
-    trained = outcome in (SettingsOutcome.PRUNED, SettingsOutcome.MISSED)
-    return TrialState.PRUNED if trained else TrialState.FAIL
 
 
 def _suggested(trial: Any, one: Tunable) -> Any:

@@ -76,13 +76,16 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
 
 
 def test_a_storage_needs_a_search_of_settings_and_is_not_begun_afresh(tmp_path):
-    asked = TuneOptions(target="r.toml", storage=f"{tmp_path}/log")
+    asked = TuneOptions(target="r.toml", storage=f"sqlite:///{tmp_path}/log")
     with pytest.raises(InputError, match=r"recipe asks for none; add trials = 20"):
         shared_storage(asked, searches_settings=False)
     with pytest.raises(InputError, match="--fresh begins from nothing"):
         shared_storage(attrs.evolve(asked, fresh=True), searches_settings=True)
     assert shared_storage(TuneOptions(target="r.toml"), searches_settings=False) is None
     assert not (tmp_path / "log").exists()
+    no_url = attrs.evolve(asked, storage=str(tmp_path / "search.log"))
+    with pytest.raises(InputError, match="--storage: give the URL of a database"):
+        shared_storage(no_url, searches_settings=True)
 
 
 def test_a_password_in_the_storages_address_is_in_no_repr():

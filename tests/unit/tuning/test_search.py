@@ -13,14 +13,13 @@ from support.simulated_search import (
     candidate,
     make_search,
     names_of,
-    record_of,
     traits_of,
 )
 
 from tfopt_core.records.tuning import NotTried, TrialOutcome
 from tfopt_core.tuning.candidates import SearchSpace
-from tfopt_core.tuning.journal import Journal, SearchRecord, read_searches
 from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
+from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 
 
 def machine(**factors) -> SimulatedMachine:
@@ -323,14 +322,14 @@ def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):
     [stopped] = read_searches(tmp_path)
     assert not stopped.ended
     again = machine(a=2.0, b=1.5, c=1.0)
-    journal = Journal.resume(tmp_path / "search", stopped)
-    search = make_search(again, tmp_path, plugins, journal=journal)
+    log = SearchLog.resume(tmp_path / "search", stopped)
+    search = make_search(again, tmp_path, plugins, log=log)
     search.go()
     assert names_of(search.best) == ("a", "b")
     assert next(plan.plugin for plan in again.plans if plan.action == "add") == "c"
     assert [one.plugin for one in search.trials][:2] == ["a", "b"]
     [record] = read_searches(tmp_path)
-    assert len(record.trials) == len(search.trials)
+    assert len([kind for kind, _ in record.entries if kind == "trial"]) == len(search.trials)
     assert record.resumed == 1
 
 
@@ -343,7 +342,7 @@ def test_a_search_resumed_at_the_end_of_its_budget_has_the_trials_that_it_made(t
     again = machine(a=1.0, b=2.0, c=1.5)
     again.now = 9_000.0
     search = make_search(
-        again, tmp_path, plugins, journal=Journal.resume(tmp_path / "search", stopped)
+        again, tmp_path, plugins, log=SearchLog.resume(tmp_path / "search", stopped)
     )
     search.go()
     assert again.plans == []
@@ -354,22 +353,22 @@ def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_pat
     plugins = [candidate("a"), candidate("b")]
     first = make_search(machine(a=2.0, b=1.0), tmp_path / "1", plugins)
     first.go()
-    earlier = (record_of(first, "one"),)
-    journal = Journal.begin(tmp_path / "2", "here", {}, earlier)
+    [record] = read_searches(tmp_path / "1")
+    log = SearchLog.begin(tmp_path / "2", "here", {}, (record,))
     idle = machine(a=2.0, b=1.0)
-    second = make_search(idle, tmp_path, plugins, journal=journal)
+    second = make_search(idle, tmp_path, plugins, log=log)
     second.go()
     assert names_of(second.best) == ("a",)
     assert idle.plans == []
-    assert {one.kept_from for one in second.trials} == {"one"}
-    assert tuple(journal.begun_from) == ("one",)
+    assert {one.kept_from for one in second.trials} == {record.id}
+    assert tuple(log.begun_from) == (record.id,)
 
 
 def test_what_failed_in_an_earlier_search_is_tried_again(tmp_path):
     first = make_search(machine(a=TrialOutcome.FAILED), tmp_path / "1", [candidate("a")])
     first.go()
-    journal = Journal.begin(tmp_path / "2", "here", {}, (record_of(first, "one"),))
-    second = make_search(machine(a=2.0), tmp_path, [candidate("a")], journal=journal)
+    log = SearchLog.begin(tmp_path / "2", "here", {}, read_searches(tmp_path / "1"))
+    second = make_search(machine(a=2.0), tmp_path, [candidate("a")], log=log)
     second.go()
     assert names_of(second.best) == ("a",)
 
@@ -385,7 +384,7 @@ def test_the_events_tell_each_trial_with_its_intervals(tmp_path):
     assert (last.low, last.high) == (ended.trial.low, ended.trial.high)
 
 
-EMPTY = SearchRecord(id="x", target="", facts={}, trials={}, looks={})
+EMPTY = SearchRecord(id="x", target="", facts={})
 
 
 def proved_faster(
@@ -394,9 +393,9 @@ def proved_faster(
     """Whether a search over no-ops found a stack, and the verdict of its fresh pairs."""
     factors = {f"p{number}": 1.0 for number in range(stacks)}
     simulated = SimulatedMachine(factors, source, noise=noise)
-    journal = NoJournal(folder, EMPTY)
+    log = NoLog(folder, EMPTY)
     candidates = [candidate(name, proposed=proposed) for name in factors]
-    search = make_search(simulated, folder, candidates, journal=journal)
+    search = make_search(simulated, folder, candidates, log=log)
     search.go()
     if not search.best:
         return False, "nothing"
@@ -407,10 +406,10 @@ def proved_faster(
     return True, verdict_of(source, walls)
 
 
-class NoJournal(Journal):
-    """A journal that writes nothing."""
+class NoLog(SearchLog):
+    """A log that writes nothing."""
 
-    def write_entry(self, entry):
+    def write_entry(self, *entry):
         pass
 
 
@@ -438,17 +437,16 @@ def test_the_best_of_the_searchs_figures_is_larger_than_the_truth(tmp_path):
     for _ in range(20):
         simulated = SimulatedMachine(dict(factors), source, noise=0.05)
         candidates = [candidate(name) for name in factors]
-        search = make_search(simulated, tmp_path, candidates, journal=NoJournal(tmp_path, EMPTY))
+        search = make_search(simulated, tmp_path, candidates, log=NoLog(tmp_path, EMPTY))
         search.go()
         ratios += [one.ratio for one in search.trials if one.outcome is TrialOutcome.IN]
     assert np.mean(np.log(ratios)) > np.log(1.05)
 
 
-def test_what_is_decided_with_one_seed_is_decided_again_from_the_journal(tmp_path):
+def test_what_is_decided_with_one_seed_is_decided_again_from_the_log(tmp_path):
     plugins = [candidate("a"), candidate("b")]
     first = make_search(machine(a=1.3, b=1.1), tmp_path, plugins)
     first.go()
     [record] = read_searches(tmp_path)
-    assert [attrs.asdict(one) for one in record.trials.values()] == [
-        attrs.asdict(one) for one in first.trials
-    ]
+    log = SearchLog.resume(tmp_path / "search", record)
+    assert [log.kept(key) for kind, key in record.entries if kind == "trial"] == first.trials

@@ -15,17 +15,19 @@ from support.simulated_settings import (
     make_value_search,
 )
 
-from tfopt_core.errors import TfoptError
+from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsSearch, SettingsTrial
-from tfopt_core.tuning.journal import Journal, read_searches
 from tfopt_core.tuning.progress import SettingsTrialEnded
+from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_proof import pairs_within, prove
+from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import tunables
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
+from optuna.trial import TrialState
 
 
 @pytest.mark.parametrize("objective", ["quality", "time-to-target"])
@@ -177,11 +179,17 @@ def test_an_option_whose_name_is_quoted_in_a_path_keeps_its_name():
     assert found.options == {"größe": 3}
 
 
-def test_what_earns_nothing_is_put_back(tmp_path):
+@pytest.fixture
+def storage(tmp_path):
+    return open_storage(f"sqlite:///{tmp_path}/studies.sqlite")
+
+
+def test_what_earns_nothing_is_put_back(tmp_path, storage):
     # by the simulation, units do nothing but make steps slower
     search = make_value_search(
-        SimulatedTrainings(), tmp_path, {"learning_rate": RATES, "units": [40, 48]}, planned=15
-    )
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES, "units": [40, 48]}, planned=15,
+        storage=storage,
+    )  # fmt: skip
     search.go()
     by_key = {one.key: one for one in search.earned}
     assert by_key["options.learning_rate"].stays
@@ -194,55 +202,122 @@ def test_what_earns_nothing_is_put_back(tmp_path):
     trainings = SimulatedTrainings()
     again = make_value_search(
         trainings, tmp_path, {"learning_rate": RATES, "units": [40, 48]}, planned=15,
-        journal=Journal.resume(tmp_path / "search", record),
+        log=SearchLog.resume(tmp_path / "search", record), storage=storage,
     )  # fmt: skip
     again.go()
     assert trainings.runs == []
     assert (again.best, again.earned) == (search.best, search.earned)
 
 
-def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path):
+def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path, storage):
     options = {"learning_rate": RATES}
-    stopped = make_value_search(SimulatedTrainings(interrupt_at=8), tmp_path, options)
+    stopped = make_value_search(
+        SimulatedTrainings(interrupt_at=8), tmp_path, options, storage=storage
+    )
     stopped.go()
     assert stopped.interrupted
     assert "--resume" in stopped.why_ended
     assert stopped.best
     [record] = read_searches(tmp_path)
-    assert list(record.settings) == stopped.trials
+    assert record.seconds == pytest.approx(sum(one.seconds for one in stopped.trials))
     trainings = SimulatedTrainings()
-    journal = Journal.resume(tmp_path / "search", record)
-    resumed = make_value_search(trainings, tmp_path, options, journal=journal)
+    log = SearchLog.resume(tmp_path / "search", record)
+    resumed = make_value_search(trainings, tmp_path, options, log=log, storage=storage)
     resumed.go()
     assert resumed.trials[: len(stopped.trials)] == stopped.trials
     assert len(trainings.runs) == 12 - 7
     assert not resumed.interrupted
 
 
-def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path):
+def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path, storage):
     options = {"learning_rate": RATES, "units": [16, 7]}
-    make_value_search(SimulatedTrainings(), tmp_path, options, planned=6).go()
+    first = SimulatedTrainings()
+    make_value_search(first, tmp_path, options, planned=6, storage=storage).go()
     [record] = read_searches(tmp_path)
-    journal = Journal.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
-    second = make_value_search(SimulatedTrainings(), tmp_path, options, journal=journal, planned=3)
+    log = SearchLog.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
+    second = make_value_search(
+        SimulatedTrainings(), tmp_path, options, log=log, planned=3, storage=storage
+    )
     second.go()
     kept = [one for one in second.trials if one.kept_from]
     assert {one.kept_from for one in kept} == {record.id}
     # what failed may have been the machine's doing
     assert all(one.outcome is SettingsOutcome.MEASURED for one in kept)
     assert len([one for one in second.trials if not one.kept_from]) == 3
-    assert list(journal.begun_from) == [record.id]
+    assert list(log.begun_from) == [record.id]
+    third = make_value_search(
+        SimulatedTrainings(), tmp_path / "third", options, planned=3, storage=storage, fresh=True
+    )
+    third.go()
+    assert not any(one.kept_from for one in third.trials)
 
 
-def test_trials_of_the_other_direction_are_not_taken_over(tmp_path):
-    options = {"learning_rate": RATES}
-    make_value_search(SimulatedTrainings(), tmp_path, options, planned=3).go()
+def test_trials_of_a_search_that_was_killed_are_tried_again(tmp_path, storage):
+    killed = make_value_search(SimulatedTrainings(), tmp_path, {"units": [16, 48]}, storage=storage)
+    asked = killed.study._study.ask()
+    lost = asked.suggest_categorical("options.units", (16, 48))
     [record] = read_searches(tmp_path)
-    journal = Journal.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
-    second = make_value_search(SimulatedTrainings(), tmp_path, options, journal=journal, planned=3)
-    second.runner.goal = attrs.evolve(second.runner.goal, sign=-1.0)
+    again = make_value_search(
+        SimulatedTrainings(), tmp_path, {"units": [16, 48]}, storage=storage, planned=1,
+        log=SearchLog.resume(tmp_path / "search", record),
+    )  # fmt: skip
+    again.go()
+    assert [one.values for one in again.trials] == [{}, {"options.units": lost}]
+
+
+# Several processes on one storage
+
+
+def joined(tmp_path, name, trainings, **given):
+    """The search of a process, which shares the storage of the folder."""
+    return make_value_search(
+        trainings, tmp_path / name, {"learning_rate": RATES}, shared=True, sampler="random",
+        log=SearchLog.begin(tmp_path / name / f"search-{name}", "here", {}),
+        storage=open_storage(f"sqlite:///{tmp_path}/shared.db"), **given,
+    )  # fmt: skip
+
+
+def test_searches_of_one_storage_make_the_planned_trials_together(tmp_path, monkeypatch):
+    first = joined(tmp_path, "a", SimulatedTrainings(interrupt_at=3), planned=4)
+    first.go()
+    assert first.interrupted
+    assert len([one for one in first.trials if one.values]) == 2
+    monkeypatch.setattr("platform.node", lambda: "node-b")
+    second = joined(tmp_path, "b", SimulatedTrainings(), planned=4)
     second.go()
-    assert not any(one.kept_from for one in second.trials)
+    tried = [one for one in second.trials if one.values]
+    assert len(tried) == 4
+    assert [bool(one.machine) for one in tried] == [True, True, False, False]
+    shared = second.study.shared()
+    assert (sorted(shared.made.values()), shared.under_way) == ([2, 2], 0)
+    assert second.best
+
+
+def test_a_trial_that_was_freed_meanwhile_is_lost_and_its_search_goes_on(tmp_path):
+    search = joined(tmp_path, "a", SimulatedTrainings(), planned=2)
+    attempts, make = [], search.study.make
+
+    def freed_once(attempt):
+        def attempted(asked):
+            attempts.append(asked)
+            if len(attempts) == 1:
+                search.study._study.tell(asked.trial.number, state=TrialState.FAIL)
+                assert asked.report(0.5, 0)
+            return attempt(asked)
+
+        return make(attempted)
+
+    search.study.make = freed_once
+    search.go()
+    assert len(attempts) == 3
+    assert search.study.count() == 2
+
+
+def test_a_storage_that_is_lost_ends_the_search_with_its_name(tmp_path):
+    search = joined(tmp_path, "a", SimulatedTrainings(), planned=2)
+    (tmp_path / "shared.db").write_bytes(b"no database at all, " * 200)
+    with pytest.raises(StoreError, match=r'the storage "sqlite:.*shared.db" cannot be used: '):
+        search.go()
 
 
 def test_the_budget_ends_it_and_says_so(tmp_path):

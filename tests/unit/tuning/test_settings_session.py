@@ -9,10 +9,10 @@ import pytest
 from support.simulated_settings import RATES, SimulatedTrainings, make_runner
 from support.tuned import make_tuned
 
-from tfopt_core.errors import RecipeError, StoreError
-from tfopt_core.tuning.journal import Journal, read_searches
+from tfopt_core.errors import RecipeError
+from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
-from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.study import shared_facts, study_name
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -25,7 +25,7 @@ def session_of(tmp_path):
         return SettingsSession(
             request=runner.request, objective=objective, stack=(), own={}, installed=(),
             runner=trainings, deadline=trainings.deadline,
-            journal=Journal.begin(tmp_path / "search", "here", {"CPU": "one"}),
+            log=SearchLog.begin(tmp_path / "search", "here", {"CPU": "one"}),
             elapsed=lambda: trainings.now, budget=1e4, seed=3, observer=lambda event: None,
             now=lambda: trainings.now,
         )  # fmt: skip
@@ -95,21 +95,20 @@ def test_a_resume_draws_what_was_not_drawn_before(session_of, tmp_path):
     session.runner.interrupt_at = 25
     assert len(session.search().trials) == 25
     [record] = read_searches(tmp_path)
-    session.journal = Journal.resume(tmp_path / "search", record)
+    session.log = SearchLog.resume(tmp_path / "search", record)
     session.runner.interrupt_at = None
     assert len([one for one in session.search().trials if one.values]) == 28
 
 
-@pytest.mark.parametrize("waits", [(SettingsSession, "_study"), (Study, "shared")])
 def test_ctrl_c_while_a_storage_is_waited_for_interrupts_the_search_of_settings(
-    waits, session_of, monkeypatch
+    session_of, monkeypatch
 ):
-    monkeypatch.setattr(*waits, Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(SettingsSession, "_study", Mock(side_effect=KeyboardInterrupt))
     session = session_of("quality", {"learning_rate": RATES})
     found = session.search()
     assert session.interrupted
     assert "--resume" in session.why_ended
-    assert bool(found.best) is (waits[0] is Study)
+    assert not found.best
 
 
 def test_without_time_for_a_trial_no_value_is_called_worse(session_of):
@@ -119,13 +118,16 @@ def test_without_time_for_a_trial_no_value_is_called_worse(session_of):
     assert statement.startswith("no value was tried: the search's part of the budget")
 
 
-def test_a_storage_that_is_lost_after_the_search_costs_no_result(session_of, monkeypatch):
-    def lose(study):
-        raise StoreError("gone")
+def test_what_machines_share_names_the_study_and_what_differs_between_them_does_not():
+    facts = {"CPU": "x", "Python": "3.11", 'code of plugin "l2"': "1", 'code of plugin "my"': "2"}
 
-    monkeypatch.setattr(Study, "shared", lose)
-    session = session_of("quality", {"learning_rate": RATES})
-    found = session.search()
-    assert found.best
-    assert found.shared is None
-    assert session.warnings == ("what other machines have done is not known: gone",)
+    def name(root="/a", plugins=("l2",), place="p", ranges=("options.units",), **changes):
+        given = shared_facts({**facts, f'"{root}/train.py"': "h", **changes}, root, set(plugins))
+        return study_name(given, place, dict.fromkeys(ranges))
+
+    assert name() == name("/b", CPU="y", **{'code of plugin "my"': "3"})
+    others = (
+        name(Python="3.12"), name(plugins=("l2", "my")), name(place="q"), name(ranges=()),
+        name(**{'"/a/train.py"': "i"}),
+    )  # fmt: skip
+    assert name() not in others

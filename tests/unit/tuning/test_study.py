@@ -28,68 +28,69 @@ def space(**ranges):
     )
 
 
-def trial(figure=0.5, outcome=SettingsOutcome.MEASURED, **values):
-    return SettingsTrial(
-        values={f"options.{name}": value for name, value in values.items()}, outcome=outcome,
-        figure=figure if outcome is SettingsOutcome.MEASURED else None, epochs=(0.1, 0.2),
-    )  # fmt: skip
+def drawn(study, figure=lambda number: 0.5, count=1):
+    """The values of so many trials, each with its figure."""
+    seen = []
+
+    def attempt(asked):
+        asked.report(0.1 * len(seen), 0)
+        seen.append(asked.values)
+        return SettingsTrial(
+            values=asked.values, outcome=SettingsOutcome.MEASURED, figure=figure(len(seen))
+        )
+
+    for _ in range(count):
+        study.make(attempt)
+    return seen
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("pruner", PRUNERS)
 def test_each_sampler_stays_within_the_ranges(sampler, pruner):
     study = Study(space(), sampler=sampler, pruner=pruner, seed=1)
-    seen = set()
-    for number in range(9):
-        asked = study.ask()
+    found = drawn(study, lambda number: 0.1 * number, count=9)
+    for values in found:
         for one in space():
-            assert one.range.holds(asked.values[one.key]), (one.key, asked.values)
-        seen.add(asked.values["options.rate"])
-        asked.report(0.1 * number, 0)
-        study.tell(asked, trial(0.1 * number))
-    assert len(seen) > 3
+            assert one.range.holds(values[one.key]), (one.key, values)
+    assert len({values["options.rate"] for values in found}) > 3
 
 
 def test_numbers_have_four_digits():
     study = Study(space(), sampler="random", pruner="none", seed=1)
-    drawn = [study.ask().values["options.rate"] for _ in range(5)]
-    assert all(value == float(f"{value:.4g}") for value in drawn)
+    rates = [values["options.rate"] for values in drawn(study, count=5)]
+    assert all(value == float(f"{value:.4g}") for value in rates)
     stepped = Study(
         space(drop={"low": 0.0, "high": 0.4, "step": 0.1}),
         sampler="random", pruner="none", seed=1,
     )  # fmt: skip
-    drawn = {stepped.ask().values["options.drop"] for _ in range(40)}
-    assert drawn == {0.0, 0.1, 0.2, 0.3, 0.4}
+    drops = {values["options.drop"] for values in drawn(stepped, count=6)}
+    assert drops == {0.0, 0.1, 0.2, 0.3, 0.4}
 
 
 def test_the_same_seed_draws_the_same():
-    drawn = [
-        [Study(space(), sampler="tpe", pruner="none", seed=seed).ask().values for _ in range(2)]
-        for seed in (1, 2)
-    ]
-    assert drawn[0][0] == drawn[0][1]
-    assert drawn[0] != drawn[1]
+    one, again, other = (
+        drawn(Study(space(), sampler="tpe", pruner="none", seed=seed)) for seed in (1, 1, 2)
+    )
+    assert one == again
+    assert one != other
 
 
-@pytest.mark.parametrize("outcome", list(SettingsOutcome))
-def test_trials_that_were_kept_are_taken_where_the_ranges_hold_them(outcome):
-    study = Study(space(units=[8, 16]), sampler="tpe", pruner="median", seed=1)
-    assert study.add(trial(units=8, outcome=outcome))
-    assert not study.add(trial(units=9, outcome=outcome))
-    assert not study.add(trial(outcome=outcome))
-    assert study.ask().values["options.units"] in (8, 16)
+def test_values_that_were_tried_are_not_tried_again_and_count_once():
+    study = Study(space(units=[8, 16]), sampler="random", pruner="none", seed=1)
+    assert len(drawn(study, count=4)) == 2
+    assert study.count() == 2
 
 
 def test_it_begins_with_the_untuned_values_only_where_all_are_in_range():
     for untuned, first in ((8, True), (9, False), (None, False)):
-        drawn = []
+        both = []
         for begins in (True, False):
             study = Study(
                 space(units=[8, 16], act=["a", "b"]), sampler="random", pruner="none", seed=4
             )
             if begins:
                 study.begin_with({"options.units": untuned, "options.act": "b"})
-            drawn.append(study.ask().values)
-        asked, anyway = drawn
+            both.append(drawn(study)[0])
+        asked, anyway = both
         assert asked == ({"options.units": 8, "options.act": "b"} if first else anyway)
         assert anyway != {"options.units": 8, "options.act": "b"}

@@ -167,8 +167,6 @@ def settings_trial_in_words(event: SettingsTrialEnded) -> str:
     outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
     figure = settings_figure(trial)
     place = f"trial {event.number} of {event.planned}"
-    if not event.number:
-        place = f"a trial of {trial.machine or 'this search'}"
     return f"{place}, {values_in_words(trial.values)}: {figure or outcome}"
 
 

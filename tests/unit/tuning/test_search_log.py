@@ -1,0 +1,120 @@
+"""What a log of searches keeps, what another search takes from it, and a damaged file."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import attrs
+import pytest
+from support.simulated_search import plugin
+
+from tfopt_core.errors import InputError, StoreError
+from tfopt_core.records.settings_search import EarnedValue, SettingsOutcome, SettingsTrial
+from tfopt_core.records.tuning import StackTrial, TrialOutcome
+from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, read_searches
+from tfopt_core.tuning.session import _newest_stopped
+
+
+def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial:
+    return StackTrial(
+        action="add", plugin=name, stack=(plugin(name, size=8),), without=(), outcome=outcome,
+        reason="why", seconds=2.0,
+    )  # fmt: skip
+
+
+def key_of(one: StackTrial) -> str:
+    return SearchLog.key_of(one.action, one.plugin, one.stack, one.without)
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = SearchLog.begin(tmp_path / "a", "train.py", {"CPU": "one"})
+    for name in ("cache", "xla"):
+        made.add(key_of(trial(name)), trial(name))
+    return made
+
+
+def test_what_was_written_is_read_back_as_it_was(log, tmp_path):
+    untuned = SettingsTrial(
+        values={}, outcome=SettingsOutcome.MEASURED, figure=1.25, epochs=(0.5, 0.75), seconds=3.0
+    )
+    earned = EarnedValue(
+        key="options.units", value=16, untuned=None, stays=True, reason="1.2x", seconds=1.0
+    )
+    log.add_untuned("here", untuned)
+    log.add_earned("place", earned)
+    log.add_seconds(5.0)
+    [record] = read_searches(tmp_path)
+    assert (record.target, record.facts, record.ended) == ("train.py", {"CPU": "one"}, False)
+    assert record.seconds == 2 * 2.0 + 3.0 + 1.0 + 5.0
+    resumed = SearchLog.resume(tmp_path / "a", record)
+    assert resumed.kept(key_of(trial("xla"))) == trial("xla")
+    assert resumed.kept(key_of(trial("prefetch"))) is None
+    assert (resumed.untuned("here"), resumed.untuned("there")) == (untuned, None)
+    assert resumed.earned("place") == earned
+    resumed.add(key_of(trial("xla")), trial("xla"))  # it has that already
+    resumed.end()
+    [record] = read_searches(tmp_path)
+    assert (record.resumed, record.ended) == (1, True)
+    assert record.seconds == 13.0
+
+
+def test_the_newest_search_comes_first_and_is_resumed_where_its_facts_are_the_same(log, tmp_path):
+    SearchLog.begin(tmp_path / "b", "train.py", {"CPU": "one"})
+    searches = read_searches(tmp_path)
+    assert [one.id for one in searches] == ["b", "a"]
+    assert _newest_stopped(searches, "train.py", {"CPU": "one"}).id == "b"
+    with pytest.raises(InputError, match="CPU was one, is two"):
+        _newest_stopped(searches, "train.py", {"CPU": "two"})
+    with pytest.raises(InputError, match=r'no search of "other\.py" was stopped'):
+        _newest_stopped(searches, "other.py", {"CPU": "one"})
+
+
+@pytest.mark.promise(41, injected="a file that is no log of searches, or one with other entries")
+@pytest.mark.parametrize("damage", ["file", "entry"])
+def test_a_damaged_log_is_named_and_not_written(damage, log, tmp_path):
+    path = tmp_path / LOG_FILE
+    if damage == "file":
+        path.write_bytes(b"no database at all, " * 400)
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE entry SET data = '{' WHERE kind = 'trial'")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r'searches.sqlite" is damaged .*; move it away'):
+        read_searches(tmp_path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.promise(51, injected="the disk has no room for an entry, by SQLite's page limit")
+def test_an_entry_that_the_disk_has_no_room_for_is_an_error_and_those_before_are_kept(
+    log, tmp_path, monkeypatch
+):
+    connect = sqlite3.connect
+
+    def full(path, **given):
+        connection = connect(path, **given)
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        long = attrs.evolve(trial("prefetch"), reason="why " * 5_000)
+        with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
+            log.add(key_of(long), long)
+    [record] = read_searches(tmp_path)
+    resumed = SearchLog.resume(tmp_path / "a", record)
+    assert resumed.kept(key_of(trial("cache"))) == trial("cache")
+
+
+def test_a_log_that_cannot_be_written_names_the_file(tmp_path):
+    (tmp_path / "a").write_text("a file in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        SearchLog.begin(tmp_path / "a" / "b", "train.py", {})
+
+
+def test_other_settings_are_another_trial():
+    one, other = (plugin("cache", storage=where) for where in ("memory", "disk"))
+    key = SearchLog.key_of("add", "cache", (one,), ())
+    assert key != SearchLog.key_of("add", "cache", (other,), ())
+    assert key != SearchLog.key_of("drop", "cache", (one,), ())

@@ -1,0 +1,247 @@
+"""Keep each step of a search in a SQLite file when it ends, and find those of earlier searches.
+
+An entry is on the disk before the next trial begins, so a kill loses the trial under way alone.
+Trials of settings are kept by Optuna (`study`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+from cattrs import Converter
+
+from tfopt_core.errors import StoreError
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.settings_search import EarnedValue, SettingsTrial
+from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
+
+LOG_FILE = "searches.sqlite"
+# What another search may take over: a failure may have been the machine's, so it is tried again.
+LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
+
+_TABLE = """CREATE TABLE IF NOT EXISTS entry (
+    search TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, seconds REAL NOT NULL,
+    data TEXT NOT NULL
+)"""
+_converter = Converter()
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class SearchRecord:
+    """A search as the log has it.
+
+    :param target: what was searched for, by which a resume finds it.
+    :param facts: what the trials depend on: machine, versions, code, workload, objective.
+    :param entries: plain data by kind and key.
+    :param seconds: what its diagnoses and trials took.
+    """
+
+    id: str
+    target: str
+    facts: Mapping[str, str]
+    entries: Mapping[tuple[str, str], Any] = attrs.field(factory=dict)
+    seconds: float = 0.0
+    resumed: int = 0
+    ended: bool = False
+
+
+@attrs.define(eq=False)
+class SearchLog:
+    """The log of one search, with what earlier searches of the same facts have left.
+
+    :param path: the file of all searches.
+    :param own: what this search has done before it was resumed.
+    :param earlier: other searches with the same facts, the newest first.
+    """
+
+    path: Path
+    own: SearchRecord
+    earlier: tuple[SearchRecord, ...] = ()
+    begun_from: dict[str, None] = attrs.field(factory=dict)
+    _added: set[str] = attrs.field(factory=set)
+
+    @classmethod
+    def begin(
+        cls, folder: Path, target: str, facts: Mapping[str, str],
+        earlier: tuple[SearchRecord, ...] = (),
+    ) -> SearchLog:  # fmt: skip
+        """Begin the log of a new search, which is named as its folder.
+
+        :raises StoreError: if it cannot be written.
+        """
+        own = SearchRecord(id=folder.name, target=target, facts=facts)
+        log = cls(folder.parent / LOG_FILE, own, earlier)
+        log.write_entry("begin", data={"target": target, "facts": dict(facts)})
+        return log
+
+    @classmethod
+    def resume(
+        cls, folder: Path, own: SearchRecord, earlier: tuple[SearchRecord, ...] = ()
+    ) -> SearchLog:
+        """Go on with the log of a search that was stopped."""
+        trials = {key for kind, key in own.entries if kind == "trial"}
+        log = cls(folder.parent / LOG_FILE, own, earlier, added=trials)
+        log.write_entry("resumed")
+        return log
+
+    @staticmethod
+    def key_of(
+        action: str, plugin: str, with_: tuple[TunedPlugin, ...], rest: tuple[TunedPlugin, ...]
+    ) -> str:
+        """Return the key of a trial: equal keys mean the same two stacks."""
+        return digest([action, plugin, _plain(with_), _plain(rest)])
+
+    def kept(self, key: str) -> StackTrial | None:
+        """Return a trial that was made before, None if there is none."""
+        for record in (self.own, *self.earlier):
+            trial = _structured(record, "trial", key, StackTrial)
+            if trial is not None and (record is self.own or trial.outcome in LASTING):
+                return attrs.evolve(trial, kept_from=trial.kept_from or self._from(record))
+        return None
+
+    def add(self, key: str, trial: StackTrial) -> None:
+        """Write a trial, unless this search has it already.
+
+        :raises StoreError: if it cannot be written.
+        """
+        if key not in self._added:
+            self._added.add(key)
+            self.write_entry("trial", key, trial, 0.0 if trial.kept_from else trial.seconds)
+
+    def looked(self, stack: tuple[TunedPlugin, ...]) -> Diagnosed | None:
+        """Return the diagnosis of a stack that was made before, None if there is none."""
+        for record in (self.own, *self.earlier):
+            look = _structured(record, "look", digest(_plain(stack)), Diagnosed)
+            if look is not None:
+                self._from(record)
+                return look
+        return None
+
+    def add_look(self, stack: tuple[TunedPlugin, ...], diagnosed: Diagnosed) -> None:
+        """Write the diagnosis of a stack.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry("look", digest(_plain(stack)), diagnosed, diagnosed.seconds)
+
+    def untuned(self, place: str) -> SettingsTrial | None:
+        """Return the training without any changed value that was made before, None if none was."""
+        for record in (self.own, *self.earlier):
+            trial = _structured(record, "untuned", place, SettingsTrial)
+            if trial is not None:
+                return attrs.evolve(trial, kept_from=self._from(record))
+        return None
+
+    def add_untuned(self, place: str, trial: SettingsTrial) -> None:
+        """Write the training without any changed value.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry("untuned", place, trial, trial.seconds)
+
+    def earned(self, key: str) -> EarnedValue | None:
+        """Return what a value earned in this search before it was stopped, None if unknown."""
+        return _structured(self.own, "earned", key, EarnedValue)
+
+    def add_earned(self, key: str, earned: EarnedValue) -> None:
+        """Write what a value earned, unless this search had it before it was stopped.
+
+        :raises StoreError: if it cannot be written.
+        """
+        if ("earned", key) not in self.own.entries:
+            self.write_entry("earned", key, earned, earned.seconds)
+
+    def add_seconds(self, seconds: float) -> None:
+        """Write what a trial of settings took, which a resumed search counts in its budget.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry("settings", seconds=seconds)
+
+    def end(self) -> None:
+        """Note that the search is over.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry("end")
+
+    def write_entry(self, kind: str, key: str = "", data: Any = None, seconds: float = 0.0) -> None:
+        """Write one entry, and wait until it is on the disk.
+
+        :raises StoreError: if it cannot be written.
+        """
+        text = json.dumps(_converter.unstructure(data))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
+                connection.execute(_TABLE)
+                connection.execute(
+                    "INSERT INTO entry VALUES (?, ?, ?, ?, ?)",
+                    (self.own.id, kind, key, seconds, text),
+                )
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f'"{self.path}" cannot be written: {error}') from error
+
+    def _from(self, record: SearchRecord) -> str:
+        """Note that something was taken over. Return the id of that search, "" for this one."""
+        if record is self.own:
+            return ""
+        self.begun_from[record.id] = None
+        return record.id
+
+
+def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
+    """Return the searches in the log of a folder, the newest first.
+
+    :raises StoreError: if the file is damaged; it may be deleted, since each can be made again.
+    """
+    path, found = folder / LOG_FILE, dict[str, SearchRecord]()
+    if not path.exists():
+        return ()
+    try:
+        with closing(sqlite3.connect(path, timeout=30)) as connection:
+            connection.execute(_TABLE)
+            rows = connection.execute("SELECT * FROM entry ORDER BY rowid").fetchall()
+        for search, kind, key, seconds, text in rows:
+            data = json.loads(text)
+            if kind == "begin":
+                found[search] = SearchRecord(id=search, entries={}, **data)
+                continue
+            one = found[search]
+            found[search] = attrs.evolve(
+                one, entries={**one.entries, (kind, key): data}, seconds=one.seconds + seconds,
+                resumed=one.resumed + (kind == "resumed"), ended=one.ended or kind == "end",
+            )  # fmt: skip
+    except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f'"{path}" is damaged ({error}); move it away to search from the start'
+        ) from error
+    return tuple(found[search] for search in sorted(found, reverse=True))
+
+
+def digest(value: Any) -> str:
+    """Return a short name of plain data: equal names mean equal data."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
+    """Return the key of what settings are searched on: equal keys mean the same training."""
+    return digest([_plain(stack), *more])
+
+
+def _structured(record: SearchRecord, kind: str, key: str, as_: type[T]) -> T | None:
+    data = record.entries.get((kind, key))
+    return None if data is None else _converter.structure(data, as_)
+
+
+def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:
+    return [[one.name, dict(one.settings)] for one in stack]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.figures import compared_seconds, seconds_in_steps
@@ -34,7 +34,7 @@ def step_seconds(pairs: Sequence[Pair]) -> Sides | None:
     return known[0], known[1]
 
 
-def training_seconds(pairs: Sequence[Pair], math: Math | None) -> Sides | str:
+def training_seconds(pairs: Sequence[Pair], math: Equivalence | None) -> Sides | str:
     """Return the seconds of the trainings, or those to the target if the plugin changes the
     algorithm; or why the latter are unknown."""
     judgement = Judgement(
@@ -62,7 +62,7 @@ def start_seconds(pairs: Sequence[Pair]) -> Sides:
     return before, after
 
 
-def judged_seconds(pairs: Sequence[Pair], math: Math | None) -> Sides | str:
+def judged_seconds(pairs: Sequence[Pair], math: Equivalence | None) -> Sides | str:
     """Return the seconds by which a row is judged: of the steps, or to the target where the plugin
     changes the algorithm; or why there are none."""
     steps = None if math == "changes" else step_seconds(pairs)
@@ -76,7 +76,7 @@ def verdict_of(sides: Sides) -> Verdict:
     return verdict_on_interval(low, high, interval.count)
 
 
-def is_open(pairs: Sequence[Pair], math: Math | None) -> bool:
+def is_open(pairs: Sequence[Pair], math: Equivalence | None) -> bool:
     """Return whether more pairs could show what these do not."""
     if len(pairs) < MINIMUM_PAIRS:
         return True

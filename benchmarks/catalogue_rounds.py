@@ -14,7 +14,7 @@ from catalogue_runs import CatalogueRun
 from pacing import OutOfTime, fits, say
 from peers.course import Store
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.statistics.figures import seconds_in_steps
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.pairs import Pair
@@ -133,7 +133,7 @@ class Catalogue:
         ]
 
     @staticmethod
-    def math_of(runs: Sequence[CatalogueRun]) -> Math | None:
+    def math_of(runs: Sequence[CatalogueRun]) -> Equivalence | None:
         """Return what a plugin does to the mathematics, None before it was applied."""
         return next((run.math for run in runs if run.math is not None), None)
 

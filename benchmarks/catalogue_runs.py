@@ -21,7 +21,8 @@ from tfopt_core.app.clustered import cluster_of
 from tfopt_core.app.command_request import make_request
 from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks import Machine, read_machine
-from tfopt_core.hooks.card import Math, math_of
+from tfopt_core.hooks.card import Equivalence, equivalence_of
+from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.disturbance import disturbance
@@ -61,7 +62,7 @@ class CatalogueRun:
     failed: str = ""
     run: RunResult | None = None
     settings: Mapping[str, Any] | None = None
-    math: Math | None = None
+    math: Equivalence | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""
@@ -218,7 +219,7 @@ class Workbench:
             request, runner = self._request(*at), self._runner(*at)
             if settings is not None:
                 request = attrs.evolve(request, plugins=with_settings(request.plugins, [settings]))
-            elif any(hasattr(stacked.plugin, "resolve") for stacked in request.plugins):
+            elif any(overrides(type(stacked.plugin), "resolve") for stacked in request.plugins):
                 request = prepare(request, runner)[1]
             request = attrs.evolve(request, machine=self._seen_machine(place_name))
             self._ready[at] = Processes(request, runner)
@@ -265,5 +266,5 @@ def _recorded(key: str, run: RunResult, plugins: Any) -> CatalogueRun:
     for effect in run.effects.values():
         if not effect.applied:
             return CatalogueRun(why_not=effect.detail, **common)
-    math = None if stacked is None else math_of(stacked.name, stacked.plugin)
+    math = None if stacked is None else equivalence_of(stacked.name, stacked.plugin)
     return CatalogueRun(run=attrs.evolve(run, output_tail=None), math=math, **common)

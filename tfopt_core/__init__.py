@@ -14,7 +14,7 @@ from tfopt_core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tfopt_core.api import Stacked, apply, optimize, stacked
-    from tfopt_core.errors import TfoptError, WorkloadError
+    from tfopt_core.errors import TfoptError, WorkloadError, did_you_mean
     from tfopt_core.plugins import (
         Change,
         Cluster,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
         Diagnosis,
         Effect,
         Finding,
-        Gpu,
-        LoopReport,
         Machine,
         PluginRefused,
         PrecisionPolicy,
@@ -34,10 +32,7 @@ if TYPE_CHECKING:
         RuntimeOptions,
         Serve,
         TrainingOptions,
-        batch_callbacks,
-        did_you_mean,
         hookimpl,
-        loop_report,
     )
     from tfopt_core.training.workload import Workload
 
@@ -50,8 +45,6 @@ __all__ = [
     "Diagnosis",
     "Effect",
     "Finding",
-    "Gpu",
-    "LoopReport",
     "Machine",
     "PluginRefused",
     "PrecisionPolicy",
@@ -65,10 +58,8 @@ __all__ = [
     "Workload",
     "WorkloadError",
     "apply",
-    "batch_callbacks",
     "did_you_mean",
     "hookimpl",
-    "loop_report",
     "optimize",
     "stacked",
 ]
@@ -81,6 +72,7 @@ _PLACES = {
     "Workload": "tfopt_core.training.workload",
     "WorkloadError": "tfopt_core.errors",
     "apply": "tfopt_core.api",
+    "did_you_mean": "tfopt_core.errors",
     "optimize": "tfopt_core.api",
     "stacked": "tfopt_core.api",
 }

@@ -22,7 +22,7 @@ import attrs
 
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks import Machine, RunContext
-from tfopt_core.hooks.card import card, math_of, traits
+from tfopt_core.hooks.card import card, equivalence_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.installed.declared_range import declared_range
@@ -101,7 +101,7 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     plugin = plugin_class(**settings)
     check_hooks(name, plugin_class)
     traits(name, plugin_class)
-    math_of(name, plugin)
+    equivalence_of(name, plugin)
     said = card(plugin_class)
     if not said.summary:
         raise PluginDefinitionError(name, "has no docstring; its first line is its summary")
@@ -111,7 +111,7 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     for attribute in attrs.fields(plugin_class):
         if not attribute.metadata.get("help"):
             raise PluginDefinitionError(
-                name, f'the setting "{attribute.name}" has no help; add metadata={{"help": "..."}}'
+                name, f'the setting "{attribute.name}" has no help; add help="..."'
             )
         declared_range(name, attribute, types[attribute.name])
     # a run's process gets the plugin through a pipe

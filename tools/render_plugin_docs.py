@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfopt_core.hooks.card import MATHEMATICS, MATHS, math_of
+from tfopt_core.hooks.card import MATHEMATICS, MATHS, equivalence_of
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting, inspect_plugins
 
@@ -127,7 +127,7 @@ def _mathematics(info: PluginInfo) -> str:
     except (TypeError, ValueError):
         plugin = object.__new__(plugin_class)  # a setting must be given; most never ask for it
     try:
-        math = math_of(info.name, plugin)
+        math = equivalence_of(info.name, plugin)
     except AttributeError:
         return "depends on the settings"
     assert math in MATHS

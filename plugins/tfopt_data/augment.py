@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
-
-import attrs
-from attrs import field
+from typing import Any, Literal
 
 from tfopt_core.data import (
     Cache,
@@ -20,12 +17,14 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     hookimpl,
-    number_or,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or, why_without
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -92,8 +91,8 @@ def _behind_batching(plan: DataPlan) -> int:
     return place
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Augment:
+@plugin
+class Augment(Plugin):
     """Changes the training examples at random, anew in each epoch, in parallel.
 
     What it does: puts Keras' random layers, or a function of yours, into the input pipeline of the
@@ -120,30 +119,31 @@ class Augment:
     Reference: https://www.tensorflow.org/tutorials/images/data_augmentation
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    targets = ("convergence",)
     # what it moves behind the batch would be computed from what is augmented, not the other way
-    before: ClassVar[tuple[str, ...]] = ("vectorize-map",)
+    before = ("vectorize-map",)
+    equivalence = "changes"  # other examples are trained on
 
-    layers: tuple[dict[str, Any], ...] = field(
+    layers: tuple[dict[str, Any], ...] = setting(
         default=(),
         converter=tuple,
         validator=are_layers,
-        metadata={
-            "help": "Keras' preprocessing layers in order, as tables: the class's name under "
+        help=(
+            "Keras' preprocessing layers in order, as tables: the class's name under "
             '"layer", its arguments beside it.'
-        },
+        ),
     )
-    function: str | None = field(
+    function: str | None = setting(
         default=None,
         validator=is_place,
-        metadata={
-            "help": 'A function in place of layers, "module:function" or "file.py:function"; it '
+        help=(
+            'A function in place of layers, "module:function" or "file.py:function"; it '
             "takes x, or x and y, and returns as many."
-        },
+        ),
     )
-    on: Literal["examples", "batches"] = field(
+    on: Literal["examples", "batches"] = setting(
         default="examples",
-        metadata={"help": "What is changed at a time: single examples, or whole batches."},
+        help="What is changed at a time: single examples, or whole batches.",
     )
     parallel: int | Literal["auto"] = number_or(
         "auto", "Calls at once; auto lets tf.data tune it, 1 is reproducible."
@@ -157,10 +157,6 @@ class Augment:
                 raise ValueError(
                     f'layer "{table["layer"]}" mixes the examples of a batch; set on = "batches"'
                 )
-
-    def math(self) -> Literal["changes"]:
-        """Other examples are trained on."""
-        return "changes"
 
     def suggest(self, diagnosis: Diagnosis) -> None:
         """Nothing: which changes leave an example's meaning as it is, no measurement can tell."""

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core.plugins import PluginRefused, describe, did_you_mean
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import describe, did_you_mean
 from tfopt_data.augment_draws import count_in_one_step, seed_of
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.

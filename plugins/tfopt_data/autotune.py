@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     Probe,
     RunContext,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
@@ -44,8 +46,8 @@ def with_autotune(
     return Rewrite(plan.append(stage), done=stage.describe())
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Autotune:
+@plugin
+class Autotune(Plugin):
     """Holds tf.data's tuning to the CPUs and memory that are really there, or switches it off.
 
     What it does: sets tf.data's autotune options on every data set: its budgets of CPUs and
@@ -65,11 +67,12 @@ class Autotune:
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutotuneOptions
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
+    targets = ("input",)
+    equivalence = "exact"  # the elements and their order are the same
 
-    mode: Literal["budget", "off"] = field(
+    mode: Literal["budget", "off"] = setting(
         default="budget",
-        metadata={"help": "Tune within the budgets, or do not tune while the pipeline runs."},
+        help="Tune within the budgets, or do not tune while the pipeline runs.",
     )
     cpu_budget: int | Literal["auto"] = number_or(
         "auto", "CPUs that tuning plans with; auto takes those this process may use."
@@ -77,10 +80,6 @@ class Autotune:
     ram_budget_mib: int | Literal["auto"] = number_or(
         "auto", "Memory for buffers in MiB; auto takes half of what is free."
     )
-
-    def math(self) -> Literal["exact"]:
-        """The elements and their order are the same."""
-        return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Off where epochs are short, whose waits count as input; the budgets where they are long,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches, element_spec
@@ -14,13 +14,16 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     Split,
     TrainingOptions,
     hookimpl,
-    nested_layers,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import nested_layers
 from tfopt_data.batch_padding import padding, unfit_for_padding, why_not_weighted
 from tfopt_data.few_lengths import (
     Lengths,
@@ -89,8 +92,8 @@ def _partial_batch(plan: DataPlan) -> tuple[int, BatchStage] | str:
     return place, stage
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Batch:
+@plugin
+class Batch(Plugin):
     """Gives the batches of an epoch one size, or their sequences one of few lengths.
 
     What it does: fills the last, partial batch of the training data with examples of weight zero
@@ -118,30 +121,30 @@ class Batch:
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#padded_batch
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
-    after: ClassVar[tuple[str, ...]] = ("vectorize-map",)
+    targets = ("dispatch", "compute")
+    after = ("vectorize-map",)
 
-    last: Last = field(
+    last: Last = setting(
         default="pad",
         validator=validators.in_(("keep", "drop", "pad")),
-        metadata={
-            "help": "What becomes of the last, partial batch: pad fills it with examples of "
+        help=(
+            "What becomes of the last, partial batch: pad fills it with examples of "
             "weight 0, drop leaves its examples out, keep leaves it as it is."
-        },
+        ),
     )
-    pad_to: Lengths | None = field(
+    pad_to: Lengths | None = setting(
         default=None,
         validator=check_lengths,
-        metadata={
-            "help": "The lengths that changing axes are padded to, ascending, such as "
+        help=(
+            "The lengths that changing axes are padded to, ascending, such as "
             "[16, 32, 64]; left out, they stay as they are."
-        },
+        ),
     )
     pad_splits: tuple[Split, ...] = splits_setting(
         ("train",), "Which data pad_to pads; padded validation data may have another metric."
     )
 
-    def math(self) -> Literal["exact", "rounding", "changes"]:
+    def equivalence(self) -> Literal["exact", "rounding", "changes"]:
         """Padding makes the same updates, up to rounding; dropping does not, nor do more tokens."""
         if self.pad_to is not None:
             return "changes"

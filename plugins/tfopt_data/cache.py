@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     Split,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
 from tfopt_data.cache_results import with_kept_results
@@ -105,8 +108,8 @@ def with_partial_cache(plan: DataPlan, budget_bytes: float, place: Place = "auto
     return Rewrite(plan.with_stages((hybrid_source(head, part), *rest)), done=done)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Cache:
+@plugin
+class Cache(Plugin):
     """Keeps decoded examples, so that they are read and computed in the first epoch only.
 
     What it does: puts a tf.data cache behind the longest part of the input pipeline that yields
@@ -135,24 +138,25 @@ class Cache:
     Reference: https://www.tensorflow.org/guide/data_performance#caching
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
+    targets = ("input",)
+    equivalence = "exact"  # the elements and their order are the same
 
-    storage: Storage = field(
+    storage: Storage = setting(
         default="auto",
         validator=validators.in_(("auto", "memory", "disk", "disk-or-partial", "partial")),
-        metadata={
-            "help": "Where examples are kept; disk is the run's own folder; partial keeps what "
+        help=(
+            "Where examples are kept; disk is the run's own folder; partial keeps what "
             "fits into memory and streams the rest; disk-or-partial is partial where the disk has "
             "no room or a shuffle stands against it; auto takes memory if they fit, else that."
-        },
+        ),
     )
-    place: Place = field(
+    place: Place = setting(
         default="auto",
         validator=validators.in_(("auto", "end")),
-        metadata={
-            "help": "auto stands before anything random; end keeps all that is computed, and is "
+        help=(
+            "auto stands before anything random; end keeps all that is computed, and is "
             "refused where something of it is random."
-        },
+        ),
     )
     memory_mib: int | Literal["auto"] = number_or(
         "auto", "Memory for examples in MiB; auto takes half of what is free."
@@ -161,10 +165,6 @@ class Cache:
         ("train", "validation"),
         "Which data are cached: the training data, the validation data or both.",
     )
-
-    def math(self) -> Literal["exact"]:
-        """The elements and their order are the same."""
-        return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where input takes time in more than one epoch, and nothing is cached yet."""

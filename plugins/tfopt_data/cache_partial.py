@@ -16,7 +16,8 @@ from tfopt_core.data import (
     lower_plan,
     overhead_bytes,
 )
-from tfopt_core.plugins import DataPlan, size_in_words
+from tfopt_core.plugins import DataPlan
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from tfopt_core.data import Cache, Resident, has_stage
-from tfopt_core.plugins import DataPlan, PluginRefused, size_in_words
+from tfopt_core.plugins import DataPlan, PluginRefused
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.prefix import (
     Prefix,

@@ -25,7 +25,8 @@ from tfopt_core.data import (
     random_ops,
     tensor_bytes,
 )
-from tfopt_core.plugins import DataPlan, PluginRefused, RunContext, size_in_words, why_without
+from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
+from tfopt_core.toolkit import size_in_words, why_without
 from tfopt_data.cache_place import no_cache
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named

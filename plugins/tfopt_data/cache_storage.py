@@ -11,7 +11,8 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
-from tfopt_core.plugins import DataPlan, Machine, PluginRefused, Probe, RunContext, size_in_words
+from tfopt_core.plugins import DataPlan, Machine, PluginRefused, Probe, RunContext
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.rewrite import Rewrite, stages_of
 
 # The rest is for the model, its gradients and the shuffle buffer.

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.plugins import PluginRefused, describe, did_you_mean
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import describe, did_you_mean
 
 
 def is_place(_: Any, attribute: Any, value: str | None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import (
     COMPUTED_FROM,
@@ -24,12 +24,15 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     hookimpl,
-    size_in_words,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -173,8 +176,8 @@ def _is_address(_: Any, attribute: Any, value: str | None) -> None:
         raise ValueError(f'{attribute.name} "{value}" is not of the form "grpc://host:port"')
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class DataService:
+@plugin
+class DataService(Plugin):
     """Computes the training data in processes of their own, on this machine or on others.
 
     What it does: sends the input pipeline of the training data to a tf.data service and reads the
@@ -201,31 +204,32 @@ class DataService:
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/service
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
-    after: ClassVar[tuple[str, ...]] = ("parallel-map",)
+    targets = ("input",)
+    after = ("parallel-map",)
+    equivalence = "order"  # the same examples, in another order
 
-    workers: int = field(
+    workers: int = setting(
         default=1,
         validator=validators.ge(1),
-        metadata={"help": "Processes that tfopt starts; ignored by a service elsewhere."},
+        help="Processes that tfopt starts; ignored by a service elsewhere.",
     )
-    port: int = field(
+    port: int = setting(
         default=0,
         validator=[validators.ge(0), validators.le(65535)],
-        metadata={"help": "The port of tfopt's own dispatcher; 0 takes a free one."},
+        help="The port of tfopt's own dispatcher; 0 takes a free one.",
     )
-    address: str | None = field(
+    address: str | None = setting(
         default=None,
         validator=_is_address,
-        metadata={"help": 'The dispatcher of a service that runs already, "grpc://host:port".'},
+        help='The dispatcher of a service that runs already, "grpc://host:port".',
     )
-    sharding: Sharding = field(
+    sharding: Sharding = setting(
         default="auto",
-        metadata={
-            "help": "How workers share the examples out: dynamic has them ask for one after the "
+        help=(
+            "How workers share the examples out: dynamic has them ask for one after the "
             "other, off gives all to every worker and so takes a single one; auto is off for one "
             "worker and dynamic else."
-        },
+        ),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -236,10 +240,6 @@ class DataService:
                 'sharding = "off" has every worker read all examples, so an epoch would hold them '
                 'several times; set sharding = "dynamic"'
             )
-
-    def math(self) -> Literal["order"]:
-        """The same examples, in another order."""
-        return "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where the training waits for input that is parallel already, and CPUs are left."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import Batch, Resident, Stage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     Probe,
     RunContext,
     Split,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
 from tfopt_data.frozen_head import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
@@ -68,8 +71,8 @@ def with_features(plan: DataPlan, stage: Callable[[DataPlan], Stage]) -> Rewrite
     return Rewrite(plan.with_stages((*prefix.head, made, *rest)), done=made.describe())
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FrozenFeatures:
+@plugin
+class FrozenFeatures(Plugin):
     """Computes the frozen part of a model once for each example, and trains the rest on that.
 
     What it does: cuts the model behind its frozen prefix: the layers without trainable weights
@@ -97,26 +100,23 @@ class FrozenFeatures:
     Reference: https://keras.io/guides/transfer_learning/
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "compute")
-    model_change: ClassVar[Literal["in-place"]] = "in-place"
-    before: ClassVar[tuple[str, ...]] = ("chunked", "resident")
-    after: ClassVar[tuple[str, ...]] = ("augment", "cache", "parallel-map", "vectorize-map")
+    targets = ("input", "compute")
+    model_change = "in-place"
+    before = ("chunked", "resident")
+    after = ("augment", "cache", "parallel-map", "vectorize-map")
+    equivalence = "exact"  # the rest is trained on what the frozen part would have computed again
 
-    storage: Storage = field(
+    storage: Storage = setting(
         default="auto",
         validator=validators.in_(("auto", "memory", "disk")),
-        metadata={
-            "help": "Where features are kept; disk is the run's own folder; auto takes memory if "
+        help=(
+            "Where features are kept; disk is the run's own folder; auto takes memory if "
             "they fit, else the disk."
-        },
+        ),
     )
     memory_mib: int | Literal["auto"] = number_or(
         "auto", "Memory for features in MiB; auto takes a quarter of what is free."
     )
-
-    def math(self) -> Literal["exact"]:
-        """The rest is trained on what the frozen part would have computed again."""
-        return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where most of the model is frozen and trains on tf.data for more than one epoch."""

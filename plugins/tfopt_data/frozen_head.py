@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.plugins import TRAINED_PART
+from tfopt_core.toolkit import TRAINED_PART
 from tfopt_data.frozen_prefix import Halves
 
 # The key under which the features stand in the place of the model's inputs.

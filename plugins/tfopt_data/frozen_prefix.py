@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.plugins import in_order, nested_layers, node_of, parents, why_without
+from tfopt_core.toolkit import in_order, nested_layers, node_of, parents, why_without
 
 # Methods by which a model may read its inputs elsewhere than in its graph.
 OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")

@@ -10,7 +10,8 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
-from tfopt_core.plugins import DataPlan, size_in_words
+from tfopt_core.plugins import DataPlan
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.frozen_head import KEY, with_head, without_head
 from tfopt_data.frozen_prefix import Halves, halves, mixes_examples

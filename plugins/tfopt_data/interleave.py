@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Interleave as InterleaveStage
 from tfopt_core.data import Stage, all_ops, function_graph
@@ -13,11 +12,14 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     Probe,
     RunContext,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -84,8 +86,8 @@ def _reads_files(plan: DataPlan, index: int) -> bool:
     return any(op.startswith(_READERS) for op in all_ops(function_graph(plan, index)))
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Interleave:
+@plugin
+class Interleave(Plugin):
     """Reads several files at once instead of one after another.
 
     What it does: gives the stage that reads TFRecord, text or record files one by one (flat_map)
@@ -103,21 +105,16 @@ class Interleave:
     Reference: https://www.tensorflow.org/guide/data_performance#parallelizing_data_extraction
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
+    targets = ("input",)
+    equivalence = "order"  # the same examples, in another order
 
     cycle_length: int | Literal["auto"] = number_or(
         "auto", "Files that are read at once; auto takes two for each CPU, 16 at most."
     )
-    ordered: bool = field(
+    ordered: bool = setting(
         default=True,
-        metadata={
-            "help": "Whether examples come in the same order each time; false may be faster."
-        },
+        help="Whether examples come in the same order each time; false may be faster.",
     )
-
-    def math(self) -> Literal["order"]:
-        """The same examples, in another order."""
-        return "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where several elements are made into data sets one by one, and input takes time."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import (
     UNKNOWN_COUNT_BUFFER,
@@ -23,13 +23,16 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     Split,
     hookimpl,
-    size_in_words,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import size_in_words
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
 from tfopt_data.python_source import PythonSource, Rows, python_source
@@ -84,8 +87,8 @@ def _as_before(stage: Stage, count: int, python: PythonSource) -> Stage:
     return attrs.evolve(stage, buffer_size=UNKNOWN_COUNT_BUFFER)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Materialize:
+@plugin
+class Materialize(Plugin):
     """Reads a PyDataset or Python generator once, where each of its epochs holds the same examples.
 
     What it does: two epochs are compared by digests of their examples before anything is timed. If
@@ -108,41 +111,41 @@ class Materialize:
     Reference: https://keras.io/api/utils/python_utils/#pydataset-class
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "dispatch")
-    before: ClassVar[tuple[str, ...]] = (
+    targets = ("input", "dispatch")
+    before = (
         "batch", "cache", "chunked", "data-service", "prefetch", "prefetch-to-device", "resident",
         "shard", "shuffle",
     )  # fmt: skip
 
-    storage: Literal["auto", "memory", "disk"] = field(
+    storage: Literal["auto", "memory", "disk"] = setting(
         default="auto",
         validator=validators.in_(("auto", "memory", "disk")),
-        metadata={
-            "help": "Where examples are kept; disk is the run's own folder; auto takes memory if "
+        help=(
+            "Where examples are kept; disk is the run's own folder; auto takes memory if "
             "they take at most a quarter of what is free, else the disk."
-        },
+        ),
     )
-    order: Literal["auto", "kept", "batches", "examples"] = field(
+    order: Literal["auto", "kept", "batches", "examples"] = setting(
         default="auto",
         validator=validators.in_(("auto", "kept", "batches", "examples")),
-        metadata={
-            "help": "What is drawn anew each epoch: nothing (kept), the order of whole batches or "
+        help=(
+            "What is drawn anew each epoch: nothing (kept), the order of whole batches or "
             "that of single training examples; auto does what the source and Keras do."
-        },
+        ),
     )
-    compared: bool = field(
+    compared: bool = setting(
         default=False,
-        metadata={
-            "help": "Whether two epochs were compared already, as a measurement does before its "
+        help=(
+            "Whether two epochs were compared already, as a measurement does before its "
             "runs; false compares them before each training."
-        },
+        ),
     )
     splits: tuple[Split, ...] = splits_setting(
         ("train", "validation"),
         "Which data are materialized: the training data, the validation data or both.",
     )
 
-    def math(self) -> Literal["exact", "order"]:
+    def equivalence(self) -> Literal["exact", "order"]:
         """The same examples; in the same order where nothing is drawn anew."""
         return "exact" if self.order == "kept" else "order"
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Map, Stage, random_ops
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     RunContext,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -76,8 +78,8 @@ def with_parallel_maps(
     return Rewrite(made, done="; ".join([*done, *(f"left {reason}" for reason in reasons)]))
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class ParallelMap:
+@plugin
+class ParallelMap(Plugin):
     """Computes several examples of the input pipeline at once.
 
     What it does: sets num_parallel_calls on every map stage that is sequential. Maps that draw
@@ -94,28 +96,28 @@ class ParallelMap:
     Reference: https://www.tensorflow.org/guide/data_performance#parallelizing_data_transformation
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
+    targets = ("input",)
 
     calls: int | Literal["auto"] = number_or(
         "auto", "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."
     )
-    ordered: bool = field(
+    ordered: bool = setting(
         default=True,
-        metadata={
-            "help": "Whether examples keep their order; false may be faster, and leaves maps alone "
+        help=(
+            "Whether examples keep their order; false may be faster, and leaves maps alone "
             "whose order decides what a take or skip behind them chooses."
-        },
+        ),
     )
 
-    random_maps: bool = field(
+    random_maps: bool = setting(
         default=False,
-        metadata={
-            "help": "Whether maps that draw random numbers are made parallel too; examples then "
+        help=(
+            "Whether maps that draw random numbers are made parallel too; examples then "
             "get other draws."
-        },
+        ),
     )
 
-    def math(self) -> Literal["exact", "order", "rounding"]:
+    def equivalence(self) -> Literal["exact", "order", "rounding"]:
         """The same elements; in their order unless `ordered` is false. Random maps make other
         draws of the same distribution, which only statistics can judge."""
         if self.random_maps:

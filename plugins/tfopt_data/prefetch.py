@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
-
-import attrs
+from typing import Any, Literal
 
 from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_core.plugins import (
-    DataPlan,
-    Diagnosis,
-    Effect,
-    RunContext,
-    hookimpl,
-    number_or,
-)
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, Plugin, RunContext, hookimpl, plugin
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember
 
 
@@ -49,8 +41,8 @@ def already_prefetched(plan: DataPlan) -> str:
     return ""
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Prefetch:
+@plugin
+class Prefetch(Plugin):
     """Makes the next batches while the current step computes.
 
     What it does: ends the input pipeline with a tf.data prefetch.
@@ -65,16 +57,13 @@ class Prefetch:
     Reference: https://www.tensorflow.org/guide/data_performance#prefetching
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
-    after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map")
+    targets = ("input",)
+    after = ("cache", "parallel-map")
+    equivalence = "exact"  # the elements and their order are the same
 
     buffer_size: int | Literal["auto"] = number_or(
         "auto", "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."
     )
-
-    def math(self) -> Literal["exact"]:
-        """The elements and their order are the same."""
-        return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where a step waits for its input, and nothing makes it ahead."""

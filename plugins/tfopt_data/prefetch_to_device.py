@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import Prefetch as PrefetchStage
 from tfopt_core.plugins import (
@@ -13,10 +13,13 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     RunContext,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
 
 FIRST_GPU = "/gpu:0"
@@ -44,8 +47,8 @@ def with_prefetch_to_device(
     return Rewrite(plan.append(stage), done=stage.describe())
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class PrefetchToDevice:
+@plugin
+class PrefetchToDevice(Plugin):
     """Copies the next batches to the accelerator while the current step computes.
 
     What it does: ends the input pipeline with a prefetch into the memory of the GPU. It pins no
@@ -65,25 +68,23 @@ class PrefetchToDevice:
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/prefetch_to_device
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
-    after: ClassVar[tuple[str, ...]] = (
+    targets = ("input",)
+    after = (
         "autotune", "batch", "cache", "interleave", "parallel-map", "prefetch", "shard", "shuffle",
         "vectorize-map",
     )  # fmt: skip
+    # From the second epoch on a shuffle has another order: Keras makes iterators that it does not
+    # read, and they draw no seeds on the device.
+    equivalence = "order"
 
-    device: str = field(
+    device: str = setting(
         default="auto",
         validator=validators.matches_re(r"auto|/.*"),
-        metadata={"help": 'Where the batches go, such as "/gpu:0"; auto is the first GPU.'},
+        help='Where the batches go, such as "/gpu:0"; auto is the first GPU.',
     )
     buffer_size: int | Literal["auto"] = number_or(
         "auto", "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."
     )
-
-    def math(self) -> Literal["order"]:
-        """The same elements. Those of a shuffle come in another order from the second epoch on:
-        Keras makes iterators that it does not read, and they draw no seeds on the device."""
-        return "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where there is a GPU and a step waits for its input."""

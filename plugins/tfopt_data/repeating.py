@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from tfopt_core.plugins import PluginRefused, example_digests
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import example_digests
 from tfopt_data.kept_rows import KeptRows, in_memory
 from tfopt_data.python_source import PythonSource, Rows
 

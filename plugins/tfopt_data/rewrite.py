@@ -14,7 +14,8 @@ from tfopt_core.data import (
     datasets,
     has_stage,
 )
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split, why_without
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split
+from tfopt_core.toolkit import why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from tfopt_core.plugins import PluginRefused, describe
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import describe
 
 PLUGIN = "data-service"
 CONNECT_SECONDS = 3.0

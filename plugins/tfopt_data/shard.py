@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Shard as ShardStage
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     Split,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import Rewrite, effect, remember, splits_setting
 
 
@@ -68,8 +70,8 @@ def worker_of(environment: Mapping[str, str]) -> tuple[int, int]:
         ) from error
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Shard:
+@plugin
+class Shard(Plugin):
     """Gives each of several workers a part of the data of its own.
 
     What it does: takes every n-th element of the source, for n workers, before anything else.
@@ -86,16 +88,16 @@ class Shard:
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shard
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "communication")
+    targets = ("input", "communication")
     # a cache in part becomes the source, and would keep what others read
-    before: ClassVar[tuple[str, ...]] = ("cache",)
+    before = ("cache",)
 
     count: int | Literal["auto"] = number_or(
         "auto", "How many workers share the data; auto reads TF_CONFIG."
     )
-    index: int | Literal["auto"] = field(
+    index: int | Literal["auto"] = setting(
         default="auto",
-        metadata={"help": "Which of them this is, from 0; auto reads TF_CONFIG."},
+        help="Which of them this is, from 0; auto reads TF_CONFIG.",
     )
     splits: tuple[Split, ...] = splits_setting(
         ("train",), "Which data are shared out: the training data, the validation data."
@@ -110,7 +112,7 @@ class Shard:
         if isinstance(self.count, int) and isinstance(self.index, int) and self.index >= self.count:
             raise ValueError(f"index must be below count ({self.count}), got {self.index}")
 
-    def math(self) -> Literal["exact", "changes"]:
+    def equivalence(self) -> Literal["exact", "changes"]:
         """A worker alone trains on a part of the data, unless there is but one."""
         try:
             count, _ = self._place()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Map, Stage, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, hookimpl
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Plugin,
+    RunContext,
+    hookimpl,
+    plugin,
+    setting,
+)
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
@@ -90,8 +98,8 @@ def _stays(plan: DataPlan, place: int) -> str:
     return f'"{before.describe()}" before it must come first'
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Shuffle:
+@plugin
+class Shuffle(Plugin):
     """Shuffles paths, indices or raw records instead of decoded examples.
 
     What it does: moves the workload's shuffle up to the source, before the deterministic maps and
@@ -111,24 +119,21 @@ class Shuffle:
     Reference: https://www.tensorflow.org/guide/data_performance#reducing_memory_footprint
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "memory")
+    targets = ("input", "memory")
+    equivalence = "order"  # the same examples, shuffled otherwise
 
-    buffer_size: BufferSize = field(
+    buffer_size: BufferSize = setting(
         default="auto",
-        metadata={
-            "help": "Examples to shuffle among; auto takes all where the source holds them in "
+        help=(
+            "Examples to shuffle among; auto takes all where the source holds them in "
             "memory anyway, and else leaves the workload's number."
-        },
+        ),
     )
 
     @buffer_size.validator
     def _check_buffer_size(self, _: Any, value: int | str) -> None:
         if isinstance(value, int) and value < 1:
             raise ValueError(f'buffer_size must be at least 1, "auto" or "all", got {value}')
-
-    def math(self) -> Literal["order"]:
-        """The same examples, shuffled otherwise."""
-        return "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where decoded examples wait in the buffer of a shuffle."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
-
-import attrs
-from attrs import field
+from typing import Any, Literal
 
 from tfopt_core.data import (
     Batch,
@@ -20,8 +17,11 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    Plugin,
     RunContext,
     hookimpl,
+    plugin,
+    setting,
 )
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
 from tfopt_data.vectorizing import vectorized
@@ -99,8 +99,8 @@ def _maps_before_batch(plan: DataPlan) -> tuple[int, Batch, list[int]] | str:
     return batch, stage, maps
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class VectorizeMap:
+@plugin
+class VectorizeMap(Plugin):
     """Applies the function of a map to whole batches instead of single examples.
 
     What it does: makes the batches before the maps that stand directly before them. A function
@@ -119,17 +119,17 @@ class VectorizeMap:
     Reference: https://www.tensorflow.org/guide/data_performance#vectorizing_mapping
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input",)
+    targets = ("input",)
 
-    rounding: bool = field(
+    rounding: bool = setting(
         default=True,
-        metadata={
-            "help": "Whether floating-point elements may differ by rounding; false asks for the "
+        help=(
+            "Whether floating-point elements may differ by rounding; false asks for the "
             "same bits, and leaves more maps alone."
-        },
+        ),
     )
 
-    def math(self) -> Literal["exact", "rounding"]:
+    def equivalence(self) -> Literal["exact", "rounding"]:
         """The same elements, up to rounding if `rounding` allows it."""
         return "rounding" if self.rounding else "exact"
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from attrs import field, validators
 
-from tfopt_core.plugins import DataPlan, RateRule, RunContext, rate_factor, with_batch_size
+from tfopt_core.plugins import DataPlan, RunContext
+from tfopt_core.toolkit import RateRule, rate_factor, with_batch_size
 
 BatchRule = Literal["global", "per-replica"]
 MEND = 'set batch_size = "global" and a larger workload.batch_size'

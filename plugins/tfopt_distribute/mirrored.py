@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
+    Plugin,
     PluginRefused,
-    RateRule,
     RunContext,
     RuntimeOptions,
     Split,
     TrainingOptions,
     hookimpl,
-    why_without,
-    with_scaled_rate,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
 from tfopt_distribute.batch_rule import (
     BatchRule,
     batch_size_setting,
@@ -82,8 +83,8 @@ def cross_device_ops(communication: Communication, packs: int) -> Any:
     return None
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Mirrored:
+@plugin
+class Mirrored(Plugin):
     """Trains one model on several GPUs of this machine, each on its share of the batch.
 
     What it does: trains under MirroredStrategy. Each device holds a copy of the model and takes
@@ -103,32 +104,32 @@ class Mirrored:
     Reference: https://www.tensorflow.org/guide/distributed_training#mirroredstrategy
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    conflicts: ClassVar[tuple[str, ...]] = others("mirrored")
+    targets = ("compute", "communication")
+    conflicts = others("mirrored")
 
-    devices: tuple[str, ...] = field(
+    devices: tuple[str, ...] = setting(
         default=(),
         converter=tuple,
-        metadata={"help": "Devices to train on, as /gpu:0; empty for all GPUs of this machine."},
+        help="Devices to train on, as /gpu:0; empty for all GPUs of this machine.",
     )
-    logical_cpu_devices: int | None = field(
+    logical_cpu_devices: int | None = setting(
         default=None,
         validator=validators.optional(validators.ge(2)),
-        metadata={"help": "Into how many devices the CPU is split, at least 2, to try it there."},
+        help="Into how many devices the CPU is split, at least 2, to try it there.",
     )
 
-    communication: Communication = field(
+    communication: Communication = setting(
         default="auto",
         validator=validators.in_(("auto", "nccl", "hierarchical", "reduce-to-one")),
-        metadata={
-            "help": "How gradients are summed: nccl among GPUs, hierarchical by copies in two "
+        help=(
+            "How gradients are summed: nccl among GPUs, hierarchical by copies in two "
             "levels, reduce-to-one on one device, or TensorFlow's choice."
-        },
+        ),
     )
-    packs: int = field(
+    packs: int = setting(
         default=1,
         validator=validators.ge(1),
-        metadata={"help": "Into how many packs nccl and hierarchical put the gradients."},
+        help="Into how many packs nccl and hierarchical put the gradients.",
     )
     batch_size: BatchRule = batch_size_setting()
     learning_rate: RateRule = learning_rate_setting()
@@ -138,7 +139,7 @@ class Mirrored:
         if self.packs > 1 and self.communication not in PACKING:
             raise ValueError(f'packs has no effect with communication = "{self.communication}"')
 
-    def math(self) -> Literal["rounding", "changes"]:
+    def equivalence(self) -> Literal["rounding", "changes"]:
         """The same batch, its gradients summed in parts; a larger batch is another training."""
         return "rounding" if self.batch_size == "global" else "changes"
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Cluster,
     ClusterOptions,
     DataPlan,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
-    RateRule,
     RunContext,
     RuntimeOptions,
     Split,
     TrainingOptions,
     hookimpl,
-    why_without,
-    with_scaled_rate,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
 from tfopt_distribute.batch_rule import (
     BatchRule,
     batch_size_setting,
@@ -47,8 +48,8 @@ Communication = Literal["auto", "ring", "nccl"]
 ROLES = ("chief", "worker")
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class MultiWorker:
+@plugin
+class MultiWorker(Plugin):
     """Trains one model in several processes, on one machine or many, each on its share.
 
     What it does: trains under MultiWorkerMirroredStrategy. Each worker holds a copy of the model
@@ -72,45 +73,45 @@ class MultiWorker:
     Reference: https://www.tensorflow.org/tutorials/distribute/multi_worker_with_keras
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    conflicts: ClassVar[tuple[str, ...]] = (*others("multi-worker"), "resident", "shard")
+    targets = ("compute", "communication")
+    conflicts = (*others("multi-worker"), "resident", "shard")
     # what a service computes cannot be looked into, nor shared out by its order
-    before: ClassVar[tuple[str, ...]] = ("data-service",)
+    before = ("data-service",)
     # they change what a batch is made of, and it is whole batches that are shared out
-    after: ClassVar[tuple[str, ...]] = (
+    after = (
         "augment", "batch", "cache", "interleave", "parallel-map", "shuffle", "vectorize-map",
     )  # fmt: skip
 
-    workers: int = field(
+    workers: int = setting(
         default=2,
         validator=validators.ge(1),
-        metadata={
-            "help": "How many workers tfopt launch and tfopt apply start on this machine; a "
+        help=(
+            "How many workers tfopt launch and tfopt apply start on this machine; a "
             "cluster that the environment describes has as many as it says."
-        },
+        ),
     )
-    communication: Communication = field(
+    communication: Communication = setting(
         default="auto",
         validator=validators.in_(("auto", "ring", "nccl")),
-        metadata={"help": "How gradients are summed: ring (gRPC), nccl (GPUs), or TensorFlow's."},
+        help="How gradients are summed: ring (gRPC), nccl (GPUs), or TensorFlow's.",
     )
-    pack_megabytes: float = field(
+    pack_megabytes: float = setting(
         default=0.0,
         validator=validators.ge(0),
-        metadata={"help": "Gradients are sent in packs of about so many MiB; 0 leaves it open."},
+        help="Gradients are sent in packs of about so many MiB; 0 leaves it open.",
     )
-    timeout_seconds: float | None = field(
+    timeout_seconds: float | None = setting(
         default=None,
         validator=validators.optional(validators.gt(0)),
-        metadata={"help": "How long a sum of gradients may take; left out, without end."},
+        help="How long a sum of gradients may take; left out, without end.",
     )
-    shard: ShardPolicy = field(
+    shard: ShardPolicy = setting(
         default="batch",
         validator=validators.in_(SHARD_POLICIES),
-        metadata={
-            "help": "How examples are shared out: batch gives each worker its rows of each global "
+        help=(
+            "How examples are shared out: batch gives each worker its rows of each global "
             "batch; source every n-th element of the source; off leaves it to the workload."
-        },
+        ),
     )
     batch_size: BatchRule = batch_size_setting()
     learning_rate: RateRule = learning_rate_setting()
@@ -124,7 +125,7 @@ class MultiWorker:
     def __attrs_post_init__(self) -> None:
         check_rules(self.batch_size, self.learning_rate)
 
-    def math(self) -> Literal["rounding", "changes"]:
+    def equivalence(self) -> Literal["rounding", "changes"]:
         """The same batches, their gradients summed in parts; else another training.
 
         A source that is shared out gives batches of other examples, which is more than another

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
     Machine,
+    Plugin,
     Probe,
     RunContext,
     hookimpl,
+    plugin,
+    setting,
 )
 from tfopt_distribute.cluster_settings import others
 from tfopt_distribute.devices import check_devices
@@ -23,8 +26,8 @@ def choose_device(machine: Machine) -> str:
     return "/gpu:0" if machine.gpus else "/cpu:0"
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class OneDevice:
+@plugin
+class OneDevice(Plugin):
     """Places variables and computation on one named device.
 
     What it does: trains under OneDeviceStrategy.
@@ -40,20 +43,17 @@ class OneDevice:
     Reference: https://www.tensorflow.org/api_docs/python/tf/distribute/OneDeviceStrategy
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    targets = ("compute",)
     # in its scope an optimizer of Keras updates nothing but in `strategy.run`, which `fit` calls
-    own_loop: ClassVar[bool] = False
-    conflicts: ClassVar[tuple[str, ...]] = others("one-device")
+    own_loop = False
+    conflicts = others("one-device")
+    equivalence = "exact"  # the same training
 
-    device: str = field(
+    device: str = setting(
         default="auto",
         validator=validators.matches_re(r"auto|/(cpu|gpu):\d+"),
-        metadata={"help": "The device, as /cpu:0 or /gpu:0; auto takes the first GPU if any."},
+        help="The device, as /cpu:0 or /gpu:0; auto takes the first GPU if any.",
     )
-
-    def math(self) -> Literal["exact"]:
-        """The same training."""
-        return "exact"
 
     def resolve(self, probe: Probe) -> OneDevice:
         """Take the first GPU, or the CPU."""

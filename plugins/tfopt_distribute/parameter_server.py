@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Cluster,
     ClusterOptions,
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     RuntimeOptions,
     Serve,
     hookimpl,
-    process_cpus,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import process_cpus, why_without
 from tfopt_distribute.cluster_settings import (
     addresses_setting,
     cluster_setting,
@@ -44,8 +46,8 @@ def inter_op_threads() -> int:
     return asked or len(process_cpus())
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class ParameterServer:
+@plugin
+class ParameterServer(Plugin):
     """Hands training steps out to workers, on parameters that other processes hold.
 
     What it does: trains under ParameterServerStrategy. A chief hands the steps out; each worker
@@ -67,27 +69,29 @@ class ParameterServer:
     Reference: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    own_loop: ClassVar[bool] = False
+    targets = ("compute", "communication")
+    own_loop = False
     # each worker builds its data within a graph, where a data set cannot be sent to a service
-    conflicts: ClassVar[tuple[str, ...]] = (
+    conflicts = (
         *others("parameter-server"), "data-service", "resident", "shard",
     )  # fmt: skip
+    # gradients are applied one worker's batch at a time, and are partly out of date
+    equivalence = "changes"
 
-    workers: int = field(
+    workers: int = setting(
         default=2,
         validator=validators.ge(1),
-        metadata={"help": "How many workers compute steps; a TF_CONFIG has as many as it says."},
+        help="How many workers compute steps; a TF_CONFIG has as many as it says.",
     )
-    parameter_servers: int = field(
+    parameter_servers: int = setting(
         default=1,
         validator=validators.ge(1),
-        metadata={"help": "How many processes hold the parameters; a TF_CONFIG says it itself."},
+        help="How many processes hold the parameters; a TF_CONFIG says it itself.",
     )
-    steps_per_closure: int = field(
+    steps_per_closure: int = setting(
         default=8,
         validator=validators.ge(1),
-        metadata={"help": "Steps that a worker is handed at once; more cost fewer messages."},
+        help="Steps that a worker is handed at once; more cost fewer messages.",
     )
     cluster: ClusterKind = cluster_setting()
     addresses: tuple[str, ...] = addresses_setting(
@@ -95,10 +99,6 @@ class ParameterServer:
     )
     slurm_port: int = slurm_port_setting()
     join_seconds: float = join_seconds_setting()
-
-    def math(self) -> Literal["changes"]:
-        """Gradients are applied one worker's batch at a time, and are partly out of date."""
-        return "changes"
 
     @hookimpl
     def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:

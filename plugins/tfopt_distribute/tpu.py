@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field
 
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     RuntimeOptions,
     Split,
     hookimpl,
+    plugin,
+    setting,
 )
 from tfopt_distribute.cluster_settings import others
 
@@ -32,8 +34,8 @@ def check_full_batches(plan: DataPlan) -> None:
         )
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Tpu:
+@plugin
+class Tpu(Plugin):
     """Trains one model on all cores of a TPU. Not run on hardware yet.
 
     What it does: connects to a TPU by its name, initializes it, and trains under TPUStrategy. Each
@@ -52,24 +54,18 @@ class Tpu:
     Reference: https://www.tensorflow.org/guide/tpu
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    own_loop: ClassVar[bool] = False
-    conflicts: ClassVar[tuple[str, ...]] = (*others("tpu"), "prefetch-to-device", "resident")
-    after: ClassVar[tuple[str, ...]] = ("batch",)
+    targets = ("compute", "communication")
+    own_loop = False
+    conflicts = (*others("tpu"), "prefetch-to-device", "resident")
+    after = ("batch",)
+    equivalence = "rounding"  # the same batch, its gradients summed in parts
 
-    tpu: str = field(
+    tpu: str = setting(
         default="",
-        metadata={
-            "help": 'The TPU\'s name, its address "grpc://host:port", or local; empty reads '
-            "TPU_NAME."
-        },
+        help=('The TPU\'s name, its address "grpc://host:port", or local; empty reads TPU_NAME.'),
     )
-    zone: str = field(default="", metadata={"help": "Its zone; empty for the machine's own."})
-    project: str = field(default="", metadata={"help": "Its project; empty for the machine's own."})
-
-    def math(self) -> Literal["rounding"]:
-        """The same batch, its gradients summed in parts."""
-        return "rounding"
+    zone: str = setting(default="", help="Its zone; empty for the machine's own.")
+    project: str = setting(default="", help="Its project; empty for the machine's own.")
 
     @hookimpl
     def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:

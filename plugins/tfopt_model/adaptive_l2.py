@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     TrainingOptions,
     hookimpl,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import why_without
 from tfopt_model.l2 import layers_with_kernels
 from tfopt_model.scaled_l2 import Penalties, follower, scale_penalties, unscale
 
@@ -44,8 +47,8 @@ def next_scale(scale: float, slope: float, *, factor: float, flat: float, most: 
     return min(max(scale, 1 / most), most)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class AdaptiveL2:
+@plugin
+class AdaptiveL2(Plugin):
     """Has the strength of L2 penalties follow the trend of the validation loss.
 
     What it does: multiplies all L2 penalties of the model's kernels by one variable. After each
@@ -65,44 +68,41 @@ class AdaptiveL2:
     Reference: Krogh and Hertz, A Simple Weight Decay Can Improve Generalization, NIPS 1991
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    model_change: ClassVar[str] = "in-place"
-    after: ClassVar[tuple[str, ...]] = ("swap-backbone", "slim-head", "l2")
+    targets = ("convergence",)
+    model_change = "in-place"
+    after = ("swap-backbone", "slim-head", "l2")
+    equivalence = "changes"  # another loss is minimized
 
-    strength: float = field(
+    strength: float = setting(
         default=1e-4,
         validator=validators.gt(0),
-        metadata={"help": "The first strength for kernels that have no penalty yet, above 0."},
+        help="The first strength for kernels that have no penalty yet, above 0.",
     )
-    monitor: str = field(
+    monitor: str = setting(
         default="val_loss",
         validator=validators.min_len(1),
-        metadata={"help": "The loss whose trend counts; of val_loss the penalties are taken off."},
+        help="The loss whose trend counts; of val_loss the penalties are taken off.",
     )
-    window: int = field(
+    window: int = setting(
         default=3,
         validator=validators.ge(2),
-        metadata={"help": "The epochs that a trend is taken over, at least 2."},
+        help="The epochs that a trend is taken over, at least 2.",
     )
-    factor: float = field(
+    factor: float = setting(
         default=1.5,
         validator=validators.gt(1),
-        metadata={"help": "What one step multiplies or divides the strength by, above 1."},
+        help="What one step multiplies or divides the strength by, above 1.",
     )
-    flat: float = field(
+    flat: float = setting(
         default=0.01,
         validator=validators.ge(0),
-        metadata={"help": "The change in an epoch, as a fraction of the loss, that is no trend."},
+        help="The change in an epoch, as a fraction of the loss, that is no trend.",
     )
-    most: float = field(
+    most: float = setting(
         default=100.0,
         validator=validators.gt(1),
-        metadata={"help": "How many times higher or lower than at first the strength may get."},
+        help="How many times higher or lower than at first the strength may get.",
     )
-
-    def math(self) -> Literal["changes"]:
-        """Another loss is minimized."""
-        return "changes"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

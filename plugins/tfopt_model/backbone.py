@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.plugins import PluginRefused, describe, did_you_mean, nested_layers
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import describe, did_you_mean, nested_layers
 from tfopt_model.graph_rewrite import Call, calls_of, parameters, rewritten, why_no_graph
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from fnmatch import fnmatch
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     hookimpl,
-    nested_layers,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import nested_layers, why_without
 from tfopt_model.dropped_weights import (
     MIXING,
     drop_weights,
@@ -86,8 +87,8 @@ def _output_layers(model: Any) -> list[Any] | None:
     return [one._keras_history.operation for one in keras.tree.flatten(model.outputs)]
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class DropConnect:
+@plugin
+class DropConnect(Plugin):
     """Drops single weights of dense layers while they train, where dropout drops whole units.
 
     What it does: in training each weight and bias of a dense layer is 0 with a probability, drawn
@@ -110,33 +111,28 @@ class DropConnect:
     Reference: Wan et al., Regularization of Neural Networks using DropConnect, ICML 2013
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    model_change: ClassVar[str] = "in-place"
-    after: ClassVar[tuple[str, ...]] = ("swap-backbone", "slim-head")
+    targets = ("convergence",)
+    model_change = "in-place"
+    after = ("swap-backbone", "slim-head")
+    equivalence = "changes"  # other gradients are computed
 
-    rate: float = field(
+    rate: float = setting(
         default=0.5,
         validator=[validators.gt(0), validators.lt(1)],
-        metadata={
-            "help": "The probability that a weight is dropped, above 0 and below 1.",
-            "search": {"low": 0.1, "high": 0.7},
-        },
+        help="The probability that a weight is dropped, above 0 and below 1.",
+        search={"low": 0.1, "high": 0.7},
     )
-    masks: Literal["example", "batch"] = field(
+    masks: Literal["example", "batch"] = setting(
         default="example",
         validator=validators.in_(("example", "batch")),
-        metadata={"help": "Whether weights are drawn for each example, or once for each batch."},
+        help="Whether weights are drawn for each example, or once for each batch.",
     )
-    layers: tuple[str, ...] = field(
+    layers: tuple[str, ...] = setting(
         default=(),
         converter=tuple,
-        metadata={"help": "Names of dense layers, shell patterns allowed; left out, all but the "
-                  "model's outputs."},
+        help=("Names of dense layers, shell patterns allowed; left out, all but the "
+                  "model's outputs."),
     )  # fmt: skip
-
-    def math(self) -> Literal["changes"]:
-        """Other gradients are computed."""
-        return "changes"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

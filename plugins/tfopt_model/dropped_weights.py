@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tfopt_core.plugins import nested_layers
+from tfopt_core.toolkit import nested_layers
 from tfopt_model.graph_rewrite import Call, made_anew, rewritten, why_no_graph
 
 # Activations that compute a unit from several.

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
-
-import attrs
+from typing import Any
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     RunContext,
     TrainingOptions,
     hookimpl,
-    nested_layers,
-    why_without,
+    plugin,
 )
+from tfopt_core.toolkit import nested_layers, why_without
 from tfopt_model import fused_layers
 from tfopt_model.fused_layers import FusedLayers, listed, refuse_compiled
 from tfopt_model.gru_loop import gru
@@ -133,8 +132,8 @@ def why_not_here(machine: Machine, options: TrainingOptions) -> str:
     return ""
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FusedRecurrent:
+@plugin
+class FusedRecurrent(Plugin):
     """Computes LSTM and GRU layers on a CPU with less work a step than Keras' loop.
 
     What it does: replaces the loop over steps of each LSTM and GRU layer (stacked, bidirectional,
@@ -167,12 +166,9 @@ class FusedRecurrent:
     Reference: https://www.tensorflow.org/api_docs/python/tf/raw_ops/BlockLSTM
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch")
-    conflicts: ClassVar[tuple[str, ...]] = ("xla",)
-
-    def math(self) -> Literal["rounding"]:
-        """Gradients are summed over the steps in another order."""
-        return "rounding"
+    targets = ("compute", "dispatch")
+    conflicts = ("xla",)
+    equivalence = "rounding"  # gradients are summed over the steps in another order
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it for LSTM and GRU layers on a CPU in float32."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
-
-import attrs
+from typing import Any
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
+    Plugin,
     RunContext,
     TrainingOptions,
     hookimpl,
-    nested_layers,
-    why_without,
+    plugin,
 )
+from tfopt_core.toolkit import nested_layers, why_without
 from tfopt_model import fused_layers, layer_kernels
 from tfopt_model.fused_layers import FusedLayers, refuse_compiled
 
@@ -137,8 +136,8 @@ def fuse(layer: Any, fused: FusedLayers) -> None:
     fused.replace(layer, method, compute, _why_not_traced)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FusedTransformer:
+@plugin
+class FusedTransformer(Plugin):
     """Computes attention, layer normalization and gelu by fewer operations on a CPU.
 
     What it does: replaces what MultiHeadAttention, LayerNormalization, and gelu in Dense and
@@ -163,12 +162,9 @@ class FusedTransformer:
     Reference: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
-    conflicts: ClassVar[tuple[str, ...]] = ("xla",)
-
-    def math(self) -> Literal["rounding"]:
-        """Sums are taken in another order."""
-        return "rounding"
+    targets = ("compute",)
+    conflicts = ("xla",)
+    equivalence = "rounding"  # sums are taken in another order
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it for layer normalization or attention on a CPU in float32, without XLA."""

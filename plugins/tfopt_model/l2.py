@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     hookimpl,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import why_without
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -56,8 +58,8 @@ def layers_with_kernels(model: Any) -> Iterator[Any]:
             yield layer
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class L2:
+@plugin
+class L2(Plugin):
     """Adds a penalty on large weights to the loss.
 
     What it does: adds an L2 penalty on the kernel of every layer that has one (dense,
@@ -75,22 +77,17 @@ class L2:
     Reference: Krogh and Hertz, A Simple Weight Decay Can Improve Generalization, NIPS 1991
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    model_change: ClassVar[str] = "in-place"
-    after: ClassVar[tuple[str, ...]] = ("swap-backbone", "slim-head")
+    targets = ("convergence",)
+    model_change = "in-place"
+    after = ("swap-backbone", "slim-head")
+    equivalence = "changes"  # another loss is minimized
 
-    strength: float = field(
+    strength: float = setting(
         default=1e-4,
         validator=validators.gt(0),
-        metadata={
-            "help": "What the sum of squares of each kernel is multiplied by, above 0.",
-            "search": {"low": 1e-6, "high": 1e-2, "log": True},
-        },
+        help="What the sum of squares of each kernel is multiplied by, above 0.",
+        search={"low": 1e-6, "high": 1e-2, "log": True},
     )
-
-    def math(self) -> Literal["changes"]:
-        """Another loss is minimized."""
-        return "changes"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

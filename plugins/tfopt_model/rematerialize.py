@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     RunContext,
     TrainingOptions,
     hookimpl,
-    trained_part,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import trained_part
 from tfopt_model.segments import (
     LEAST_SAVING,
     Piece,
@@ -40,8 +42,8 @@ def chosen_segments(pieces: list[Piece] | str, most: int | None) -> list[Segment
     return segments
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Rematerialize:
+@plugin
+class Rematerialize(Plugin):
     """Computes activations again in the backward pass, instead of keeping them.
 
     What it does: cuts the graph of a functional or Sequential model where a single tensor is passed
@@ -65,20 +67,15 @@ class Rematerialize:
     https://arxiv.org/abs/1604.06174
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("memory",)
-    model_change: ClassVar[str] = "in-place"
+    targets = ("memory",)
+    model_change = "in-place"
+    equivalence = "exact"  # the same operations, some of them twice
 
-    segments: int | None = field(
+    segments: int | None = setting(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={
-            "help": "How many segments are computed again at most; left out, as many as hold least."
-        },
+        help="How many segments are computed again at most; left out, as many as hold least.",
     )
-
-    def math(self) -> Literal["exact"]:
-        """The same operations, some of them twice."""
-        return "exact"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.plugins import in_order, nested_layers, node_of, why_without
+from tfopt_core.toolkit import in_order, nested_layers, node_of, why_without
 
 # The models whose segments a training step has traced: a later fit of a script uses its trace.
 _TRACED: WeakSet[Any] = WeakSet()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field
 
-from tfopt_core.plugins import Effect, RunContext, hookimpl, number_or
+from tfopt_core.plugins import Effect, Plugin, RunContext, hookimpl, plugin, setting
+from tfopt_core.toolkit import number_or
 from tfopt_model.graph_rewrite import (
     Call,
     calls_of,
@@ -186,8 +186,8 @@ def _why_nothing(calls: Sequence[Call], pool: bool, rank: int | None) -> str:
     return "; ".join(reasons)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class SlimHead:
+@plugin
+class SlimHead(Plugin):
     """Gives the dense layers at the end of a model fewer parameters.
 
     What it does: averages a feature map that is flattened before a dense layer (global pooling),
@@ -207,13 +207,14 @@ class SlimHead:
     Reference: Lin et al., Network in Network, https://arxiv.org/abs/1312.4400
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "memory")
-    model_change: ClassVar[str] = "replaces"
-    after: ClassVar[tuple[str, ...]] = ("swap-backbone",)
+    targets = ("compute", "memory")
+    model_change = "replaces"
+    after = ("swap-backbone",)
+    equivalence = "changes"  # another model is trained
 
-    pool: bool = field(
+    pool: bool = setting(
         default=True,
-        metadata={"help": "Whether a feature map is averaged in place of being flattened."},
+        help="Whether a feature map is averaged in place of being flattened.",
     )
     rank: int | Literal["off"] = number_or(
         "off", "The rank of the kernels of dense layers, at least 1; off leaves their rank."
@@ -222,10 +223,6 @@ class SlimHead:
     def __attrs_post_init__(self) -> None:
         if not self.pool and self.rank == "off":
             raise ValueError("pool = false leaves nothing to do; set rank")
-
-    def math(self) -> Literal["changes"]:
-        """Another model is trained."""
-        return "changes"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

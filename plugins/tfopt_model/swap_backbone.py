@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
-    did_you_mean,
     hookimpl,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import did_you_mean, why_without
 from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.graph_rewrite import parameters
 
@@ -33,8 +34,8 @@ def application_named(name: str) -> Any:
     return getattr(keras.applications, name)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class SwapBackbone:
+@plugin
+class SwapBackbone(Plugin):
     """Trains with another network of Keras' applications in the place of the backbone.
 
     What it does: finds the part of the model that makes features of pictures, a nested model or the
@@ -55,33 +56,30 @@ class SwapBackbone:
     Reference: Tan and Le, EfficientNetV2, https://arxiv.org/abs/2104.00298
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "memory")
-    model_change: ClassVar[str] = "replaces"
+    targets = ("compute", "memory")
+    model_change = "replaces"
+    equivalence = "changes"  # another model is trained
 
-    application: str = field(
+    application: str = setting(
         default="EfficientNetV2B0",
         validator=validators.min_len(1),
-        metadata={"help": "The network, by its name in keras.applications."},
+        help="The network, by its name in keras.applications.",
     )
-    weights: str = field(
+    weights: str = setting(
         default="none",
         validator=validators.min_len(1),
-        metadata={"help": "none for random weights; imagenet, which is downloaded; or a file."},
+        help="none for random weights; imagenet, which is downloaded; or a file.",
     )
-    layer: str | None = field(
+    layer: str | None = setting(
         default=None,
-        metadata={"help": "The nested model, or the layer that makes the features; left out, it is "
-                  "looked for."},
+        help=("The nested model, or the layer that makes the features; left out, it is "
+                  "looked for."),
     )  # fmt: skip
-    pixel_scale: float | None = field(
+    pixel_scale: float | None = setting(
         default=None,
         validator=validators.optional(validators.gt(0)),
-        metadata={"help": "What pixels are multiplied by first; left out, as the backbone had it."},
+        help="What pixels are multiplied by first; left out, as the backbone had it.",
     )
-
-    def math(self) -> Literal["changes"]:
-        """Another model is trained."""
-        return "changes"
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Control,
     Effect,
     FoundTable,
+    Plugin,
     RunContext,
     TrainingOptions,
-    describe,
     hookimpl,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import describe, why_without
 from tfopt_observe.trace import OperationTime, Shares, operation_times, read_trace, shares
 
 # The variant of the run that a measurement makes for observers; other trainings go on to their end.
@@ -72,8 +74,8 @@ def _short(name: str) -> str:
     return "/".join(name.split("/")[-NAME_PARTS:])
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Profile:
+@plugin
+class Profile(Plugin):
     """Traces some steps with TensorFlow's profiler, and prints whose their time was.
 
     What it does: joins one extra run of the whole stack that is not timed, and there has
@@ -94,24 +96,25 @@ class Profile:
     Reference: https://www.tensorflow.org/guide/profiler
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "dispatch", "compute", "memory")
-    role: ClassVar[str] = "observer"
+    targets = ("input", "dispatch", "compute", "memory")
+    role = "observer"
+    equivalence = "exact"  # a trace changes no number
 
-    steps: int = field(
-        default=20, validator=validators.ge(1), metadata={"help": "Steps to trace, at least 1."}
+    steps: int = setting(
+        default=20,
+        validator=validators.ge(1),
+        help="Steps to trace, at least 1.",
     )
-    skip: int = field(
+    skip: int = setting(
         default=10,
         validator=validators.ge(0),
-        metadata={"help": "Steps before them, which trace and compile."},
+        help="Steps before them, which trace and compile.",
     )
-    operations: int = field(
-        default=10, validator=validators.ge(1), metadata={"help": "Operations to print."}
+    operations: int = setting(
+        default=10,
+        validator=validators.ge(1),
+        help="Operations to print.",
     )
-
-    def math(self) -> Literal["exact"]:
-        """A trace changes no number."""
-        return "exact"
 
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.plugins import describe, nested_layers
+from tfopt_core.toolkit import describe, nested_layers
 from tfopt_precision.gradient_errors import Kept, out_of_line, relative_error
 
 # Examples of the batch that are used.

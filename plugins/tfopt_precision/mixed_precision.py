@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from glob import escape
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     PluginRefused,
     PrecisionPolicy,
     Probe,
     RunContext,
     hookimpl,
-    nested_layers,
-    overflow_steps,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import nested_layers, overflow_steps, why_without
 from tfopt_precision.hardware import Policy, choose_policy
 from tfopt_precision.layer_probe import ProbedLayers, probe_layers
 
@@ -45,8 +46,8 @@ def _auto_or_names(_: Any, __: Any, value: Any) -> None:
         raise ValueError(f'float32_layers must be "auto" or an array of names, got "{value}"')
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class MixedPrecision:
+@plugin
+class MixedPrecision(Plugin):
     """Computes in 16 bits what may be, and keeps variables and outputs in float32.
 
     What it does: sets Keras' dtype policy to mixed_bfloat16 or mixed_float16. Output layers stay
@@ -70,44 +71,39 @@ class MixedPrecision:
     Reference: Micikevicius et al., Mixed Precision Training, https://arxiv.org/abs/1710.03740
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "memory")
+    targets = ("compute", "memory")
+    equivalence = "rounding"  # the same algorithm in other precision
 
-    policy: Policy = field(
+    policy: Policy = setting(
         default="auto",
         validator=validators.in_(("auto", "mixed_bfloat16", "mixed_float16", "float32")),
-        metadata={"help": "Keras' dtype policy; auto takes what the hardware computes natively."},
+        help="Keras' dtype policy; auto takes what the hardware computes natively.",
     )
-    loss_scale: Literal["dynamic"] | float = field(
+    loss_scale: Literal["dynamic"] | float = setting(
         default="dynamic",
         validator=_positive_or_dynamic,
-        metadata={"help": "Factor on the loss for float16: dynamic, or a fixed number above 0."},
+        help="Factor on the loss for float16: dynamic, or a fixed number above 0.",
     )
-    force: bool = field(
+    force: bool = setting(
         default=False,
-        metadata={"help": "Whether float16 is allowed without a GPU, where it is very slow."},
+        help="Whether float16 is allowed without a GPU, where it is very slow.",
     )
-    float32_layers: Literal["auto"] | tuple[str, ...] = field(
+    float32_layers: Literal["auto"] | tuple[str, ...] = setting(
         default=(),
         converter=_auto_or_tuple,
         validator=_auto_or_names,
-        metadata={
-            "help": "Names of layers that stay in float32, shell patterns allowed; auto: a probe."
-        },
+        help="Names of layers that stay in float32, shell patterns allowed; auto: a probe.",
     )
-    float32_types: tuple[str, ...] = field(
+    float32_types: tuple[str, ...] = setting(
         default=(),
         converter=tuple,
-        metadata={"help": "Classes of layers that stay in float32; shell patterns are allowed."},
+        help="Classes of layers that stay in float32; shell patterns are allowed.",
     )
-    scope: Literal["global", "layers"] = field(
+    scope: Literal["global", "layers"] = setting(
         default="global",
         validator=validators.in_(("global", "layers")),
-        metadata={"help": "Whether the model is built in the policy, or its layers get it after."},
+        help="Whether the model is built in the policy, or its layers get it after.",
     )
-
-    def math(self) -> Literal["rounding"]:
-        """The same algorithm in other precision."""
-        return "rounding"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where the hardware multiplies 16-bit numbers faster, and the model multiplies enough."""

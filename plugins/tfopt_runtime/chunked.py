@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
+    Plugin,
     Probe,
     RunContext,
     TrainingOptions,
     hookimpl,
-    number_or,
+    plugin,
 )
+from tfopt_core.toolkit import number_or
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
@@ -67,8 +69,8 @@ def _by_steps(seconds: Times, sizes: tuple[int, ...], xla: bool) -> dict[int, fl
     return {steps: time for steps, time in taken.items() if time < math.inf} or {sizes[0]: 0.0}
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Chunked:
+@plugin
+class Chunked(Plugin):
     """Makes many training steps in one call, which XLA may compile as a whole.
 
     What it does: replaces Keras' train function by a loop in one graph, under Keras' own fit. With
@@ -89,15 +91,15 @@ class Chunked:
     Reference: https://openxla.org/xla/tf2xla
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
-    conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "resident")
+    targets = ("dispatch", "compute")
+    conflicts = ("steps-per-execution", "resident")
 
     steps: int | Literal["auto"] = number_or(
         "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
     )
     xla: bool | Literal["auto"] = xla_setting("a chunk")
 
-    def math(self) -> Literal["exact", "rounding"]:
+    def equivalence(self) -> Literal["exact", "rounding"]:
         """The same steps; under XLA fused sums are taken in another order."""
         return "exact" if self.xla is False else "rounding"
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
-from tfopt_core.plugins import Effect, Machine, RunContext, RuntimeOptions, hookimpl
+from tfopt_core.plugins import (
+    Effect,
+    Machine,
+    Plugin,
+    RunContext,
+    RuntimeOptions,
+    hookimpl,
+    plugin,
+    setting,
+)
 
 NO_GPU = "there is no GPU, and on a CPU TensorFlow takes memory as needed anyway"
 ALLOCATOR, ASYNC = "TF_GPU_ALLOCATOR", "cuda_malloc_async"
@@ -27,8 +36,8 @@ def with_gpu_memory(
     return attrs.evolve(options, gpu_memory_growth=growth)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class GpuMemory:
+@plugin
+class GpuMemory(Plugin):
     """Has TensorFlow take GPU memory as needed, up to a limit, or by CUDA's allocator.
 
     What it does: sets memory growth, or a limit, for every GPU before TensorFlow opens it; async
@@ -47,20 +56,22 @@ class GpuMemory:
     Reference: https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("memory",)
+    targets = ("memory",)
+    equivalence = "exact"  # where tensors lie changes no number
 
-    growth: bool = field(
-        default=True, metadata={"help": "Whether memory is taken as needed, not all at once."}
+    growth: bool = setting(
+        default=True,
+        help="Whether memory is taken as needed, not all at once.",
     )
-    limit_mib: int | None = field(
+    limit_mib: int | None = setting(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={"help": "Take so many MiB of each GPU at once, not more; needs growth = false."},
+        help="Take so many MiB of each GPU at once, not more; needs growth = false.",
     )
-    allocator: Literal["own", "async"] = field(
+    allocator: Literal["own", "async"] = setting(
         default="own",
         validator=validators.in_(("own", "async")),
-        metadata={"help": "TensorFlow's own allocator, or CUDA's cudaMallocAsync."},
+        help="TensorFlow's own allocator, or CUDA's cudaMallocAsync.",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -69,10 +80,6 @@ class GpuMemory:
                 "TensorFlow takes memory as needed or up to a limit, not both; set growth = false "
                 "beside limit_mib"
             )
-
-    def math(self) -> Literal["exact"]:
-        """Where tensors lie changes no number."""
-        return "exact"
 
     @hookimpl
     def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
 from attrs import field
 
-from tfopt_core.plugins import (
-    Effect,
-    OptimizedNodes,
-    RunContext,
-    RuntimeOptions,
-    describe,
-    hookimpl,
-    optimized_step,
-    why_without,
-)
+from tfopt_core.plugins import Effect, Plugin, RunContext, RuntimeOptions, hookimpl, plugin
+from tfopt_core.toolkit import OptimizedNodes, describe, optimized_step, why_without
 
 # TensorFlow 2.21's own choice, RewriterConfig.DEFAULT of each.
 OFF_BY_DEFAULT = frozenset({
@@ -56,8 +48,8 @@ def _pass(text: str) -> Any:
     return field(default=None, metadata={"help": text})
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Grappler:
+@plugin
+class Grappler(Plugin):
     """Switches passes of TensorFlow's graph optimizer on or off, by TensorFlow's names.
 
     What it does: calls tf.config.optimizer.set_experimental_options before the first graph. The
@@ -78,7 +70,8 @@ class Grappler:
     Reference: https://www.tensorflow.org/guide/graph_optimization
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    targets = ("compute",)
+    equivalence = "rounding"  # fused and reordered operations round otherwise
 
     constant_folding: bool | None = _pass("Compute what is constant once, before the run.")
     layout_optimizer: bool | None = _pass("Lay tensors out as the GPU's kernels prefer.")
@@ -109,10 +102,6 @@ class Grappler:
         return {
             attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(Grappler)
         }
-
-    def math(self) -> Literal["rounding"]:
-        """Fused and reordered operations round otherwise."""
-        return "rounding"
 
     @hookimpl
     def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:

@@ -7,14 +7,8 @@ from typing import Any, Literal
 
 from attrs import field, validators
 
-from tfopt_core.plugins import (
-    Diagnosis,
-    Effect,
-    Probe,
-    TrainingOptions,
-    batch_callbacks,
-    loop_report,
-)
+from tfopt_core.plugins import Diagnosis, Effect, Probe, TrainingOptions
+from tfopt_core.toolkit import batch_callbacks, loop_report
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
 CANDIDATES = (1, 4, 16, 64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -11,15 +11,16 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     Split,
     TrainingOptions,
     hookimpl,
-    number_or,
-    size_in_words,
+    plugin,
 )
+from tfopt_core.toolkit import number_or, size_in_words
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
@@ -57,8 +58,8 @@ def why_too_large(
     return ""
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Resident:
+@plugin
+class Resident(Plugin):
     """Keeps the training data on the device and gathers each batch there, many steps a call.
 
     What it does: computes what is the same for each epoch once, and keeps it as tensors. A call
@@ -81,16 +82,16 @@ class Resident:
     Reference: https://www.tensorflow.org/guide/data_performance
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("input", "dispatch", "compute")
-    conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "chunked")
-    after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map", "augment", "vectorize-map")
+    targets = ("input", "dispatch", "compute")
+    conflicts = ("steps-per-execution", "chunked")
+    after = ("cache", "parallel-map", "augment", "vectorize-map")
 
     steps: int | Literal["epoch"] = number_or(
         "epoch", "Training steps in one call, at least 1; epoch makes a whole epoch."
     )
     xla: bool | Literal["auto"] = xla_setting("a call")
 
-    def math(self) -> Literal["exact", "rounding"]:
+    def equivalence(self) -> Literal["exact", "rounding"]:
         """The same batches and steps; under XLA fused sums are taken in another order."""
         return "exact" if self.xla is False else "rounding"
 

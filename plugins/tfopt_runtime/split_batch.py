@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     PluginRefused,
     Probe,
     ProbedTraining,
     RunContext,
     RuntimeOptions,
     TrainingOptions,
-    describe,
     hookimpl,
-    number_or,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import describe, number_or
 from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
@@ -80,8 +82,8 @@ def fastest(seconds: Sequence[float]) -> int:
     return best if seconds[best] < seconds[0] * (1 - LEAST_GAIN) else 0
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class SplitBatch:
+@plugin
+class SplitBatch(Plugin):
     """Computes parts of each batch on the cores at once, and makes one update of all.
 
     What it does: splits the model's inputs into parts, each computed forward and backward by a
@@ -114,28 +116,24 @@ class SplitBatch:
     Reference: https://www.tensorflow.org/guide/intro_to_graphs
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
-    conflicts: ClassVar[tuple[str, ...]] = ("xla",)
-    after: ClassVar[tuple[str, ...]] = ("chunked", "resident", "steps-per-execution")
+    targets = ("compute",)
+    conflicts = ("xla",)
+    after = ("chunked", "resident", "steps-per-execution")
+    # gradients are summed part by part; dropout draws another stream of random numbers
+    equivalence = "rounding"
 
     parts: int | Literal["auto"] = number_or(
         "auto", "Parts of a batch; auto times one, and one for each usable CPU."
     )
-    xla: bool | Literal["auto"] = field(
+    xla: bool | Literal["auto"] = setting(
         default="auto",
         validator=validators.in_(_XLA),
-        metadata={"help": "Whether XLA compiles each part; auto times both."},
+        help="Whether XLA compiles each part; auto times both.",
     )
-    own_cores: bool = field(
+    own_cores: bool = setting(
         default=False,
-        metadata={
-            "help": "Whether operations compute on as many threads as there are CPUs for a part."
-        },
+        help="Whether operations compute on as many threads as there are CPUs for a part.",
     )
-
-    def math(self) -> Literal["rounding"]:
-        """Gradients are summed part by part; dropout draws another stream of random numbers."""
-        return "rounding"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth trying on several CPUs, unless examples meet; with a core for each part, unless XLA

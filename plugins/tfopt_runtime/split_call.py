@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.plugins import describe, nested_layers, why_without
+from tfopt_core.toolkit import describe, nested_layers, why_without
 
 # Rows of the example on which a model is tried, for each part.
 ROWS_A_PART = 2

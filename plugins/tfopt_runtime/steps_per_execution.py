@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
+    Plugin,
     Probe,
     RunContext,
     TrainingOptions,
     hookimpl,
-    loop_report,
-    number_or,
+    plugin,
 )
+from tfopt_core.toolkit import loop_report, number_or
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     candidates,
@@ -25,8 +26,8 @@ from tfopt_runtime.loops import (
 )
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class StepsPerExecution:
+@plugin
+class StepsPerExecution(Plugin):
     """Runs several training steps in one call from Python.
 
     What it does: sets Keras' steps_per_execution; auto times 1, 4, 16 and 64 in turns, and takes
@@ -46,16 +47,13 @@ class StepsPerExecution:
     Reference: https://keras.io/api/models/model_training_apis/#compile-method
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("dispatch",)
-    conflicts: ClassVar[tuple[str, ...]] = ("chunked", "resident")
+    targets = ("dispatch",)
+    conflicts = ("chunked", "resident")
+    equivalence = "exact"  # the same steps
 
     steps: int | Literal["auto"] = number_or(
         "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
     )
-
-    def math(self) -> Literal["exact"]:
-        """The same steps."""
-        return "exact"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where steps wait to be started from Python."""

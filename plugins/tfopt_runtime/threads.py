@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     RunContext,
     RuntimeOptions,
     hookimpl,
-    process_cpus,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import process_cpus
 
 
 def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
@@ -31,8 +34,8 @@ def tensorflow_default() -> int:
 _at_least_one = validators.optional(validators.ge(1))
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Threads:
+@plugin
+class Threads(Plugin):
     """Sets how many threads TensorFlow computes with.
 
     What it does: sets the threads within one operation (intra-op) and the operations at once
@@ -50,26 +53,23 @@ class Threads:
     Reference: https://www.tensorflow.org/api_docs/python/tf/config/threading
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    targets = ("compute",)
+    equivalence = "rounding"  # sums are split over another number of threads
 
-    intra_op: int | None = field(
+    intra_op: int | None = setting(
         default=None,
         validator=_at_least_one,
-        metadata={"help": "Threads within one operation; left out, the CPUs usable here."},
+        help="Threads within one operation; left out, the CPUs usable here.",
     )
-    inter_op: int | None = field(
+    inter_op: int | None = setting(
         default=None,
         validator=_at_least_one,
-        metadata={"help": "Operations run at once; left out, the CPUs usable here."},
+        help="Operations run at once; left out, the CPUs usable here.",
     )
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where TensorFlow's own choice is not the CPUs that this process may use."""
         return {} if diagnosis.machine.cpu_count != tensorflow_default() else None
-
-    def math(self) -> Literal["rounding"]:
-        """Sums are split over another number of threads."""
-        return "rounding"
 
     @hookimpl
     def configure_runtime(self, machine: Machine, options: RuntimeOptions) -> RuntimeOptions:

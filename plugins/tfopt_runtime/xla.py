@@ -8,24 +8,25 @@ import os
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
+    Plugin,
     Probe,
     RunContext,
     RuntimeOptions,
     TrainingOptions,
     hookimpl,
-    nested_layers,
-    user_cache_folder,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import nested_layers, user_cache_folder, why_without
 from tfopt_runtime.loops import LEAST_GAIN
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
@@ -74,8 +75,8 @@ def with_persistent_cache(
     return attrs.evolve(options, environment={**options.environment, "TF_XLA_FLAGS": flags})
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Xla:
+@plugin
+class Xla(Plugin):
     """Compiles the training step by XLA, or keeps Keras from doing so.
 
     What it does: passes jit_compile=True or False to compile. Keras' own choice is no XLA on a CPU
@@ -97,16 +98,17 @@ class Xla:
     Reference: https://openxla.org/xla/tf2xla
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch")
+    targets = ("compute", "dispatch")
+    equivalence = "rounding"  # fused sums are taken in another order
 
-    mode: Literal["on", "off", "auto"] = field(
+    mode: Literal["on", "off", "auto"] = setting(
         default="on",
         validator=validators.in_(("on", "off", "auto")),
-        metadata={"help": "Whether XLA compiles the step; auto times both."},
+        help="Whether XLA compiles the step; auto times both.",
     )
-    persistent_cache: bool = field(
+    persistent_cache: bool = setting(
         default=False,
-        metadata={"help": "Whether compiled programs are kept for later processes."},
+        help="Whether compiled programs are kept for later processes.",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -119,10 +121,6 @@ class Xla:
             return None
         share = diagnosis.dispatch_seconds / diagnosis.step_seconds
         return {} if diagnosis.machine.gpus or share >= DISPATCH_SHARE else None
-
-    def math(self) -> Literal["rounding"]:
-        """Fused sums are taken in another order."""
-        return "rounding"
 
     def resolve(self, probe: Probe) -> Xla:
         """Time steps with XLA and without, in turns, where the mode is auto."""
@@ -196,11 +194,8 @@ class Xla:
         lines = [f"model.compile(optimizer, loss, jit_compile={self.mode != 'off'})"]
         if self.persistent_cache:
             flag = "--tf_xla_persistent_cache_directory=FOLDER"
-            lines = [
-                "# before TensorFlow is imported",
-                f'os.environ["TF_XLA_FLAGS"] = "{flag}"',
-                *lines,
-            ]
+            lines.insert(0, f'os.environ["TF_XLA_FLAGS"] = "{flag}"')
+            lines.insert(0, "# before TensorFlow is imported")
         return "\n".join(lines)
 
 

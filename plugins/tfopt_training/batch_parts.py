@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.plugins import nested_layers, why_without
+from tfopt_core.toolkit import nested_layers, why_without
 
 # What a model of its own may define, of which the step of a part is not known.
 OWN_METHODS = ("train_step", "compute_metrics")

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
+    Plugin,
     PluginRefused,
     Probe,
-    RateRule,
     RunContext,
     Split,
     TrainingOptions,
     hookimpl,
+    plugin,
+    setting,
+)
+from tfopt_core.toolkit import (
+    RateRule,
     number_or,
     rate_factor,
     size_in_words,
@@ -98,8 +103,8 @@ def _guess(fitting: dict[int, int], over: dict[int, int], limit: int) -> int:
     return large + int((limit - fitting[large]) / slope) if slope > 0 else LARGEST_JUMP * large
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FitBatch:
+@plugin
+class FitBatch(Plugin):
     """Trains with the largest batch that fits into memory, up to a maximum.
 
     What it does: trains some steps with the workload's batch size and with twice that, each in a
@@ -122,35 +127,32 @@ class FitBatch:
     https://arxiv.org/abs/1404.5997
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch", "memory")
+    targets = ("compute", "dispatch", "memory")
     # what fills a batch up does so to the size that it finds
-    before: ClassVar[tuple[str, ...]] = ("batch", "lr-schedule")
+    before = ("batch", "lr-schedule")
+    equivalence = "changes"  # fewer updates, each over more examples
 
     batch_size: int | Literal["auto"] = number_or(
         "auto", "The global batch size; auto finds the largest that fits."
     )
-    max: int = field(
+    max: int = setting(
         default=1024,
         validator=validators.ge(1),
-        metadata={"help": "The largest batch size that auto tries."},
+        help="The largest batch size that auto tries.",
     )
-    margin: float = field(
+    margin: float = setting(
         default=0.1,
         validator=[validators.ge(0), validators.lt(1)],
-        metadata={"help": "The share of the available memory that auto leaves free, below 1."},
+        help="The share of the available memory that auto leaves free, below 1.",
     )
-    learning_rate: RateRule = field(
+    learning_rate: RateRule = setting(
         default="sqrt",
         validator=validators.in_(("keep", "linear", "sqrt")),
-        metadata={
-            "help": "The learning rate for a batch n times as large: keep leaves it, linear "
+        help=(
+            "The learning rate for a batch n times as large: keep leaves it, linear "
             "multiplies it by n, sqrt by the root of n."
-        },
+        ),
     )
-
-    def math(self) -> Literal["changes"]:
-        """Fewer updates, each over more examples."""
-        return "changes"
 
     def resolve(self, probe: Probe) -> FitBatch:
         """Find the batch size, where it is auto.

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
+    Plugin,
     RunContext,
     TrainingOptions,
     hookimpl,
-    why_without,
+    plugin,
+    setting,
 )
+from tfopt_core.toolkit import why_without
 from tfopt_training.fused_updates import FusedUpdates, fused_step
 
 # How many variables or reasons a message names.
 NAMED = 3
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FusedOptimizer:
+@plugin
+class FusedOptimizer(Plugin):
     """Updates large variables by one kernel each, and embeddings by the rows of a batch.
 
     What it does: replaces the update of single variables in Adam, AdamW and SGD by TensorFlow's
@@ -52,19 +54,16 @@ class FusedOptimizer:
     Reference: https://www.tensorflow.org/api_docs/python/tf/raw_ops/ResourceApplyAdam
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    targets = ("compute",)
     # which makes a step of its own in place of the one that is wrapped
-    after: ClassVar[tuple[str, ...]] = ("gradient-accumulation",)
+    after = ("gradient-accumulation",)
+    equivalence = "rounding"  # the same update, computed in another order
 
-    min_elements: int = field(
+    min_elements: int = setting(
         default=65_536,
         validator=validators.ge(1),
-        metadata={"help": "Smaller variables keep Keras' update; at least 1."},
+        help="Smaller variables keep Keras' update; at least 1.",
     )
-
-    def math(self) -> Literal["rounding"]:
-        """The same update, computed in another order."""
-        return "rounding"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it on a CPU, for an embedding or, without XLA, for any large variable."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.plugins import optimizers_of
+from tfopt_core.toolkit import optimizers_of
 from tfopt_training.own_rate import inner
 from tfopt_training.update_kernels import Kernels, Update, kernels_of
 

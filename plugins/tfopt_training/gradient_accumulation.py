@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
-from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.plugins import (
+    Effect,
+    Plugin,
+    RunContext,
+    TrainingOptions,
+    hookimpl,
+    plugin,
+    setting,
+)
 from tfopt_training.batch_parts import in_parts
 
 # Why the step that was last traced for a model was left as it is, or "": a second fit of the model
@@ -27,8 +34,8 @@ def with_parts(
     return options.with_wrapped_step(lambda step: in_parts(step, model, parts, note))
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class GradientAccumulation:
+@plugin
+class GradientAccumulation(Plugin):
     """Computes each batch in parts, one after another, and updates the weights once.
 
     What it does: divides every training batch into `steps` parts, computes their gradients one
@@ -53,20 +60,15 @@ class GradientAccumulation:
     Reference: Huang et al., GPipe (its micro-batches), https://arxiv.org/abs/1811.06965
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("memory",)
+    targets = ("memory",)
+    equivalence = "rounding"  # the same sum over the batch, taken in parts
 
-    steps: int = field(
+    steps: int = setting(
         default=4,
         validator=validators.ge(2),
-        metadata={
-            "help": "Into how many parts a batch is divided, at least 2.",
-            "search": [2, 4, 8],
-        },
+        help="Into how many parts a batch is divided, at least 2.",
+        search=[2, 4, 8],
     )
-
-    def math(self) -> Literal["rounding"]:
-        """The same sum over the batch, taken in parts."""
-        return "rounding"
 
     @hookimpl
     def configure_training(

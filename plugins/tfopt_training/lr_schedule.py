@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.plugins import (
     Effect,
+    Plugin,
     PluginRefused,
     RunContext,
     TrainingOptions,
     hookimpl,
+    plugin,
+    setting,
 )
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
 from tfopt_training.warm_up import warm_up
@@ -47,8 +50,8 @@ def rival_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
     return tuple(type(callback).__name__ for callback in callbacks if isinstance(callback, rivals))
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class LrSchedule:
+@plugin
+class LrSchedule(Plugin):
     """Lowers the learning rate over the training, after a warm-up if asked.
 
     What it does: replaces the optimizer's constant learning rate by a schedule over all planned
@@ -65,40 +68,39 @@ class LrSchedule:
     Reference: Loshchilov and Hutter, SGDR, https://arxiv.org/abs/1608.03983
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    targets = ("convergence",)
+    equivalence = "changes"  # other steps are taken
 
-    schedule: Literal["cosine", "cosine-restarts", "constant"] = field(
+    schedule: Literal["cosine", "cosine-restarts", "constant"] = setting(
         default="cosine",
         validator=validators.in_(("cosine", "cosine-restarts", "constant")),
-        metadata={"help": "The course of the learning rate after the warm-up."},
+        help="The course of the learning rate after the warm-up.",
     )
-    peak: float | None = field(
+    peak: float | None = setting(
         default=None,
         validator=validators.optional(validators.gt(0)),
-        metadata={
-            "help": "The highest learning rate; left out, the optimizer's own.",
-            "search": {"low": 1e-4, "high": 1e-1, "log": True},
-        },
+        help="The highest learning rate; left out, the optimizer's own.",
+        search={"low": 1e-4, "high": 1e-1, "log": True},
     )
-    warmup_epochs: float = field(
+    warmup_epochs: float = setting(
         default=0.0,
         validator=validators.ge(0),
-        metadata={"help": "Epochs, or parts of one, in which the rate rises from 0 to its peak."},
+        help="Epochs, or parts of one, in which the rate rises from 0 to its peak.",
     )
-    first_restart_epochs: float | None = field(
+    first_restart_epochs: float | None = setting(
         default=None,
         validator=validators.optional(validators.gt(0)),
-        metadata={"help": "Epochs from the end of the warm-up to the first restart."},
+        help="Epochs from the end of the warm-up to the first restart.",
     )
-    restart_multiplier: float | None = field(
+    restart_multiplier: float | None = setting(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={"help": "How many times longer each restart's period is; left out, 2."},
+        help="How many times longer each restart's period is; left out, 2.",
     )
-    final_fraction: float | None = field(
+    final_fraction: float | None = setting(
         default=None,
         validator=validators.optional([validators.ge(0), validators.le(1)]),
-        metadata={"help": "The lowest rate as a fraction of the peak, 0 to 1; left out, 0."},
+        help="The lowest rate as a fraction of the peak, 0 to 1; left out, 0.",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -110,10 +112,6 @@ class LrSchedule:
                 raise ValueError(f'{key} has no effect without schedule = "cosine-restarts"')
         if self.schedule == "constant" and self.final_fraction is not None:
             raise ValueError('final_fraction has no effect with schedule = "constant"')
-
-    def math(self) -> Literal["changes"]:
-        """Other steps are taken."""
-        return "changes"
 
     @property
     def keeps_own_rate(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tfopt_core.plugins import PluginRefused, why_without
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import why_without
 
 
 def own_rate(optimizer: Any) -> float:

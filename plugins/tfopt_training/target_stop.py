@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-import attrs
-from attrs import field, validators
+from attrs import validators
 
-from tfopt_core.plugins import Control, Effect, RunContext, hookimpl
+from tfopt_core.plugins import (
+    Control,
+    Effect,
+    Plugin,
+    RunContext,
+    hookimpl,
+    plugin,
+    setting,
+)
 
-# What `export` writes: Keras' own EarlyStopping knows no target.
 
-
-@attrs.frozen(kw_only=True, eq=False)
-class TargetStop:
+@plugin
+class TargetStop(Plugin):
     """Ends the training once a metric has reached its target.
 
     What it does: after each epoch compares a metric with at_least or at_most, and stops the
@@ -31,33 +36,30 @@ class TargetStop:
     Reference: Mattson et al., MLPerf Training Benchmark, https://arxiv.org/abs/1910.01500
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    targets = ("convergence",)
+    equivalence = "changes"  # fewer epochs are trained
 
-    metric: str = field(
+    metric: str = setting(
         validator=validators.min_len(1),
-        metadata={"help": "The metric of a finished epoch that is compared, as val_accuracy."},
+        help="The metric of a finished epoch that is compared, as val_accuracy.",
     )
-    at_least: float | None = field(
+    at_least: float | None = setting(
         default=None,
-        metadata={"help": "The target of a metric that rises, in the metric's own unit."},
+        help="The target of a metric that rises, in the metric's own unit.",
     )
-    at_most: float | None = field(
+    at_most: float | None = setting(
         default=None,
-        metadata={"help": "The target of a metric that falls, in the metric's own unit."},
+        help="The target of a metric that falls, in the metric's own unit.",
     )
-    patience: int = field(
+    patience: int = setting(
         default=1,
         validator=validators.ge(1),
-        metadata={"help": "Epochs in a row that must reach the target, at least 1."},
+        help="Epochs in a row that must reach the target, at least 1.",
     )
 
     def __attrs_post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError("set exactly one of at_least and at_most")
-
-    def math(self) -> Literal["changes"]:
-        """Fewer epochs are trained."""
-        return "changes"
 
     def reached(self, value: float) -> bool:
         """Whether a value of the metric meets the target; nan never does."""

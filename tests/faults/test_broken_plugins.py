@@ -18,17 +18,16 @@ from support.real_process import (
 GOOD = '''
     import pathlib
     import attrs
-    from tfopt_core import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
     import sys
     with open(pathlib.Path(__file__).with_name(__name__ + "_was_imported"), "a") as told:
         print(*sys.orig_argv, file=told)
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Good:
+    class Good(Plugin):
         """Does nothing much."""
 
-        def math(self):
-            return "exact"
+        equivalence = "exact"
 
         @hookimpl
         def configure_runtime(self, options):
@@ -41,7 +40,7 @@ BROKEN = {
     "needs": ("import no_such_dependency", "No module named 'no_such_dependency'"),
     "no attribute": ("x = 1", "AttributeError"),
     "no class": ("Good = 3", "the entry point names a int, not a class"),
-    "no attrs": ("class Good: pass", "is no attrs class"),
+    "no attrs": ("class Good: pass", "does not derive from Plugin"),
     "aborts": ("import os; os.abort()", "killed by SIGABRT while it was imported"),
     "is interrupted": ("raise KeyboardInterrupt", "killed by SIGINT while it was imported"),
     "closes its streams": (
@@ -80,13 +79,13 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
 def test_a_plugin_whose_setting_exits_is_one_line(tmp_path):
     exits = """
         import attrs
-        from tfopt_core import hookimpl
+        from tfopt_core.plugins import Plugin, hookimpl
 
         def leave(*_):
             raise SystemExit(9)
 
         @attrs.frozen(kw_only=True, eq=False)
-        class Good:
+        class Good(Plugin):
             size: int = attrs.field(default=1, validator=leave)
 
             @hookimpl
@@ -228,7 +227,7 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
 
 
 def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):
-    silent = GOOD.replace("def math(self):", "def helper(self):")
+    silent = GOOD.replace('equivalence = "exact"', "")
     site = make_distribution(
         tmp_path / "site", "silent", {"silent": "silent_module:Good"}, silent_module=silent
     )

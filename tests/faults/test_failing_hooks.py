@@ -21,10 +21,11 @@ from tfopt_core.cli.main import run
 # Raises in the place that its setting names, and keeps to the contract elsewhere.
 FAILS = '''
     import attrs
-    from tfopt_core import Effect, hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
+    from tfopt_core import Effect
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Fails:
+    class Fails(Plugin):
         """Raises where it is told to."""
 
         where: str = attrs.field(metadata={"help": "The hook to raise in."})
@@ -39,8 +40,8 @@ FAILS = '''
                 raise SystemExit(7)
             raise ZeroDivisionError(f"raised on purpose in {hook}")
 
-        def math(self):
-            return self._maybe("math", "exact")
+        def equivalence(self):
+            return self._maybe("equivalence", "exact")
 
         def resolve(self, probe):
             return self._maybe("resolve", self)
@@ -81,7 +82,7 @@ FAILS = '''
         def unwrap(self, model):
             return self._maybe("unwrap", model)
 '''
-BEFORE_ANY_PROCESS = ("math", "configure_runtime")
+BEFORE_ANY_PROCESS = ("equivalence", "configure_runtime")
 IN_THE_DRY_BUILD = (
     "resolve", "configure_precision", "build_strategy", "build_dataset", "wrap_model",
     "configure_training",
@@ -123,7 +124,7 @@ def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, ca
     code = here("apply", "recipe.toml", "--set", f"plugins.fails.where={hook}")
     printed = capsys.readouterr()
     # its mathematics is asked for with the recipe's other problems
-    assert code == (2 if hook == "math" else 3), printed.err
+    assert code == (2 if hook == "equivalence" else 3), printed.err
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert '"fails"' in line
     assert hook in line
@@ -145,7 +146,7 @@ def test_a_hook_that_returns_something_else_or_exits_ends_the_command(hook, how,
         "--set", f"plugins.fails.how={how}",
     )  # fmt: skip
     printed = capsys.readouterr()
-    assert code == (2 if hook == "math" else 3), printed.err
+    assert code == (2 if hook == "equivalence" else 3), printed.err
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert '"fails"' in line
     assert hook in line
@@ -173,7 +174,7 @@ def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys)
 @pytest.mark.parametrize(
     "hook",
     [
-        "math",
+        "equivalence",
         pytest.param("configure_runtime", marks=pytest.mark.thorough),
         pytest.param("build_dataset", marks=pytest.mark.thorough),
         pytest.param("on_epoch_end", marks=pytest.mark.thorough),
@@ -183,16 +184,16 @@ def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
     project = tiny_project(tmp_path, plugin="fails")
     arguments = ("train", "recipe.toml", "--set", f"plugins.fails.where={hook}")
     # `train` asks for no mathematics
-    if hook == "math":
+    if hook == "equivalence":
         arguments = ("apply", *arguments[1:])
     plain = tfopt(*arguments, cwd=project, site=site)
-    assert plain.code == (2 if hook == "math" else 3)
+    assert plain.code == (2 if hook == "equivalence" else 3)
     assert f"raised on purpose in {hook}" in plain.out + plain.err
     assert "Traceback" not in plain.out + plain.err
     debug = tfopt(*arguments, "--debug", cwd=project, site=site)
     assert debug.code == plain.code
     assert "Traceback" in debug.out + debug.err
-    if hook != "math":  # one of the recipe's problems, which are raised together
+    if hook != "equivalence":  # one of the recipe's problems, which are raised together
         assert "fails_module.py" in debug.out + debug.err
 
 

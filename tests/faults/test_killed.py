@@ -184,14 +184,13 @@ def test_ctrl_c_in_the_dry_build_ends_with_130_and_leaves_no_process(tmp_path):
 DIES = """
     import os, pathlib, signal
     import attrs
-    from tfopt_core import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Dies:
+    class Dies(Plugin):
         '''Ends its process: by SIGKILL the first time, by abort() the second.'''
 
-        def math(self):
-            return "exact"
+        equivalence = "exact"
 
         @hookimpl
         def on_epoch_end(self, epoch):

@@ -22,7 +22,7 @@ from support.stored_measurements import FIRST_RESULTS, make_run
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.diagnosis.draft import draft_of
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.fit import Block
@@ -527,7 +527,7 @@ def test_the_rows_of_the_catalogue_are_recipes_and_have_a_target_where_they_need
             for place in (row.helps, row.harms):
                 request = bench._request(place, name)
                 [stacked] = (*request.plugins, *request.observers)
-                if math_of(name, stacked.plugin) == "changes":
+                if equivalence_of(name, stacked.plugin) == "changes":
                     assert PLACES[place].target is not None, f"{name} on {place}"
                 if bench.baseline_of(place, name) == benchmark.NEW_PROCESS:
                     new.add(name)

@@ -22,11 +22,11 @@ from tfopt_model.l2 import L2
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
-from tfopt_core import hookimpl
 from tfopt_core.data import Batch, Opaque, Take
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import certify, replay_both
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
@@ -97,11 +97,10 @@ POINTS = """
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Exact:
+class Exact(Plugin):
     """Declares that it changes nothing, and says what it does in its subclasses."""
 
-    def math(self):
-        return "exact"
+    equivalence = "exact"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -135,7 +134,7 @@ class Freezes(Exact):
 class Reorders(Exact):
     declared: str = "exact"
 
-    def math(self):
+    def equivalence(self):
         return self.declared
 
     @hookimpl
@@ -310,8 +309,8 @@ def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class SaysNothing:
-    """A third party's plugin without `math()`."""
+class SaysNothing(Plugin):
+    """A third party's plugin that declares nothing."""
 
     rate: float = 0.01
 

@@ -9,7 +9,8 @@ from support.in_process import train_here
 from support.lazy_modules import keras
 from tfopt_runtime.chunked import Chunked
 
-from tfopt_core import Workload, hookimpl
+from tfopt_core import Workload
+from tfopt_core.plugins import Plugin, hookimpl
 
 pytestmark = pytest.mark.tensorflow
 
@@ -51,7 +52,7 @@ def recorder():
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Stops:
+class Stops(Plugin):
     """Stops after an epoch, for two reasons."""
 
     after: int

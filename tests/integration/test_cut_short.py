@@ -11,8 +11,9 @@ import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras
 
-from tfopt_core import Workload, hookimpl
+from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.fit import train
 
@@ -21,7 +22,7 @@ BETWEEN_SECONDS = 0.05
 
 
 @attrs.frozen(eq=False)
-class Counts:
+class Counts(Plugin):
     """Counts the epochs that it is told of."""
 
     epochs: list = attrs.field(factory=list)

@@ -55,16 +55,15 @@ RECIPE = """
 THEIRS = """
     import attrs
     from typing import ClassVar
-    from tfopt_core import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Nap:
+    class Nap(Plugin):
         \"\"\"Sleeps less.\"\"\"
         targets: ClassVar[tuple[str, ...]] = ("input",)
         seconds: float = 1.0
 
-        def math(self):
-            return "exact"
+        equivalence = "exact"
 
         def suggest(self, diagnosis):
             assert diagnosis.plans["train"].stages

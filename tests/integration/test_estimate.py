@@ -8,8 +8,9 @@ from support.lazy_modules import keras, tf
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
-from tfopt_core import DataPlan, Workload, hookimpl
+from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import WorkloadError
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns
@@ -95,7 +96,7 @@ def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Breaks:
+class Breaks(Plugin):
     """Its step raises."""
 
     @hookimpl

@@ -21,9 +21,10 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
-from tfopt_core import DataPlan, Workload, loop_report
-from tfopt_core.hooks import hookimpl
+from tfopt_core import DataPlan, Workload
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core.toolkit import loop_report
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.fit import train
@@ -433,7 +434,7 @@ def test_one_that_hears_of_validation_batches_does_not(tmp_path):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class AddsBatchCallback:
+class AddsBatchCallback(Plugin):
     """A plugin behind the loop, so the loop's own plugin cannot see what it adds."""
 
     @hookimpl

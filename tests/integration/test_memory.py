@@ -32,12 +32,12 @@ GREEDY = """
 """
 LEAN = """
     import attrs
-    from tfopt_core.plugins import Effect, hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
+    from tfopt_core.plugins import Effect
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Lean:
-        def math(self):
-            return "exact"
+    class Lean(Plugin):
+        equivalence = "exact"
 
         @hookimpl
         def wrap_model(self, model):

@@ -12,13 +12,13 @@ PLUGIN = '''
 """A plugin of a test."""
 {imports}
 import attrs
-from tfopt_core.plugins import hookimpl
+from tfopt_core.plugins import Plugin, hookimpl
 
 def halved(x, y):
     return x * {factor}, y
 
 @attrs.frozen(kw_only=True, eq=False)
-class Scaled:
+class Scaled(Plugin):
     """Scales the pictures.
 
     What it does:
@@ -35,8 +35,7 @@ class Scaled:
 
     targets = ("input",)
 
-    def math(self):
-        return "exact"
+    equivalence = "exact"
 
     @hookimpl
     def build_dataset(self, plan):
@@ -71,7 +70,7 @@ def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -
     install(site, factor=0.5)
     done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site, before=HASTY)
     assert done.code == 1, done.out + done.err
-    assert 'math() is "exact": declared exact, but' in done.out
+    assert 'equivalence is "exact": declared exact, but' in done.out
     assert "is not read back (no report_effect)" in done.out
 
 

@@ -19,9 +19,10 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
-from tfopt_core import DataPlan, Workload, hookimpl
+from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.records.messages import Note
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.checkpoints.config import CheckpointConfig
@@ -314,7 +315,7 @@ def test_a_pydataset_goes_on(tmp_path):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Counts:
+class Counts(Plugin):
     """Counts epochs."""
 
     @hookimpl

@@ -23,9 +23,10 @@ from tfopt_runtime.xla import Xla
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.lr_schedule import LrSchedule
 
-from tfopt_core import Control, Effect, RunContext, hookimpl
+from tfopt_core import Control, Effect, RunContext
 from tfopt_core.errors import PluginError, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.testing import make_machine
@@ -385,7 +386,7 @@ def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
 
 
 def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(tmp_path):
-    class Wraps:
+    class Wraps(Plugin):
         traced = 0
 
         @hookimpl
@@ -544,7 +545,7 @@ def replacing() -> Any:
     import keras
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Other:
+    class Other(Plugin):
         @hookimpl
         def wrap_model(self, run: RunContext, model: Any) -> Any:
             return keras.models.clone_model(model)
@@ -561,7 +562,7 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
     import attrs
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Stop:
+    class Stop(Plugin):
         @hookimpl
         def on_epoch_end(self, run: RunContext, epoch: int, control: Control) -> None:
             if epoch == 1:

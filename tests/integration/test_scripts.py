@@ -19,7 +19,7 @@ from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
 from tfopt_core.app.verdict_time import VerdictTime
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
@@ -362,7 +362,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
         text = (tmp_path / "small.tfopt.toml").read_text()
         assert all(text.count(f'use = "{plugin}"') == 1 for plugin in tried | left_out)
         stacked = check_recipe(tmp_path / "small.tfopt.toml", compares=False).plugins
-        maths = {math_of(one.name, one.plugin) for one in stacked}
+        maths = {equivalence_of(one.name, one.plugin) for one in stacked}
         assert maths <= {"exact", "order"}
         assert [one.name for one in stacked] == [one.plugin for one in contact.draft.stack]
 

@@ -13,7 +13,8 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
 
-from tfopt_core import Workload, loop_report
+from tfopt_core import Workload
+from tfopt_core.toolkit import loop_report
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.trials.step_timing import time_steps, wrapped_test_step
 from tfopt_core.workers.task import PrepareTask

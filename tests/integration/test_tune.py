@@ -68,10 +68,10 @@ TRIED = ("--plugin", "cache", "--plugin", "materialize")
 BREAKS = """
     import attrs
     from typing import ClassVar
-    from tfopt_core.plugins import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Breaks:
+    class Breaks(Plugin):
         \"\"\"Breaks.\"\"\"
 
         targets: ClassVar[tuple[str, ...]] = ("input",)

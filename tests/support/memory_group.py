@@ -18,14 +18,13 @@ MOUNT = Path("/sys/fs/cgroup")
 # More than the addresses of a process: TensorFlow's own allocator fails.
 GREEDY = '''
     import attrs
-    from tfopt_core import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Greedy:
+    class Greedy(Plugin):
         """Takes a block of the device's memory that no device has."""
 
-        def math(self):
-            return "exact"
+        equivalence = "exact"
 
         @hookimpl
         def on_epoch_end(self):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.hooks.card import Math, Traits, math_of, traits
+from tfopt_core.hooks.card import Equivalence, Traits, equivalence_of, traits
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.specs import OWNER_HOOK
@@ -28,7 +28,7 @@ class Candidate:
     """A plugin as the array sees it: what it declares, with the settings that it is tested with."""
 
     traits: Traits
-    math: Math
+    math: Equivalence
     builds_strategy: bool
 
 
@@ -56,7 +56,7 @@ def candidates(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Candid
     for name, registered in sorted(registrations().items()):
         if registered[0].distribution == DISTRIBUTION:
             one = stacked(name, settings.get(name, {}))
-            declared, math = traits(name, type(one.plugin)), math_of(name, one.plugin)
+            declared, math = traits(name, type(one.plugin)), equivalence_of(name, one.plugin)
             found[name] = Candidate(declared, math, hasattr(one.plugin, OWNER_HOOK))
     return found
 

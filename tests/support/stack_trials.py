@@ -14,7 +14,7 @@ from support import stack_workload
 from support.plugin_settings import TRIED, WORKLOAD_OPTIONS
 from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
-from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
@@ -87,7 +87,7 @@ class StackTrials:
             math.isfinite(value) for values in losses.values() for value in values
         ):
             return f"it trained {fit.epochs} epochs to {losses}"
-        if stack_math([math_of(one.name, one.plugin) for one in plugins]) == "exact":
+        if stack_math([equivalence_of(one.name, one.plugin) for one in plugins]) == "exact":
             return self._not_exact(processes, result)
         return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import Problem
-from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
@@ -164,7 +164,7 @@ def _comparison_problems(
                 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
             )
         )
-    changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]
+    changing = [s.name for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
     if (changing or to_target) and reading.value("measure.length") == "steady":
         judged = f'"{changing[0]}"' if changing else "the stack"
         problems.append(

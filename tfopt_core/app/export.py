@@ -33,8 +33,5 @@ def lines_by_hand(
 
 
 def _lines(stacked: StackedPlugin) -> str | None:
-    by_hand = getattr(stacked.plugin, "by_hand", None)
-    if by_hand is None:
-        return None
-    lines: str | None = guarded(stacked.name, "by_hand", by_hand)
+    lines: str | None = guarded(stacked.name, "by_hand", stacked.plugin.by_hand)
     return lines or None

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import plain
@@ -166,7 +166,7 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
     math = stack_math([plugin.math for plugin in prepared.plugins])
     certificate = replay_both(processes, seed=SEED, math=math)
-    yield exactness(math_of(stacked.name, resolved.plugin), certificate)
+    yield exactness(equivalence_of(stacked.name, resolved.plugin), certificate)
     run = processes.run(
         ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
     )
@@ -196,9 +196,9 @@ def exactness(math: str, certificate: Certificate | None) -> DoctorFinding:
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
         return DoctorFinding(subject="mathematics", ok=True, detail=detail)
-    detail = f'math() is "{math}": {certificate.statement}'
+    detail = f'equivalence is "{math}": {certificate.statement}'
     if math == "unknown":
-        mend = 'declare math(): "exact", "order", "rounding" or "changes"'
+        mend = 'declare equivalence = "exact", "order", "rounding" or "changes"'
         return DoctorFinding(subject="mathematics", ok=None, detail=detail, mend=mend)
     if certificate.kind == "impossible":
         return DoctorFinding(subject="mathematics", ok=None, detail=detail)

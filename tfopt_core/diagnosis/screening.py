@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
-from tfopt_core.hooks.card import EXACT_MATHS, Math
+from tfopt_core.hooks.card import EXACT_MATHS, Equivalence
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.estimate import Estimate
 
@@ -60,7 +60,7 @@ class Tried:
     estimate: Estimate | None
     not_applied: Mapping[str, str]
     resolved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    maths: Mapping[str, Math] = attrs.field(factory=dict)
+    maths: Mapping[str, Equivalence] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
 from tfopt_core.hooks.markers import hookimpl
+from tfopt_core.hooks.plugin_class import Plugin, plugin, setting
 from tfopt_core.hooks.probe import Probe, ProbedTraining
 from tfopt_core.hooks.values import (
     Control,
@@ -27,6 +28,7 @@ __all__ = [
     "Finding",
     "Gpu",
     "Machine",
+    "Plugin",
     "PrecisionPolicy",
     "Probe",
     "ProbedTraining",
@@ -35,5 +37,7 @@ __all__ = [
     "Serve",
     "TrainingOptions",
     "hookimpl",
+    "plugin",
     "read_machine",
+    "setting",
 ]

@@ -13,15 +13,15 @@ from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.guards import guarded
 
 # "unknown": the plugin does not declare it; a replay decides.
-Math = Literal["exact", "order", "rounding", "unknown", "changes"]
+Equivalence = Literal["exact", "order", "rounding", "unknown", "changes"]
 
 TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergence")
 ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
 # From the least to the largest change.
-MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "unknown", "changes")
+MATHS: tuple[Equivalence, ...] = ("exact", "order", "rounding", "unknown", "changes")
 # What a replay certifies without statistics of quality.
-EXACT_MATHS: tuple[Math, ...] = ("exact", "order")
+EXACT_MATHS: tuple[Equivalence, ...] = ("exact", "order")
 # The words for it in printed text.
 MATHEMATICS = {
     "exact": "the same training, exactly",
@@ -37,7 +37,7 @@ HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "R
 
 @attrs.frozen
 class Traits:
-    """The class attributes of a plugin, checked, with defaults for missing ones."""
+    """The class attributes of a plugin, checked."""
 
     targets: tuple[str, ...]
     role: str
@@ -55,13 +55,13 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
     """
 
     def names(attribute: str) -> tuple[str, ...]:
-        value = getattr(plugin_class, attribute, ())
+        value = getattr(plugin_class, attribute)
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
             raise PluginDefinitionError(name, f'"{attribute}" is not a tuple of strings')
         return tuple(value)
 
-    def one_of(attribute: str, default: str, allowed: Sequence[str]) -> str:
-        value = getattr(plugin_class, attribute, default)
+    def one_of(attribute: str, allowed: Sequence[str]) -> str:
+        value = getattr(plugin_class, attribute)
         if value not in allowed:
             choices = ", ".join(f'"{item}"' for item in allowed)
             raise PluginDefinitionError(name, f'"{attribute}" is "{value}", not one of {choices}')
@@ -75,8 +75,8 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
             )
     return Traits(
         targets=targets,
-        role=one_of("role", "optimization", ROLES),
-        model_change=one_of("model_change", "none", MODEL_CHANGES),
+        role=one_of("role", ROLES),
+        model_change=one_of("model_change", MODEL_CHANGES),
         requires=names("requires"),
         conflicts=names("conflicts"),
         before=names("before"),
@@ -84,19 +84,21 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
     )
 
 
-def math_of(name: str, plugin: Any) -> Math:
+def equivalence_of(name: str, plugin: Any) -> Equivalence:
     """Return how the plugin, with its settings, changes the mathematics of training.
 
-    It is "unknown" for a plugin without `math()`.
-
-    :raises PluginDefinitionError: if `math()` returns something else.
-    :raises PluginError: if it raises.
+    :raises PluginDefinitionError: if it declares something else.
+    :raises PluginError: if its method raises.
     """
-    method = getattr(plugin, "math", None)
-    value = "unknown" if method is None else guarded(name, "math", method)
+
+    def declared() -> Any:
+        value = plugin.equivalence
+        return value() if callable(value) else value
+
+    value = guarded(name, "equivalence", declared)
     if value not in MATHS:
-        raise PluginDefinitionError(name, f'math() returned "{value}", not one of {MATHS}')
-    return cast(Math, value)
+        raise PluginDefinitionError(name, f'"equivalence" is "{value}", not one of {MATHS}')
+    return cast(Equivalence, value)
 
 
 @attrs.frozen

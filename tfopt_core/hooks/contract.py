@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -11,8 +12,11 @@ import pluggy
 
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
 from tfopt_core.hooks.markers import PROJECT
+from tfopt_core.hooks.plugin_class import Plugin
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 
+# What core reads of a plugin. A name that is near to one of these is a mistake.
+KNOWN_NAMES = (*(name for name in vars(Plugin) if name[0] != "_"), "export", *ALL_HOOKS)
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS = ("use", "enabled")
 
@@ -43,16 +47,27 @@ def check_class(name: str, plugin_class: Any) -> None:
 
     if not inspect.isclass(plugin_class):
         fail(f"the entry point names a {type(plugin_class).__name__}, not a class")
-    if not attrs.has(plugin_class):
-        fail("is no attrs class; decorate it with @attrs.frozen(kw_only=True, eq=False)")
+    if not issubclass(plugin_class, Plugin):
+        fail("does not derive from Plugin; write: @plugin, class Name(Plugin)")
+    # pluggy finds plugins with ==, so two that compare by value would be taken for one
+    frozen = plugin_class.__setattr__ is not object.__setattr__
+    if not attrs.has(plugin_class) or plugin_class.__eq__ is not object.__eq__ or not frozen:
+        fail("is not frozen, or compares by value; decorate it with @plugin")
     for reserved in RESERVED_KEYS:
         if reserved in {attribute.name for attribute in attrs.fields(plugin_class)}:
             fail(f'has a setting "{reserved}", which every recipe reserves; rename it')
-    if plugin_class.__eq__ is not object.__eq__:
-        # pluggy finds plugins with ==, so two equal ones would be taken for one
-        fail("compares by value; decorate the class with eq=False")
-    if plugin_class.__setattr__ is object.__setattr__:
-        fail("is not frozen; decorate the class with @attrs.frozen(kw_only=True, eq=False)")
+    for attribute in _own_names(plugin_class):
+        hint = did_you_mean(attribute, KNOWN_NAMES)
+        if attribute not in KNOWN_NAMES and hint:
+            fail(f'has no use for "{attribute}"; {hint}')
+
+
+def _own_names(plugin_class: type[Any]) -> Iterator[str]:
+    """Yield what a class and its bases, up to `Plugin`, define beside settings and hooks."""
+    settings = {attribute.name for attribute in attrs.fields(plugin_class)}
+    known = settings | set(implementations(plugin_class))
+    for base in plugin_class.__mro__[: plugin_class.__mro__.index(Plugin)]:
+        yield from (name for name in vars(base) if name[0] != "_" and name not in known)
 
 
 def check_hooks(name: str, plugin_class: type[Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import field
+from tfopt_core.hooks.plugin_class import setting
 
 
 def number_or(word: str, help: str) -> Any:
@@ -16,7 +16,7 @@ def number_or(word: str, help: str) -> Any:
         if value != word and (isinstance(value, str) or value < 1):
             raise ValueError(f'{attribute.name} must be at least 1 or "{word}", got {value}')
 
-    return field(default=word, validator=validate, metadata={"help": help})
+    return setting(default=word, validator=validate, help=help)
 
 
 def size_in_words(size: float) -> str:

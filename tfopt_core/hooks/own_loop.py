@@ -29,9 +29,9 @@ def why_not_reached(plugin_class: type[Any]) -> str:
     It does if all its hooks act without `compile` and `fit`, unless its class attribute `own_loop`
     says False, or it changes the model.
     """
-    if getattr(plugin_class, "own_loop", None) is False:
+    if not plugin_class.own_loop:
         return DECLARED
-    if getattr(plugin_class, "model_change", "none") != "none":
+    if plugin_class.model_change != "none":
         return CHANGES_MODEL
     hooks = implementations(plugin_class)
     beyond = [hook for hook in (*VALUE_HOOKS, *hooks) if hook in hooks and hook not in REACHING]

@@ -193,13 +193,12 @@ class Stack:
     def unwrap(self, model: Any) -> Any:
         """Return the model without the wrapping of plugins, last plugin first, for saving."""
         for stacked in reversed(self.plugins):
-            unwrap = getattr(stacked.plugin, "unwrap", None)
-            if unwrap is not None:
-                model = guarded(stacked.name, "unwrap", functools.partial(unwrap, model))
-                expected = self._defaults.expected("wrap_model")
-                if model is None or (expected is not None and not isinstance(model, expected)):
-                    what = "nothing" if model is None else f"a {type(model).__name__}"
-                    raise PluginError(stacked.name, "unwrap", f"returned {what}; return the model")
+            unwrap = functools.partial(stacked.plugin.unwrap, model)
+            model = guarded(stacked.name, "unwrap", unwrap)
+            expected = self._defaults.expected("wrap_model")
+            if model is None or (expected is not None and not isinstance(model, expected)):
+                what = "nothing" if model is None else f"a {type(model).__name__}"
+                raise PluginError(stacked.name, "unwrap", f"returned {what}; return the model")
         return model
 
     # How they are called.
@@ -252,8 +251,7 @@ def _call(implementation: pluggy.HookImpl, **arguments: Any) -> Any:
 def _only_returns_values(plugin: Any) -> bool:
     """Return whether no hook acts during the training or may change the model in place."""
     hooks = set(implementations(type(plugin))) - {"report_effect"}
-    in_place = getattr(plugin, "model_change", "none") != "none"
-    return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and not in_place
+    return hooks <= {*VALUE_HOOKS} - {"wrap_model"} and plugin.model_change == "none"
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:

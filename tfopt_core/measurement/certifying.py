@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.pace import Pace, budget_of
 from tfopt_core.measurement.progress import Observer
@@ -32,7 +32,7 @@ TIMES = {2: "twice", 3: "three times"}
 def certificates(
     request: Request,
     prepared: Prepared,
-    stacks: Sequence[tuple[Variant, Math]],
+    stacks: Sequence[tuple[Variant, Equivalence]],
     *,
     seed: int,
     pace: Pace,

@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
-from tfopt_core.hooks import Effect, hookimpl
+from tfopt_core.hooks import Effect, Plugin, hookimpl, plugin
 from tfopt_core.training.workload import Workload
 
 # A sleep takes about 60 µs longer than requested, so short sleeps are added up first.
@@ -20,15 +18,12 @@ SLEEP_AT_LEAST_SECONDS = 0.005
 CLASSES = 10
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Nothing:
+@plugin
+class Nothing(Plugin):
     """Changes nothing, and reports that it took effect."""
 
     targets = ("compute",)
-
-    def math(self) -> str:
-        """Return "exact", since nothing changes."""
-        return "exact"
+    equivalence = "exact"
 
     @hookimpl
     def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
@@ -36,20 +31,17 @@ class Nothing:
         return Effect.applied_as("does nothing, on purpose")
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Sleeps:
+@plugin
+class Sleeps(Plugin):
     """Makes every step longer by a share of itself.
 
     :param share: the share of the train function's time.
     """
 
-    share: float = 0.05
-
     targets = ("compute",)
+    equivalence = "exact"
 
-    def math(self) -> str:
-        """Return "exact", since the arithmetic stays the same."""
-        return "exact"
+    share: float = 0.05
 
     @hookimpl
     def wrap_model(self, run: Any, model: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from tfopt_core.hooks.card import Math, math_of
+from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.certificate import Certificate, certify, impossible
@@ -15,7 +15,9 @@ from tfopt_core.trials.processes import Processes
 __all__ = ["Certificate", "certify", "replay_all", "replay_both"]
 
 
-def replay_both(processes: Processes, *, seed: int, math: Math | None = None) -> Certificate | None:
+def replay_both(
+    processes: Processes, *, seed: int, math: Equivalence | None = None
+) -> Certificate | None:
     """Replay a short training without and with the resolved stack, untimed, and compare.
 
     A replay that fails is no error of the measurement: the certificate then says why nothing is
@@ -27,14 +29,14 @@ def replay_both(processes: Processes, *, seed: int, math: Math | None = None) ->
     """
     plugins = processes.request.plugins
     if math is None:
-        math = stack_math([math_of(stacked.name, stacked.plugin) for stacked in plugins])
+        math = stack_math([equivalence_of(stacked.name, stacked.plugin) for stacked in plugins])
     if not plugins:
         return None
     return replay_all(processes, [(baseline_and_full(plugins)[1], math)], seed=seed)[0]
 
 
 def replay_all(
-    processes: Processes, stacks: Sequence[tuple[Variant, Math]], *, seed: int
+    processes: Processes, stacks: Sequence[tuple[Variant, Equivalence]], *, seed: int
 ) -> list[Certificate | None]:
     """Replay a short training without plugins once, and with each of these stacks.
 

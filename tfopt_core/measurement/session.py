@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.certifying import certificates
 from tfopt_core.measurement.conclude import conclude, save_best
@@ -172,7 +172,7 @@ def _certified(
     math = stack_math([plugin.math for plugin in prepared.plugins])
     if math == "changes":
         return state
-    stacks: list[tuple[Variant, Math]] = [(baseline_and_full(request.plugins)[1], math)]
+    stacks: list[tuple[Variant, Equivalence]] = [(baseline_and_full(request.plugins)[1], math)]
     if state.added is not None:
         stacks.append((Variant(state.added.variant, request.added), state.added.math))
     found = certificates(

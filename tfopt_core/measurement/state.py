@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 from cattrs import Converter
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement.replaying import Certificate
 from tfopt_core.records.variants import plus
 
@@ -32,7 +32,7 @@ class AddedStack:
 
     additions: tuple[str, ...]
     resolved: dict[str, dict[str, Any]]
-    math: Math
+    math: Equivalence
     certificate: Certificate | None = None
     why_ended: str = ""
     first_round: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks import Gpu
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.memory import MemoryPlan, StageLine
 
@@ -31,7 +31,7 @@ class PluginPlan:
     name: str
     settings: dict[str, Any]
     asked: dict[str, Any]
-    math: Math
+    math: Equivalence
     summary: str
     changes: tuple[HookChange, ...]
     search_notes: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.hooks import Effect
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.recipe import Objective
 from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
@@ -218,7 +218,7 @@ class Addition:
 
     plugins: tuple[str, ...]
     resolved: Mapping[str, Mapping[str, Any]]
-    math: Math
+    math: Equivalence
     variant: str
     verdict: Verdict
     speedup: float | None = None

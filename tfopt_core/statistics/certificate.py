@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.replay import SAME, Replayed
 from tfopt_core.statistics.data_difference import data_difference
 
@@ -49,7 +49,7 @@ def impossible(cause: str) -> Certificate:
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
-def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
+def certify(math: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
     """Compare both sides of a replay and return the certificate.
 
     :param math: what the stack as a whole declares to do to the mathematics of training.
@@ -97,7 +97,7 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
 
 
-def _declared(math: Math) -> str:
+def _declared(math: Equivalence) -> str:
     """Return the beginning of a statement of a difference."""
     if math == "unknown":
         return f"{UNDECLARED}, and it is not the same:"

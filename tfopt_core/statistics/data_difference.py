@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.replay import ReadEpoch
 
 
@@ -23,7 +23,7 @@ class DataDifference:
 
 
 def data_difference(
-    math: Math, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+    math: Equivalence, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
 ) -> DataDifference | None:
     """Return how the stack's data differ from the baseline's; None if no difference was read.
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks.card import MATHS, Math
+from tfopt_core.hooks.card import MATHS, Equivalence
 from tfopt_core.recipe import Objective, TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
@@ -48,7 +48,7 @@ class Judgement:
     direction: Literal["max", "min"]
     tolerance: float | None
     examples: int | None
-    math: Math
+    math: Equivalence
     target: TargetSpec | None
     sequential: bool
     projected: bool = False
@@ -110,11 +110,11 @@ def band_in_words(high: float) -> str:
     return f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
 
 
-def stack_math(maths: Sequence[Math]) -> Math:
+def stack_math(maths: Sequence[Equivalence]) -> Equivalence:
     """Return what a stack does to the mathematics, that of its furthest-reaching plugin.
 
     With a plugin that rounds, one that declares nothing leaves the stack at "rounding": a replay
     could not certify it, and the statistics of quality decide in both cases.
     """
-    furthest: Math = max(maths, key=MATHS.index, default="exact")
+    furthest: Equivalence = max(maths, key=MATHS.index, default="exact")
     return "rounding" if furthest == "unknown" and "rounding" in maths else furthest

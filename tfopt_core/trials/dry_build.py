@@ -13,10 +13,11 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
-from tfopt_core.hooks.card import card, math_of
+from tfopt_core.hooks.card import card, equivalence_of
 from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
@@ -139,7 +140,7 @@ def resolve_all(
     """
     resolved, search_notes = list(job.plugins), {}
     for index, stacked in enumerate(job.plugins):
-        if not hasattr(stacked.plugin, "resolve"):
+        if not overrides(type(stacked.plugin), "resolve"):
             continue
         probe = probe_of(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
         plugin = guarded(stacked.name, "resolve", partial(stacked.plugin.resolve, probe))
@@ -182,7 +183,7 @@ def plan_of(
         name=resolved.name,
         settings=plain(resolved.settings),
         asked=plain(before.settings),
-        math=math_of(resolved.name, resolved.plugin),
+        math=equivalence_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
         search_notes=search_notes,

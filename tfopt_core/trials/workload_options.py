@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Effect, hookimpl
+from tfopt_core.hooks import Effect, Plugin, hookimpl, plugin
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 
@@ -21,22 +21,19 @@ NAME = "workload options"
 BATCH_SIZE = "batch_size"
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class WorkloadOptions:
+@plugin
+class WorkloadOptions(Plugin):
     """Stands for the options and the batch size in which a stack differs from its baseline.
 
     :param values: by name; None for what the workload itself chooses.
     :param in_place_of: the values of the baseline.
     """
 
+    targets = ("convergence",)
+    equivalence = "changes"  # another learning rate or width is another training
+
     values: Mapping[str, Any]
     in_place_of: Mapping[str, Any]
-
-    targets = ("convergence",)
-
-    def math(self) -> str:
-        """Return "changes": another learning rate or width is another training."""
-        return "changes"
 
     @hookimpl
     def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:

@@ -212,6 +212,7 @@ def proposing_plugins(installed: Sequence[PluginInfo]) -> frozenset[str]:
 def _proposing(installed: Sequence[PluginInfo]) -> Iterator[str]:
     from tfopt_core.errors import TfoptError
     from tfopt_core.hooks.installed.discovery import find, registrations
+    from tfopt_core.hooks.plugin_class import overrides
 
     known = registrations()
     for info in installed:
@@ -221,5 +222,5 @@ def _proposing(installed: Sequence[PluginInfo]) -> Iterator[str]:
             plugin_class = find(info.name, known).load()
         except TfoptError:
             continue  # named by `inspect_plugins` where it matters
-        if hasattr(plugin_class, "suggest"):
+        if overrides(plugin_class, "suggest"):
             yield info.name

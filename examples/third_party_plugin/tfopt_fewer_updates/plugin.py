@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
-from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.plugins import (
+    Effect,
+    Plugin,
+    RunContext,
+    TrainingOptions,
+    hookimpl,
+    plugin,
+    setting,
+)
 
 
 def with_accumulation(options: TrainingOptions, steps: int) -> TrainingOptions:
@@ -25,8 +33,8 @@ def accumulated(optimizer: Any) -> int | None:
     return steps
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class FewerUpdates:
+@plugin
+class FewerUpdates(Plugin):
     """Averages the gradients of several batches before the weights are updated.
 
     What it does: sets Keras' gradient_accumulation_steps, so an update sees as many examples as
@@ -45,17 +53,14 @@ class FewerUpdates:
     Reference: https://keras.io/api/optimizers/
     """
 
-    targets: ClassVar[tuple[str, ...]] = ("memory",)
+    targets = ("memory",)
+    equivalence = "changes"  # fewer updates, each over more examples: another training algorithm
 
-    steps: int = field(
+    steps: int = setting(
         default=4,
         validator=validators.ge(2),
-        metadata={"help": "Batches whose gradients make one update, at least 2."},
+        help="Batches whose gradients make one update, at least 2.",
     )
-
-    def math(self) -> Literal["changes"]:
-        """Fewer updates, each over more examples: another training algorithm."""
-        return "changes"
 
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:

@@ -13,7 +13,7 @@ from support.drawn_fits.case import Case, Stack, script_of
 from support.drawn_fits.strategies import cases
 from support.plugin_settings import TRIED
 from support.stack_array import Candidate, admissible, candidates, ordered, stacked
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import equivalence_of
 
 # Settings that need nothing to be timed; none declares more than another order.
 SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
@@ -65,7 +65,7 @@ def known() -> dict[str, Candidate]:
 
 @functools.cache
 def _math(name: str, settings: tuple[tuple[str, Any], ...]) -> str:
-    return math_of(name, stacked(name, dict(settings)).plugin)
+    return equivalence_of(name, stacked(name, dict(settings)).plugin)
 
 
 def math_in(plugin: Mapping[str, Any]) -> str:

@@ -6,10 +6,10 @@ import attrs
 import pytest
 from support.fake_role import RUN
 
-from tfopt_core import hookimpl
 from tfopt_core.app.train import train_once, train_script
 from tfopt_core.hooks import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.records.messages import Failure
@@ -26,7 +26,7 @@ PREPARED = Prepared(
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Spread:
+class Spread(Plugin):
     """A plugin that spreads the training over several processes."""
 
     @hookimpl
@@ -38,7 +38,7 @@ SPREAD = PluginPlan(name="spread", settings={}, asked={}, math="exact", summary=
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Times:
+class Times(Plugin):
     """A plugin whose setting is found out by timing."""
 
     steps: int | str = "auto"

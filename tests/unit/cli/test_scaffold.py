@@ -44,7 +44,7 @@ def test_a_name_is_the_same_name_everywhere() -> None:
         ("none", "would be the class None"),
         ("value-error", "would be the class ValueError"),
         ("data-plan", "would be the class DataPlan"),
-        ("class-var", "would be the class ClassVar"),
+        ("plugin", "would be the class Plugin"),
     ],
 )
 def test_a_name_that_is_unfit_or_taken_is_refused_with_a_mend(name: str, said: str) -> None:

@@ -9,10 +9,11 @@ import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras
 
-from tfopt_core import DataPlan, Workload, hookimpl
+from tfopt_core import DataPlan, Workload
 from tfopt_core.data import ModelStage, Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.stages import Count
+from tfopt_core.plugins import Plugin, hookimpl
 
 pytestmark = pytest.mark.tensorflow
 
@@ -42,7 +43,7 @@ class Predicted(ModelStage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Predicts:
+class Predicts(Plugin):
     """Appends the stage to the training data."""
 
     usable: bool = True

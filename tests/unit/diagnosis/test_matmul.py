@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from support.lazy_modules import keras, layers, tf
 
-from tfopt_core import Gpu
 from tfopt_core.diagnosis.matmul import (
     dtypes_worth_measuring,
     matmul_peak,
@@ -13,6 +12,7 @@ from tfopt_core.diagnosis.matmul import (
     operations_of,
     products,
 )
+from tfopt_core.hooks import Gpu
 from tfopt_core.testing import make_machine
 from tfopt_core.training.graphs.operations import traced_step
 

@@ -8,8 +8,9 @@ import attrs
 import pluggy
 import pytest
 
-from tfopt_core import RuntimeOptions, hookimpl
+from tfopt_core import RuntimeOptions
 from tfopt_core.hooks.contract import check_hooks, implementations
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.testing import make_machine, stack_of
 
 
@@ -21,7 +22,7 @@ class Raises:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Unreadable:
+class Unreadable(Plugin):
     """Has a setting without a default, and attributes that raise."""
 
     size: int

@@ -11,14 +11,16 @@ from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
 from tfopt_core.hooks.installed.settings import field_types
-from tfopt_core.plugins import hookimpl
+from tfopt_core.plugins import Plugin, hookimpl
 
 
 def class_with(search, kind):
     """A class with a setting of this type, above 0, that declares this range."""
     metadata = {"help": "A rate.", "search": search}
     rate = field(default=kind(1), type=kind, validator=validators.gt(0), metadata=metadata)
-    return attrs.make_class("Declares", {"rate": rate}, kw_only=True, frozen=True, eq=False)
+    return attrs.make_class(
+        "Declares", {"rate": rate}, (Plugin,), kw_only=True, frozen=True, eq=False
+    )
 
 
 def range_of(plugin_class):
@@ -27,7 +29,7 @@ def range_of(plugin_class):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Declares:
+class Declares(Plugin):
     """Declares a range."""
 
     rate: float = field(

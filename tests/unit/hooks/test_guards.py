@@ -7,25 +7,25 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
+from tfopt_core import Effect, PluginRefused, RuntimeOptions
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.guards import guarded
+from tfopt_core.plugins import Plugin, hookimpl, plugin
 from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
 
-plugin = attrs.frozen(kw_only=True, eq=False)
 MACHINE = make_machine()
 
 
 @plugin
-class AddsThread:
+class AddsThread(Plugin):
     @hookimpl
     def configure_runtime(self, options):
         return attrs.evolve(options, intra_op_threads=(options.intra_op_threads or 0) + 1)
 
 
 @plugin
-class DoublesThreads:
+class DoublesThreads(Plugin):
     @hookimpl
     def configure_runtime(self, options):
         return attrs.evolve(options, intra_op_threads=options.intra_op_threads * 2)
@@ -52,7 +52,7 @@ def test_changes_hold_the_value_before_and_after_each_plugin():
 
 def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_values():
     @plugin
-    class LeavesAll:
+    class LeavesAll(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             return options
@@ -95,7 +95,7 @@ def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_v
 @pytest.mark.promise(25, injected="a hook that returns nothing")
 def test_a_missing_return_names_plugin_and_hook():
     @plugin
-    class Forgets:
+    class Forgets(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             attrs.evolve(options, intra_op_threads=2)
@@ -107,7 +107,7 @@ def test_a_missing_return_names_plugin_and_hook():
 @pytest.mark.promise(25, injected="a hook that returns a number")
 def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
     @plugin
-    class Wrong:
+    class Wrong(Plugin):
         @hookimpl
         def configure_runtime(self):
             return 3
@@ -118,7 +118,7 @@ def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
 
 def test_an_exception_names_plugin_hook_and_cause():
     @plugin
-    class Fails:
+    class Fails(Plugin):
         @hookimpl
         def configure_runtime(self):
             raise KeyError("threads")
@@ -131,7 +131,7 @@ def test_an_exception_names_plugin_hook_and_cause():
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():
     @plugin
-    class Refuses:
+    class Refuses(Plugin):
         @hookimpl
         def configure_runtime(self):
             raise PluginRefused("this machine has no abacus")
@@ -156,7 +156,7 @@ def test_a_refusal_that_names_its_plugin_already_is_not_its_own_cause():
 @pytest.mark.parametrize("option", ["tryfirst", "trylast", "wrapper", "hookwrapper"])
 def test_a_plugin_cannot_jump_the_queue(option):
     @plugin
-    class Jumps:
+    class Jumps(Plugin):
         @hookimpl(**{option: True})
         def configure_runtime(self, options):
             yield options
@@ -167,7 +167,7 @@ def test_a_plugin_cannot_jump_the_queue(option):
 
 def test_a_generator_is_no_value():
     @plugin
-    class Yields:
+    class Yields(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             yield options
@@ -178,34 +178,38 @@ def test_a_generator_is_no_value():
 
 def test_plugins_that_compare_by_value_are_refused():
     @attrs.frozen
-    class ByValue:
+    class ByValue(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             return options
 
-    with pytest.raises(PluginDefinitionError, match="eq=False"):
+    with pytest.raises(PluginDefinitionError, match="compares by value; decorate it with @plugin"):
         stack_of(ByValue())
 
 
 def test_a_class_that_is_not_frozen_is_refused():
     @attrs.define(eq=False)
-    class Mutable:
+    class Mutable(Plugin):
         pass
 
     with pytest.raises(PluginDefinitionError, match="not frozen"):
         check_class("mutable", Mutable)
 
 
-def test_a_class_that_is_no_attrs_class_is_refused():
-    with pytest.raises(PluginDefinitionError, match="no attrs class"):
+def test_a_class_that_is_no_plugin_is_refused():
+    with pytest.raises(PluginDefinitionError, match="does not derive from Plugin"):
         check_class("plain", type("Plain", (), {}))
+    with pytest.raises(PluginDefinitionError, match="decorate it with @plugin"):
+        check_class("undecorated", type("Undecorated", (Plugin,), {}))
     with pytest.raises(PluginDefinitionError, match="names a function, not a class"):
         check_class("function", lambda: None)
 
 
 @pytest.mark.parametrize("reserved", ["use", "enabled"])
 def test_a_setting_that_recipes_reserve_is_refused(reserved):
-    takes = attrs.make_class("Takes", {reserved: attrs.field(default=1)}, frozen=True, eq=False)
+    takes = attrs.make_class(
+        "Takes", {reserved: attrs.field(default=1)}, (Plugin,), frozen=True, eq=False
+    )
     with pytest.raises(PluginDefinitionError, match=f'"{reserved}", which every recipe reserves'):
         check_class("takes", takes)
 
@@ -213,7 +217,7 @@ def test_a_setting_that_recipes_reserve_is_refused(reserved):
 @pytest.mark.promise(25, injected="a hook with a typing error in its name")
 def test_a_misspelt_hook_is_named_with_the_right_one():
     @plugin
-    class Misspelt:
+    class Misspelt(Plugin):
         @hookimpl
         def build_datasets(self, run, plan):
             return plan
@@ -222,9 +226,19 @@ def test_a_misspelt_hook_is_named_with_the_right_one():
         stack_of(Misspelt())
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("sugest", "suggest"), ("equivalance", "equivalence"), ("target", "targets")],
+)
+def test_a_misspelt_name_of_the_base_class_is_named_with_the_right_one(written, meant):
+    misspelt = plugin(type("Misspelt", (AddsThread,), {written: "exact"}))
+    with pytest.raises(PluginDefinitionError, match=f'"{written}"; did you mean "{meant}"'):
+        check_class("misspelt", misspelt)
+
+
 def test_a_method_named_like_a_hook_without_the_marker_is_an_error():
     @plugin
-    class Unmarked:
+    class Unmarked(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             return options
@@ -238,7 +252,7 @@ def test_a_method_named_like_a_hook_without_the_marker_is_an_error():
 
 def test_a_class_without_hooks_is_an_error():
     @plugin
-    class Empty:
+    class Empty(Plugin):
         size: int = 1
 
     with pytest.raises(PluginDefinitionError, match="implements no hook"):
@@ -248,7 +262,7 @@ def test_a_class_without_hooks_is_an_error():
 @pytest.mark.promise(25, injected="a hook with an unknown argument")
 def test_a_wrong_argument_is_named_with_those_that_exist():
     @plugin
-    class Asks:
+    class Asks(Plugin):
         @hookimpl
         def build_dataset(self, run, splits, plan):
             return plan
@@ -260,7 +274,7 @@ def test_a_wrong_argument_is_named_with_those_that_exist():
 
 
 @plugin
-class Owns:
+class Owns(Plugin):
     @hookimpl
     def build_strategy(self, run):
         return "a strategy"
@@ -289,7 +303,7 @@ def test_the_owner_builds_the_strategy_and_else_the_default_does():
 
 def test_an_owner_that_returns_nothing_is_named():
     @plugin
-    class Nothing:
+    class Nothing(Plugin):
         @hookimpl
         def build_strategy(self, run):
             return None
@@ -300,7 +314,7 @@ def test_an_owner_that_returns_nothing_is_named():
 
 def test_an_effect_of_another_type_is_named():
     @plugin
-    class Vague:
+    class Vague(Plugin):
         @hookimpl
         def report_effect(self):
             return True
@@ -311,7 +325,7 @@ def test_an_effect_of_another_type_is_named():
 
 def test_state_is_private_to_a_plugin_and_a_run():
     @plugin
-    class Keeps:
+    class Keeps(Plugin):
         word: str = "first"
 
         @hookimpl
@@ -336,7 +350,7 @@ def test_state_is_private_to_a_plugin_and_a_run():
 
 def test_without_a_report_a_plugin_is_applied_if_its_hook_changed_something():
     @plugin
-    class Idle:
+    class Idle(Plugin):
         @hookimpl
         def configure_runtime(self, options):
             return options
@@ -354,7 +368,7 @@ class Journal:
 
 def test_notifications_come_plugin_by_plugin_in_recipe_order():
     @plugin
-    class First:
+    class First(Plugin):
         @hookimpl
         def on_epoch_end(self, epoch, logs):
             Journal.calls.append(f"{type(self).__name__} {epoch} {logs}")
@@ -370,7 +384,7 @@ def test_notifications_come_plugin_by_plugin_in_recipe_order():
 
 def test_unwrap_goes_from_the_last_plugin_to_the_first():
     @plugin
-    class Wraps:
+    class Wraps(Plugin):
         @hookimpl
         def wrap_model(self, model):
             return model

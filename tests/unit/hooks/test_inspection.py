@@ -12,11 +12,11 @@ from tfopt_core.hooks.installed import inspection
 SLOW = '''
     import time
     import attrs
-    from tfopt_core import hookimpl
+    from tfopt_core.plugins import Plugin, hookimpl
     time.sleep({seconds})
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Slow:
+    class Slow(Plugin):
         """Is slow to import."""
 
         @hookimpl

@@ -5,15 +5,16 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tfopt_core import DataPlan, Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core import DataPlan, Effect, RunContext, TrainingOptions
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.hooks.own_loop import check_precision, reaching, why_not_reached, with_unreached
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.plugins import Plugin, hookimpl
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Reads:
+class Reads(Plugin):
     """Changes the data."""
 
     @hookimpl

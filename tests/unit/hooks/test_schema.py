@@ -21,6 +21,7 @@ from tfopt_core.hooks.installed.inspection import PluginInfo, describe_plugin, i
 from tfopt_core.hooks.installed.json_types import of_annotation
 from tfopt_core.hooks.installed.schema import installed_schema
 from tfopt_core.hooks.installed.settings import mismatch
+from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.schema import DESCRIPTIONS
 from tfopt_core.recipe.table import Nested, Table, keys_of
@@ -31,7 +32,7 @@ RECIPES = [*sorted((ROOT / "recipes").glob("*.toml")), EXAMPLE / "recipe.toml"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Odd:
+class Odd(Plugin):
     """A plugin with every kind of setting."""
 
     needed: str

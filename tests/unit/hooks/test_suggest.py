@@ -11,9 +11,9 @@ import pytest
 from attrs import field, validators
 from support.hooks_diagnosis import diagnosis
 
-from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError
 from tfopt_core.hooks.installed import suggest
+from tfopt_core.plugins import Plugin, hookimpl
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: A
         return answer() if callable(answer) else answer
 
     @attrs.frozen(kw_only=True, eq=False)
-    class Plugin:
+    class Asked(Plugin):
         """Does something."""
 
         size: int = field(default=1, validator=validators.ge(1))
@@ -49,10 +49,10 @@ def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: A
         def build_dataset(self, run, split, plan):
             return plan
 
-    Plugin.targets, Plugin.suggest, Plugin.math = targets, given, lambda self: math
+    Asked.targets, Asked.suggest, Asked.equivalence = targets, given, math
     for name, value in attributes.items():
-        setattr(Plugin, name, value)
-    return Plugin
+        setattr(Asked, name, value)
+    return Asked
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def both(exact, other, math="rounding", targets=("dispatch",), **attributes):
     """A plugin that is exact with a size of 2, and says so where it is asked for that."""
     made = plugin({}, targets, **attributes)
     made.suggest = lambda self, diagnosis: exact if diagnosis.exact else other
-    made.math = lambda self: "exact" if self.size == 2 else math
+    made.equivalence = lambda self: "exact" if self.size == 2 else math
     return made
 
 

@@ -6,14 +6,14 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core import hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.records.variants import Variant
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Some:
+class Some(Plugin):
     @hookimpl
     def configure_runtime(self, options):
         return options

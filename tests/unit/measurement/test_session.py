@@ -8,7 +8,6 @@ import attrs
 import pytest
 from support.measure_runs import make_outcome
 
-from tfopt_core import hookimpl
 from tfopt_core.errors import (
     DamagedMeasurement,
     EditedMeanwhile,
@@ -25,6 +24,7 @@ from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
 from tfopt_core.measurement.waiting import Waiting
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import PluginPlan, Prepared
@@ -41,15 +41,14 @@ from tfopt_core.workers.task import PrepareTask, ReplayTask, RunTask
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Plugin:
+class Three(Plugin):
+    equivalence = "exact"
+
     threads: int | str = "auto"
 
     @hookimpl
     def configure_runtime(self, options):
         return attrs.evolve(options, intra_op_threads=3)
-
-    def math(self):
-        return "exact"
 
 
 class FakeRunner:
@@ -204,9 +203,9 @@ def world(tmp_path):
         )
         request = Request(
             recipe=recipe,
-            plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
-            observers=tuple(StackedPlugin(name, Plugin()) for name in observers),
-            added=tuple(StackedPlugin(name, Plugin(threads=4)) for name in added),
+            plugins=tuple(StackedPlugin(name, Three()) for name in plugins),
+            observers=tuple(StackedPlugin(name, Three()) for name in observers),
+            added=tuple(StackedPlugin(name, Three(threads=4)) for name in added),
             machine=make_machine(),
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
@@ -1132,7 +1131,7 @@ def assembled_again(monkeypatch):
 
     def assembled(entries):
         assert all(entry.settings == {"threads": 4} for entry in entries)
-        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
+        return tuple(StackedPlugin(entry.use, Three(threads=4)) for entry in entries), []
 
     monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
 

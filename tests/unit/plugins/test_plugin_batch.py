@@ -193,6 +193,6 @@ def test_validation_data_stay_as_they_are() -> None:
 
 
 def test_math_is_what_becomes_of_the_examples() -> None:
-    assert [Batch(last=last).math() for last in ("keep", "pad", "drop")] == [
+    assert [Batch(last=last).equivalence() for last in ("keep", "pad", "drop")] == [
         "exact", "rounding", "changes",
     ]  # fmt: skip

@@ -129,8 +129,8 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
 
 
 def test_mirrored_is_another_training_with_a_larger_batch() -> None:
-    assert Mirrored().math() == "rounding"
-    assert Mirrored(batch_size="per-replica").math() == "changes"
+    assert Mirrored().equivalence() == "rounding"
+    assert Mirrored(batch_size="per-replica").equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

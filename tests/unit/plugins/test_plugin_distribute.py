@@ -64,7 +64,8 @@ import attrs
 import numpy as np
 sys.path.insert(0, sys.argv[2])
 from support.plugin_drive import CPU, SmallTraining
-from tfopt_core import RuntimeOptions, Workload, hookimpl
+from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core import RuntimeOptions, Workload
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.build import build
@@ -78,7 +79,7 @@ from tfopt_runtime.xla import Xla
 from tfopt_training.lr_schedule import LrSchedule
 
 @attrs.frozen(kw_only=True, eq=False)
-class Unknown:
+class Unknown(Plugin):
     @hookimpl
     def build_dataset(self, plan):
         return plan.apply(lambda data: data.filter(lambda *_: True))

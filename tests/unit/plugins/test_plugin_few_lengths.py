@@ -91,8 +91,8 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
 
 
 def test_it_is_another_training_unless_left_out() -> None:
-    assert Batch(pad_to="power-of-two", last="keep").math() == "changes"
-    assert Batch(last="keep").math() == "exact"
+    assert Batch(pad_to="power-of-two", last="keep").equivalence() == "changes"
+    assert Batch(last="keep").equivalence() == "exact"
 
 
 def model(mask: bool) -> Any:

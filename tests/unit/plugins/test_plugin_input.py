@@ -93,8 +93,8 @@ def test_a_map_that_draws_stays_sequential_unless_asked_for() -> None:
     assert "RandomUniform" in rewrite.done
     asked = with_parallel_maps(plan, 2, random_maps=True)
     assert [stage.parallel for stage in asked.plan.stages[1:]] == [2, 2]
-    assert ParallelMap().math() == "exact"
-    assert ParallelMap(random_maps=True).math() == "rounding"
+    assert ParallelMap().equivalence() == "exact"
+    assert ParallelMap(random_maps=True).equivalence() == "rounding"
 
 
 def test_parallel_map_leaves_the_workloads_own_choice() -> None:
@@ -105,8 +105,8 @@ def test_parallel_map_leaves_the_workloads_own_choice() -> None:
 
 
 def test_any_order_is_another_order() -> None:
-    assert ParallelMap().math() == "exact"
-    assert ParallelMap(ordered=False).math() == "order"
+    assert ParallelMap().equivalence() == "exact"
+    assert ParallelMap(ordered=False).equivalence() == "order"
 
 
 @pytest.mark.tensorflow

@@ -75,8 +75,8 @@ def test_resolve_times_single_steps_without_xla_first() -> None:
 
 def test_what_math_says_depends_on_xla() -> None:
     for plugin in (Chunked, Resident):
-        assert plugin(xla=False).math() == "exact"
-        assert plugin(xla=True).math() == plugin().math() == "rounding"
+        assert plugin(xla=False).equivalence() == "exact"
+        assert plugin(xla=True).equivalence() == plugin().equivalence() == "rounding"
 
 
 # Where data are kept

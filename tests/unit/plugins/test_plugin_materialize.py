@@ -93,7 +93,7 @@ def test_order_is_what_the_pydataset_and_keras_draw(
     change: str, redrawn: bool, order: str, math: str
 ) -> None:
     plugin = resolved(DataPlan.from_pydataset(sequence(change), redrawn=redrawn))
-    assert (plugin.order, plugin.math(), plugin.storage) == (order, math, "memory")
+    assert (plugin.order, plugin.equivalence(), plugin.storage) == (order, math, "memory")
 
 
 def test_epochs_of_other_examples_are_refused_by_the_name_of_the_pydataset() -> None:

@@ -80,7 +80,7 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
 def test_only_the_rows_of_the_same_batches_are_the_same_training(
     settings: dict[str, Any], math: str
 ) -> None:
-    assert MultiWorker(**settings).math() == math
+    assert MultiWorker(**settings).equivalence() == math
 
 
 def test_nccl_needs_a_gpu() -> None:

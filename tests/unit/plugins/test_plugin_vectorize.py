@@ -162,8 +162,8 @@ def test_same_bits_are_asked_for_where_rounding_is_not_allowed() -> None:
     plan = pictures().map(scale).batch(5)
     rewrite = with_vectorized_maps(plan, rounding=False)
     assert_same_batches(rewrite.plan, plan, tolerance=0)
-    assert VectorizeMap().math() == "rounding"
-    assert VectorizeMap(rounding=False).math() == "exact"
+    assert VectorizeMap().equivalence() == "rounding"
+    assert VectorizeMap(rounding=False).equivalence() == "exact"
 
 
 def test_effect_reads_the_map_behind_the_batch_back(train: Callable[..., Driven]) -> None:

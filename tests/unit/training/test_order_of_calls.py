@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
 
-from tfopt_core import Control, Effect, Workload, hookimpl
+from tfopt_core import Control, Effect, Workload
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import build
@@ -23,7 +24,7 @@ CALLS: list[str] = []
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Writes:
+class Writes(Plugin):
     """Writes down each call."""
 
     name: str

@@ -11,6 +11,7 @@ from tfopt_core.errors import RecipeError
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import leave_one_out
+from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
@@ -35,7 +36,7 @@ def recipe(workload=None, **baseline):
     )  # fmt: skip
 
 
-class Other:
+class Other(Plugin):
     """Stands for any plugin."""
 
 
@@ -83,7 +84,7 @@ def test_the_jobs_of_a_measurement_have_them(tmp_path):
 def test_it_is_a_plugin_that_changes_the_training_and_says_what_it_is_in_place_of():
     [options] = options_in_stack(recipe(options={"rate": 0.01}, defaults=("batch_size",)))
     check_hooks(NAME, options.plugin)
-    assert options.plugin.math() == "changes"
+    assert options.plugin.equivalence == "changes"
     assert options.settings == {
         "values": {"rate": 0.1, "batch_size": 64},
         "in_place_of": {"rate": 0.01, "batch_size": None},

@@ -13,7 +13,7 @@ from tfopt_core.errors import (
     TfoptError,
     describe,
 )
-from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
@@ -65,7 +65,7 @@ def _configured(
         if plugin is not None:
             check_hooks(entry.use, plugin_class)
             traits(entry.use, plugin_class)
-            math_of(entry.use, plugin)
+            equivalence_of(entry.use, plugin)
     except TfoptError:
         raise
     except (Exception, SystemExit) as error:

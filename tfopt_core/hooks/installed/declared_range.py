@@ -1,4 +1,4 @@
-"""Read the range that a plugin declares for a setting, from the metadata of its field."""
+"""Read the range that a plugin declares for a setting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfopt_core.hooks.installed.settings import mismatch
 from tfopt_core.recipe.checks import Invalid
 from tfopt_core.recipe.ranges import Choices, search_range
 
-# `metadata={"help": "...", "search": {"low": 1e-6, "high": 1e-2, "log": True}}`
+# `setting(help="...", search={"low": 1e-6, "high": 1e-2, "log": True})`
 SEARCH = "search"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.hooks.card import Traits, card, math_of, traits
+from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
@@ -44,7 +44,7 @@ class Setting:
 class PluginInfo:
     """The description of a registered plugin. With an `error`, only its origin is known.
 
-    `math` is `math()` with default settings, "" if the plugin has required settings.
+    `math` is the equivalence with default settings, "" if the plugin has required settings.
     """
 
     name: str
@@ -173,7 +173,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
 
 def _math(name: str, plugin_class: type[Any]) -> str:
     try:
-        return math_of(name, plugin_class())
+        return equivalence_of(name, plugin_class())
     except (
         Exception,
         SystemExit,

@@ -10,11 +10,20 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError, describe
-from tfopt_core.hooks.card import EXACT_MATHS, MATHS, Math, Traits, card, math_of, traits
+from tfopt_core.hooks.card import (
+    EXACT_MATHS,
+    MATHS,
+    Equivalence,
+    Traits,
+    card,
+    equivalence_of,
+    traits,
+)
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.hooks.own_loop import why_not_reached
+from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.model import Where
 
@@ -30,7 +39,7 @@ class ExactForm:
 
     settings: dict[str, Any]
     bound: float | None
-    math: Math
+    math: Equivalence
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +55,7 @@ class Suggestion:
     settings: dict[str, Any]
     bound: float | None
     targets: tuple[str, ...]
-    math: Math
+    math: Equivalence
     summary: str
     distribution: str
     left_out: str = ""
@@ -155,7 +164,7 @@ def _asked(
     registration = find(name, known)
     plugin_class = registration.load()
     own = traits(name, plugin_class)
-    if not hasattr(plugin_class, "suggest") or own.role != "optimization":
+    if not overrides(plugin_class, "suggest") or own.role != "optimization":
         return None
     bound = diagnosis.bound(own.targets)
     if bound < LEAST_BOUND:
@@ -179,7 +188,7 @@ def _asked(
         settings=plain(settings),
         bound=None if bound == float("inf") else bound,
         targets=own.targets,
-        math=math_of(name, plugin),
+        math=equivalence_of(name, plugin),
         summary=card(plugin_class).summary,
         distribution=registration.distribution,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import Math
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.results import Addition, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import Verdict
@@ -36,7 +36,7 @@ def judge_addition(
     variant: str,
     additions: tuple[str, ...],
     resolved: Mapping[str, Mapping[str, Any]],
-    math: Math,
+    math: Equivalence,
     certificate: Certificate | None,
     why_ended: str = "",
 ) -> Addition:

@@ -21,7 +21,7 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.data.changes import changes
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.records.replay import SAME, Replayed
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
@@ -129,7 +129,7 @@ def _same_again(data: ReplayData, built: Built, again: Any) -> bool | None:
 def _own_difference(built: Built, folder: Path) -> float | None:
     """Return how far the weights differ if the same training is repeated. Some GPU kernels sum in
     another order each time. None if a plugin declares another rounding."""
-    if any(math_of(p.name, p.plugin) == "rounding" for p in built.job.plugins):
+    if any(equivalence_of(p.name, p.plugin) == "rounding" for p in built.job.plugins):
         return None
     save_variables(folder / OWN, built.model.weights)
     again = build(built.job, built.workload)

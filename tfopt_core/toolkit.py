@@ -1,0 +1,48 @@
+"""What only the plugins that ship import of core, beside `tfopt_core.plugins`.
+
+Without a promise: names move and go as these plugins need them.
+"""
+
+from tfopt_core.errors import describe, did_you_mean
+from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
+from tfopt_core.hooks.machine import process_cpus
+from tfopt_core.private_api import why_without
+from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
+from tfopt_core.training.layer_graph import in_order, node_of, parents
+from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
+from tfopt_core.training.loops.report import LoopReport, loop_report
+from tfopt_core.training.loss_scaling import overflow_steps
+from tfopt_core.training.optimizers import optimizers_of
+from tfopt_core.training.replay.digests import example_digests
+
+__all__ = [
+    "batch_callbacks",
+    "describe",
+    "did_you_mean",
+    "example_digests",
+    "Gpu",
+    "in_order",
+    "loop_report",
+    "LoopReport",
+    "nested_layers",
+    "node_of",
+    "number_or",
+    "optimized_step",
+    "OptimizedNodes",
+    "optimizers_of",
+    "overflow_steps",
+    "parents",
+    "process_cpus",
+    "rate_factor",
+    "RateRule",
+    "size_in_words",
+    "TRAINED_PART",
+    "trained_part",
+    "user_cache_folder",
+    "why_without",
+    "with_batch_size",
+    "with_scaled_rate",
+]

@@ -80,7 +80,7 @@ def test_a_recipes_name_leads_out_of_no_folder(tmp_path, name):
     recipe = project / "recipe.toml"
     recipe.write_text(recipe.read_text().replace('name = "tiny"', f'name = "{name}"'))
     request, results = make_request(str(recipe), [], compares=True)
-    point = checkpoints_of(request, results, resume=True, every=None, folder=None)
+    point = checkpoints_of(request, results, resume=True, folder=None)
     assert point.folder.resolve().parent == (results / "checkpoints").resolve()
     assert request.folder.resolve().is_relative_to(results.resolve())
     assert {path.name for path in tmp_path.iterdir()} == {"a"}
@@ -131,7 +131,7 @@ def test_no_file_is_unpickled(tmp_path, hostile):
     checkpoints = project / RESULTS / "checkpoints" / "tiny"
     checkpoints.mkdir(parents=True)
     request, results = make_request(str(project / "recipe.toml"), [], compares=True)
-    checkpoints_of(request, results, resume=True, every=None, folder=None)
+    checkpoints_of(request, results, resume=True, folder=None)
     for path in (
         store_path(project), project / "results.json", project / "evil.toml",
         checkpoints / "checkpoint-000001.tfopt",

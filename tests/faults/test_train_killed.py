@@ -38,8 +38,7 @@ RECIPE = f"""
 
 def command(folder):
     return (
-        "train", "recipe.toml", "--resume", "--checkpoint-every", "2", "--checkpoints", folder,
-        "--seed", "5",
+        "train", "recipe.toml", "--resume", "--checkpoints", folder, "--seed", "5",
     )  # fmt: skip
 
 

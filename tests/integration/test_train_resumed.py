@@ -28,7 +28,7 @@ FOLDER = ".tfopt/checkpoints/tiny"
 def finished(tmp_path_factory):
     """A project whose training was finished; its folder of checkpoints."""
     project = make_project(tmp_path_factory.mktemp("finished"), RECIPE, small=STATEFUL)
-    done = tfopt("train", "recipe.toml", "--resume", "--checkpoint-every", "4", cwd=project)
+    done = tfopt("train", "recipe.toml", "--resume", cwd=project)
     assert done.code == 0, done.err
     assert "writes checkpoints to " in done.out
     assert "trained 3 epochs" in done.out
@@ -90,7 +90,7 @@ def test_after_an_edit_it_is_refused_and_the_file_is_named(project):
 
 
 def test_a_fresh_start_over_checkpoints_is_refused(finished):
-    done = tfopt("train", "recipe.toml", "--checkpoint-every", "4", cwd=finished)
+    done = tfopt("train", "recipe.toml", "--checkpoints", FOLDER, cwd=finished)
     assert done.code == 2
     assert "use --resume, or remove" in " ".join(done.err.split())
 

@@ -44,16 +44,13 @@ def checkpoint_config(point: ResumePoint, request: Request, prepared: Prepared) 
         "fingerprint": dict(point.code),
         "prepared": unstructure(prepared),
     }
-    return CheckpointConfig(folder=point.folder, every=point.every, start=point.start, about=about)
+    return CheckpointConfig(folder=point.folder, start=point.start, about=about)
 
 
-def open_checkpoints(
-    request: Request, folder: Path, *, resume: bool, every: int | None = None
-) -> ResumePoint:
+def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumePoint:
     """Create the folder, and find the newest valid checkpoint in it.
 
     :param resume: whether to resume from it; otherwise there must be none.
-    :param every: number of steps between checkpoints within an epoch.
     :raises InputError: if the folder holds other files, or checkpoints although `resume` is False,
         if all checkpoints are damaged, or if recipe, code, versions or environment have changed
         since the training began.
@@ -64,7 +61,7 @@ def open_checkpoints(
     if not resume:
         if names_in(folder):
             raise InputError(f'there are checkpoints already; use --resume, or remove "{folder}"')
-        return ResumePoint(folder=folder, every=every, code=code)
+        return ResumePoint(folder=folder, code=code)
     newest = newest_in(folder)
     if newest.checkpoint is None:
         if newest.damaged:
@@ -72,7 +69,7 @@ def open_checkpoints(
                 f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
                 "the folder to start again"
             )
-        return ResumePoint(folder=folder, every=every, code=code)
+        return ResumePoint(folder=folder, code=code)
     values = newest.checkpoint.values
     about = values["about"]
     changed = [
@@ -90,7 +87,6 @@ def open_checkpoints(
         )
     return ResumePoint(
         folder=folder,
-        every=every,
         start=newest.name,
         values=values,
         damaged=newest.damaged,

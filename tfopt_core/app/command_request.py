@@ -120,7 +120,6 @@ def checkpoints_of(
     results: Path,
     *,
     resume: bool,
-    every: int | None,
     folder: Path | None,
 ) -> ResumePoint | None:
     """Return the checkpoints for the options of `tfopt train`, None if none are wanted.
@@ -128,19 +127,19 @@ def checkpoints_of(
     :param results: the folder of the project's results.
     :raises InputError: see `open_checkpoints`.
     """
-    if not resume and every is None and folder is None:
+    if not resume and folder is None:
         return None
     from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
 
     if request.recipe.workload.is_script:
         raise InputError(
             "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
-            "factory: leave --resume, --checkpoint-every and --checkpoints out"
+            "factory: leave --resume and --checkpoints out"
         )
     if folder is None:
         # ".." and "." are names of recipes too
         folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
-    return open_checkpoints(request, folder, resume=resume, every=every)
+    return open_checkpoints(request, folder, resume=resume)
 
 
 def project_folder(recipe: Recipe) -> Path:

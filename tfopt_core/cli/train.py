@@ -19,10 +19,6 @@ from tfopt_core.cli.options import debug_option, recipe_argument, save_option, s
     "repeat the same command until the training is done.",
 )  # fmt: skip
 @click.option(
-    "--checkpoint-every", "every", type=click.IntRange(min=1), metavar="N",
-    help="Also write a checkpoint every N steps.",
-)  # fmt: skip
-@click.option(
     "--checkpoints", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
     help="Folder of the last two checkpoints, instead of .tfopt/checkpoints/NAME.",
 )  # fmt: skip
@@ -36,7 +32,6 @@ def train(
     overrides: tuple[str, ...],
     save_to: Path | None,
     resume: bool,
-    every: int | None,
     folder: Path | None,
     seed: int | None,
     debug: bool,
@@ -61,7 +56,7 @@ def train(
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request.observed(), seed=seed)
-    point = checkpoints_of(request, results, resume=resume, every=every, folder=folder)
+    point = checkpoints_of(request, results, resume=resume, folder=folder)
     console = make_console()
     if request.recipe.workload.is_script:
         with runners_of(request) as (quiet, aloud):

@@ -20,7 +20,6 @@ class ResumePoint:
     """
 
     folder: Path
-    every: int | None = None
     start: str | None = None
     values: Mapping[str, Any] = attrs.field(factory=dict)
     damaged: tuple[str, ...] = ()
@@ -36,8 +35,3 @@ class ResumePoint:
     def epochs(self) -> int:
         """Epochs that are done."""
         return int(self.values.get("epochs", 0))
-
-    @property
-    def steps(self) -> int:
-        """Steps of the next epoch that are done."""
-        return int(self.values.get("steps", 0))

@@ -106,8 +106,7 @@ def render_resume_point(point: ResumePoint) -> RenderableType:
         epochs = "1 epoch" if point.epochs == 1 else f"{point.epochs} epochs"
         lines.append(Text(f"the training is finished: {epochs}"))
     else:
-        steps = f" and {point.steps:,} steps" if point.steps else ""
-        lines.append(Text(f"resumes after epoch {point.epochs}{steps}, from {plain(point.start)}"))
+        lines.append(Text(f"resumes after epoch {point.epochs}, from {plain(point.start)}"))
     return Group(*lines)
 
 

@@ -73,11 +73,10 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
 
 
 def _checkpoint(task: RunTask) -> str:
-    """Return when checkpoints are written and where the training resumes, as a fact to compare."""
+    """Return where the training resumes, as a fact to compare."""
     if task.checkpoints is None:
         return "none are kept"
-    every = "epoch" if task.checkpoints.every is None else f"{task.checkpoints.every} steps"
-    return f"each {every}, from {task.checkpoints.start or 'the beginning'}"
+    return f"from {task.checkpoints.start or 'the beginning'}"
 
 
 def check_built(built: Built) -> None:

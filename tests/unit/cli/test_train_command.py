@@ -49,10 +49,9 @@ def project(folder, strategy):
 def finish(recipe):
     """Leave the checkpoint of a finished training."""
     request, results = make_request(str(recipe), [], compares=False)
-    options = {"every": None, "folder": None}
-    kept = checkpoints_of(request, results, resume=True, **options)
+    kept = checkpoints_of(request, results, resume=True, folder=None)
     about = {"recipe": request.recipe.to_dict(), "fingerprint": dict(kept.code)}
-    values = {"about": about, "epochs": 2, "steps": 0, "finished": True, "seed": 9}
+    values = {"about": about, "epochs": 2, "finished": True, "seed": 9}
     Writer(kept.folder).write(Checkpoint(values))
 
 

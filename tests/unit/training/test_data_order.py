@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
 
-from tfopt_core.training.checkpoints.data_order import make_iterators, without_steps_done
+from tfopt_core.training.checkpoints.data_order import make_iterators
 
 EPOCHS, DONE = 5, 2
 
@@ -119,21 +119,3 @@ def test_no_more_is_read_than_the_order_rests_on(name: str, passes: int) -> None
     )
     make_iterators(built, DONE)
     assert len(read) == passes * int(dataset.cardinality())
-
-
-@pytest.mark.parametrize(("steps", "steps_per_call", "skipped"), [(4, 1, 4), (8, 4, 2), (11, 4, 3)])
-def test_so_many_calls_are_answered_without_a_step(steps, steps_per_call, skipped):
-    events = []
-
-    def train_function(iterator):
-        events.append("step")
-        return {"loss": 2.0}
-
-    function = without_steps_done(
-        train_function, steps=steps, steps_per_call=steps_per_call, reads=False,
-        logs=lambda: {"loss": 1.0}, after_skipping=lambda: events.append("skipped"),
-        before_first_step=lambda: events.append("first step"),
-    )  # fmt: skip
-    answers = [function(None)["loss"] for _ in range(skipped + 2)]
-    assert answers == [1.0] * skipped + [2.0] * 2
-    assert events == ["skipped", "first step", "step", "step"]

@@ -21,11 +21,7 @@ from tfopt_core.training.checkpoints.callback_state import (
     unknown_callbacks,
 )
 from tfopt_core.training.checkpoints.config import CheckpointConfig
-from tfopt_core.training.checkpoints.data_order import (
-    make_iterators,
-    remembers_epochs,
-    without_steps_done,
-)
+from tfopt_core.training.checkpoints.data_order import make_iterators, remembers_epochs
 from tfopt_core.training.checkpoints.file import Checkpoint, read_file
 from tfopt_core.training.checkpoints.folder import Writer, writing_alone
 from tfopt_core.training.checkpoints.random_state import (
@@ -35,7 +31,6 @@ from tfopt_core.training.checkpoints.random_state import (
 )
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
 from tfopt_core.training.fit_callbacks import EpochHooks
-from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.timed_function import TimedFunction
 
 
@@ -58,9 +53,6 @@ class Checkpointer:
     _hooks: EpochHooks = attrs.field(init=False)
     _writer: Writer = attrs.field(init=False)
     _locks: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
-    _random_at_epoch_begin: dict[str, Any] = attrs.field(factory=dict)
-    _steps_before: int = 0
-    _since: int = 0
     _notes: set[str] = attrs.field(factory=set)
     _built_with: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
@@ -91,7 +83,6 @@ class Checkpointer:
         :raises InputError: if another process writes its checkpoints to the folder.
         """
         self._timed, self._hooks = timed, hooks
-        timed.clock.on_call.append(self._after_call)
         timed.on_traced = self._note_unreadable_ops
         built = self._built
         self._built_with = {name: dict(state) for name, state in self._states().items()}
@@ -129,56 +120,21 @@ class Checkpointer:
         restore_random(self.start.values["random"])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Restore what the begin of an epoch resets, if the checkpoint was written within it."""
-        start, timed, model = self.start, self._timed, self._built.model
-        self._steps_before = 0
-        self._random_at_epoch_begin = capture_random()
-        if start is None or epoch != start.values["epochs"]:
-            return
-        model.history.history.update(
-            {name: list(past) for name, past in start.values["history"].items()}
-        )
-        steps = start.values["steps"]
-        if not steps:
-            return
-        self._random_at_epoch_begin = start.values["random_at_epoch_begin"]
-        restore_random(self._random_at_epoch_begin)
-        # callbacks have acted on the epoch's begin again, on the learning rate say: undo that
-        self._restore_variables(start)
-        timed.clock.begin_within(steps)
-        self._steps_before = steps
-        if isinstance(timed.of_stack, ResidentFunction):
-            timed.of_stack.begin_within(steps)
-        if timed.shared is not None:
-            timed.shared.begin_within(steps)
-        model.train_function = without_steps_done(
-            model.train_function,
-            steps=steps,
-            steps_per_call=timed.counted_steps,
-            reads=not isinstance(timed.of_stack, ResidentFunction),
-            logs=model.get_metrics_result,
-            after_skipping=self._after_skipping,
-            before_first_step=self._before_first_step,
-        )
-
-    def _after_call(self, epoch: int, done: int) -> None:
-        self._since += done - self._steps_before
-        self._steps_before = done
-        every = self.config.every
-        if every is None or self._since < every or done == self._built.run.steps_per_epoch:
-            return  # (the end of an epoch writes one anyway)
-        begin = self._timed.clock.now()
-        self.write(done)
-        self._timed.clock.leave_out_since(begin)
+        """Restore the history, which Keras begins anew."""
+        if self.start is not None and epoch == self.start.values["epochs"]:
+            past = self.start.values["history"]
+            self._built.model.history.history.update(
+                {name: list(values) for name, values in past.items()}
+            )
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Write a checkpoint of the whole epoch, its validation and the plugins' hooks included."""
-        self.write(0)
+        self.write()
 
     def finish(self) -> None:
         """Write the last checkpoint, with the final model, and unlock the folder."""
         if not self.finished:
-            self.write(0, finished=True)
+            self.write(finished=True)
         self._locks.close()
 
     def _note_unreadable_ops(self) -> None:
@@ -193,21 +149,19 @@ class Checkpointer:
                 "a keras.random.SeedGenerator"
             )
 
-    def write(self, steps: int, *, finished: bool = False) -> str | None:
+    def write(self, *, finished: bool = False) -> str | None:
         """Write a checkpoint. Return its name, or None if another process writes.
 
         Workers that train together all call it; the values that differ among them are gathered.
 
-        :param steps: the steps of the current epoch that are done.
         :raises StoreError: if it cannot be written.
         """
-        self._since = 0
         built, model, hooks = self._built, self._built.model, self._hooks
         cluster = built.run.cluster
         together = cluster is not None and not cluster.coordinated
         if not self.writes and not together:
             return None
-        groups = variables.groups_of(model, metrics=steps > 0)
+        groups = variables.groups_of(model)
         values, listed = variables.capture(groups, built.run.strategy, merged=not together)
         if together:
             values = of_every_worker(built.run.strategy, values)
@@ -220,28 +174,25 @@ class Checkpointer:
                     "about": self.config.about,
                     "seed": built.run.seed,
                     "epochs": hooks.epochs_done,
-                    "steps": steps,
                     "finished": finished,
-                    "stopped": not steps and bool(model.stop_training),
+                    "stopped": bool(model.stop_training),
                     "stop_reason": hooks.stop_reason,
                     "history": hooks.history,
                     "callbacks": states,
                     "plugins": self._plugin_states(),
                     "variables": listed,
                     "random": capture_random(),
-                    "random_at_epoch_begin": self._random_at_epoch_begin,
                 },
                 {**values, **arrays},
             )
         )
 
-    def _restore_variables(self, start: Checkpoint, *, metrics: bool = False) -> None:
+    def _restore_variables(self, start: Checkpoint) -> None:
         built, listed = self._built, start.values["variables"]
         variables.make_variables(built, listed)
-        wanted = {name: group for name, group in listed.items() if metrics == (name == "metrics")}
-        groups = variables.groups_of(built.model, metrics=metrics)
+        groups = variables.groups_of(built.model)
         with built.run.strategy.scope():
-            variables.restore(groups, self._arrays(start), wanted, built.run.strategy)
+            variables.restore(groups, self._arrays(start), listed, built.run.strategy)
 
     def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
         cluster = self._built.run.cluster
@@ -268,21 +219,6 @@ class Checkpointer:
             if since - set(saved[plugin]):
                 self._note(f'what plugin "{plugin}" notes of a training is in no checkpoint')
         return saved
-
-    def _after_skipping(self) -> None:
-        """Restore metrics and generators, after the trained batches were read again."""
-        assert self.start is not None
-        self._restore_variables(self.start, metrics=True)
-        # reading has advanced the generators that the data use; restore only the others, which
-        # callbacks or steps may have used
-        before, saved = self._random_at_epoch_begin, self.start.values["random"]
-        now = capture_random()
-        restore_random({name: saved[name] for name in saved if now[name] == before[name]})
-
-    def _before_first_step(self) -> None:
-        """Restore the states, after Keras has called the callbacks for the skipped steps."""
-        self._restore_states()
-        self._timed.clock.restart_block()
 
     def _restore_states(self) -> None:
         """Restore the states of callbacks and plugins."""

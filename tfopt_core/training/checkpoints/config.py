@@ -11,14 +11,12 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class CheckpointConfig:
-    """Where and when a training writes checkpoints, and from which one it resumes.
+    """Where a training writes checkpoints, and from which one it resumes.
 
-    :param every: steps between checkpoints within an epoch; None to write at its end only.
     :param start: the name of the checkpoint to resume from, None to train from the beginning.
     :param about: a description of the training, which each checkpoint holds.
     """
 
     folder: Path
-    every: int | None = None
     start: str | None = None
     about: Mapping[str, Any] = attrs.field(factory=dict)

@@ -2,12 +2,11 @@
 
 A reshuffling shuffle of tf.data draws its seeds when an iterator is *made*. So a resumed training
 first makes as many iterators as Keras had made, and reads from them only if a shuffle draws seeds
-while it is read. Within an epoch, it reads the batches that were trained on again, and drops them.
+while it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tfopt_core.data import dissect
@@ -56,55 +55,3 @@ def remembers_epochs(data: Any) -> bool:
 
     kind = keras.utils.PyDataset
     return isinstance(data, kind) and type(data).on_epoch_end is not kind.on_epoch_end
-
-
-def without_steps_done(
-    train_function: Callable[[Any], Any],
-    *,
-    steps: int,
-    steps_per_call: int,
-    reads: bool,
-    logs: Callable[[], Any],
-    after_skipping: Callable[[], None],
-    before_first_step: Callable[[], None],
-) -> Callable[[Any], Any]:
-    """Return a train function that skips the steps that were made before the stop.
-
-    Keras calls it for each of them all the same, so its counts are right.
-
-    :param steps: the steps of the epoch that were made.
-    :param steps_per_call: the steps that `fit` counts for a call.
-    :param reads: whether the batches come from the iterator that it is called with.
-    :param logs: returns the logs of a skipped call.
-    :param after_skipping: called once all skipped batches were read.
-    :param before_first_step: called just before the first step that is made.
-    """
-    left = -(-steps // steps_per_call)
-    skipped_logs: Any = None
-
-    def function(iterator: Any) -> Any:
-        nonlocal left, skipped_logs
-        if not left:
-            if skipped_logs is not None:
-                skipped_logs = None
-                before_first_step()
-            return train_function(iterator)
-        if skipped_logs is None:
-            if reads:
-                _read(iterator, steps)
-            after_skipping()
-            skipped_logs = logs()
-        left -= 1
-        return skipped_logs
-
-    return function
-
-
-def _read(iterator: Any, batches: int) -> None:
-    import tensorflow as tf
-
-    for _ in range(batches):
-        try:
-            next(iterator)
-        except (StopIteration, tf.errors.OutOfRangeError):
-            return  # a last call of fewer batches was counted in full

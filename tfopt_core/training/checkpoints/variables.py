@@ -1,4 +1,4 @@
-"""Capture and restore the variables of a model, its optimizers and its metrics."""
+"""Capture and restore the variables of a model and its optimizers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def capture(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the values of groups of variables, and a description of each group.
 
-    Replicas may hold different values of a variable (moving averages of their own batches, sums of
-    metrics); all of them are captured, without reduction or communication.
+    Replicas may hold different values of a variable (moving averages of their own batches); all of
+    them are captured, without reduction or communication.
 
     :param merged: whether to keep one value where the replicas agree.
     :returns: the arrays, and for each variable its path, type, shape and number of values.
@@ -85,17 +85,13 @@ def restore(
                 part.assign(array if array.dtype == dtype else array.view(dtype))
 
 
-def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
-    """Return the variables of a model by group, as far as they are made.
-
-    :param metrics: whether to include those of the metrics, which each epoch begins anew.
-    """
+def groups_of(model: Any) -> dict[str, list[Any]]:
+    """Return the variables of a model by group, as far as they are made. Metrics are none of them:
+    each epoch begins these anew."""
     groups = {"model": list(model.variables)}
     for index, optimizer in enumerate(optimizers_of(model)):
         name = "optimizer" if index == 0 else f"optimizer {index + 1}"
         groups[name] = list(optimizer.variables)
-    if metrics:
-        groups["metrics"] = list(model.metrics_variables)
     return groups
 
 
@@ -104,12 +100,12 @@ def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
 
     A step is traced, but not run.
     """
-    model, metrics = built.model, "metrics" in listed
+    model = built.model
     with built.run.strategy.scope():
         for optimizer in optimizers_of(model)[:1]:
             if model.built and not optimizer.built:
                 optimizer.build(model.trainable_variables)
-        if missing(groups_of(model, metrics=metrics), listed, built.run.strategy):
+        if missing(groups_of(model), listed, built.run.strategy):
             one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
 
 

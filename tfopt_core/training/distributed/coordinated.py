@@ -216,9 +216,6 @@ class CoordinatedFunction:
                 raise ClusterError(loss_in_words(gone))
         self.coordinator.join()
 
-    def begin_within(self, steps: int) -> None:
-        """Do nothing: the iterator that is passed in counts the steps left in the epoch."""
-
     def _closure(self, iterator: Any, count: int) -> Any:
         """Make `count` steps on one worker and return the logs of the last one."""
         logs = None

@@ -37,9 +37,6 @@ class SharedFunction(Protocol):
 
     def __call__(self, iterator: Any) -> Any: ...
 
-    def begin_within(self, steps: int) -> None:
-        """Begin the next epoch after this many steps; their batches were read already."""
-
 
 class Distribution(Protocol):
     """How a training over several replicas differs from one on a single device."""

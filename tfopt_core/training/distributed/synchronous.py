@@ -63,7 +63,6 @@ class ReplicatedFunction:
     _evaluation: Any = None
     _iterator: Any = None
     _done: int = 0
-    _within: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.report.steps_per_call = self.steps
@@ -78,7 +77,7 @@ class ReplicatedFunction:
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch
-            self._iterator, self._done, self._within = iterator, self._within, 0
+            self._iterator, self._done = iterator, 0
         if self.evaluates:
             return self._evaluate(iterator)
         if self.steps_per_epoch is None:
@@ -98,10 +97,6 @@ class ReplicatedFunction:
         self._done += count
         self.report.count(count, 0)
         return logs
-
-    def begin_within(self, steps: int) -> None:
-        """Begin the next epoch after this many steps; their batches were read already."""
-        self._within = steps
 
     def _evaluate(self, iterator: Any) -> Any:
         """Make the next steps of an evaluation, until the data end, and return their logs.

@@ -119,7 +119,6 @@ class ResidentFunction:
     _iterator: Any = None
     _order: Any = None
     _done: int = 0
-    _made_before: int = 0
     _single: Any = attrs.field(init=False)
     _run: Any = attrs.field(init=False)
     _last: Any = attrs.field(init=False)
@@ -161,11 +160,6 @@ class ResidentFunction:
         self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
         self._last = tf.function(last, autograph=False)
 
-    def begin_within(self, steps: int) -> None:
-        """Begin the next epoch after this many steps, which were made before the training was
-        resumed."""
-        self._made_before = steps
-
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps of the epoch and return the logs of the last one.
 
@@ -179,8 +173,7 @@ class ResidentFunction:
             return logs
         self.report.last_call = 0
         if iterator is not self._iterator:
-            self._iterator, self._done = iterator, self._made_before
-            self._made_before = 0
+            self._iterator, self._done = iterator, 0
             self._order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
         count = min(self.steps, self.data.batches - self._done)
         logs = self._steps(self._done, count) if count > 0 else None

@@ -102,18 +102,6 @@ class StepClock:
         if self.first_step_start is None:
             self.first_step_start = self._start
 
-    def begin_within(self, steps: int) -> None:
-        """Note that this many steps of the epoch were made before the training was resumed."""
-        self._done = steps
-
-    def restart_block(self) -> None:
-        """Leave out the time since the epoch began; no step was made yet."""
-        self._start = self.now()
-
-    def leave_out_since(self, begin: int) -> None:
-        """Leave out the time since this reading of `now`, after a step."""
-        self._start += self.now() - begin
-
     @property
     def at_edge(self) -> bool:
         """Whether a block has just ended and none has begun."""

@@ -82,6 +82,7 @@ class Study:
     :param search: the id of this search.
     :param storage: where it is kept; None for this process' memory.
     :param shared: whether other processes make trials of it at the same time.
+    :param fresh: whether to drop the trials of earlier searches.
     """
 
     def __init__(
@@ -103,12 +104,9 @@ class Study:
             if fresh and where is not None and name in optuna.get_all_study_names(where):
                 optuna.delete_study(study_name=name, storage=where)
             self._study = optuna.create_study(
-                study_name=name,
-                storage=where,
-                load_if_exists=True,
-                direction="maximize",
+                study_name=name, storage=where, load_if_exists=True, direction="maximize",
                 pruner=_pruner(pruner),
-            )
+            )  # fmt: skip
             trials = self._study.get_trials(deepcopy=False)
             # a sequence is common to all processes; what is drawn by chance must not be the same
             seed = int(digest(name), 16) % 2**31 if sampler == "qmc" else seed + len(trials)

@@ -4,7 +4,6 @@ Without a promise: names move and go as these plugins need them.
 """
 
 from tfopt_core.errors import describe, did_you_mean
-from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
 from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.private_api import why_without
@@ -13,7 +12,7 @@ from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
 from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
-from tfopt_core.training.loops.report import LoopReport, loop_report
+from tfopt_core.training.loops.report import loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
 from tfopt_core.training.optimizers import optimizers_of
 from tfopt_core.training.replay.digests import example_digests
@@ -23,10 +22,8 @@ __all__ = [
     "describe",
     "did_you_mean",
     "example_digests",
-    "Gpu",
     "in_order",
     "loop_report",
-    "LoopReport",
     "nested_layers",
     "node_of",
     "number_or",

@@ -109,7 +109,7 @@ class Stack:
         """Call the owner hook. :raises PluginError: if the owner fails or returns nothing."""
         if self._owner is None:
             return self._defaults.default_strategy(run)
-        strategy = _call(self._owner, run=run)
+        strategy = _call(OWNER_HOOK, self._owner, run=run)
         expected = self._defaults.expected(OWNER_HOOK)
         if strategy is None or (expected is not None and not isinstance(strategy, expected)):
             what = "nothing" if strategy is None else f"a {type(strategy).__name__}"
@@ -149,8 +149,9 @@ class Stack:
         for implementation in self._implementations("on_epoch_end"):
             # each plugin gets a copy, so that none can change what the next one sees
             _call(
-                implementation, run=run, model=model, epoch=epoch, logs=dict(logs), control=control
-            )
+                "on_epoch_end", implementation,
+                run=run, model=model, epoch=epoch, logs=dict(logs), control=control,
+            )  # fmt: skip
 
     def report_effects(self, run: RunContext, model: Any) -> dict[str, Effect]:
         """Return every plugin's effect: from `report_effect`, else from the changes of its hooks.
@@ -182,7 +183,7 @@ class Stack:
         implementation = next((one for one in reports if one.plugin is stacked.plugin), None)
         if implementation is None:
             return effect_of(changes)
-        effect = _call(implementation, run=run, model=model, changes=changes)
+        effect = _call("report_effect", implementation, run=run, model=model, changes=changes)
         if not isinstance(effect, Effect):
             raise PluginError(
                 stacked.name, "report_effect",
@@ -227,7 +228,7 @@ class Stack:
         """Return the value that the plugins make of this one, each of the one before it."""
         for implementation in self._implementations(hook):
             plugin, before = implementation.plugin_name, value
-            value = _call(implementation, **{**arguments, VALUE_HOOKS[hook]: before})
+            value = _call(hook, implementation, **{**arguments, VALUE_HOOKS[hook]: before})
             self._check(plugin, hook, value)
             self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
@@ -241,10 +242,9 @@ class Stack:
             raise PluginError(plugin, hook, f"returned a {type(value).__name__}; return {wanted}")
 
 
-def _call(implementation: pluggy.HookImpl, **arguments: Any) -> Any:
+def _call(hook: str, implementation: pluggy.HookImpl, **arguments: Any) -> Any:
     """Call one plugin's implementation with the arguments that it takes."""
     chosen = [arguments[name] for name in implementation.argnames]
-    hook = implementation.function.__name__
     return guarded(implementation.plugin_name, hook, lambda: implementation.function(*chosen))
 
 

@@ -16,7 +16,7 @@ from tfopt_core.hooks.plugin_class import Plugin
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 
 # What core reads of a plugin. A name that is near to one of these is a mistake.
-KNOWN_NAMES = (*(name for name in vars(Plugin) if name[0] != "_"), "export", *ALL_HOOKS)
+KNOWN_NAMES = (*(name for name in vars(Plugin) if name[0] != "_"), *ALL_HOOKS)
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS = ("use", "enabled")
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import attrs
 import pytest
@@ -311,6 +316,42 @@ def test_a_trial_that_was_freed_meanwhile_is_lost_and_its_search_goes_on(tmp_pat
     search.go()
     assert len(attempts) == 3
     assert search.study.count() == 2
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from support.simulated_settings import RATES, SimulatedTrainings, make_value_search
+from tfopt_core.tuning import storage
+storage.HEARTBEAT_SECONDS = 1
+folder = Path(sys.argv[1])
+search = make_value_search(
+    SimulatedTrainings(), folder / "a", {"learning_rate": RATES}, shared=True, sampler="random",
+    storage=storage.open_storage(f"sqlite:///{folder}/shared.db"), objective="time-to-target",
+)
+def attempt(asked):
+    print(asked.values["options.learning_rate"], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+search.study.make(attempt)
+"""
+
+
+@pytest.mark.promise(53, injected="SIGKILL of a process in its trial, with a beat each second")
+def test_the_values_of_a_process_that_was_killed_are_tried_by_another(tmp_path, monkeypatch):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    lost = {"options.learning_rate": float(done.stdout)}
+    monkeypatch.setattr("tfopt_core.tuning.storage.HEARTBEAT_SECONDS", 1)
+    search = joined(tmp_path, "b", SimulatedTrainings(), objective="time-to-target", planned=1)
+    assert not search.study.has_room()  # it may be alive
+    time.sleep(3)
+    assert search.study.has_room()
+    search.go()
+    assert [one.values for one in search.trials] == [lost]
+    assert search.study.shared().under_way == 0
 
 
 def test_a_storage_that_is_lost_ends_the_search_with_its_name(tmp_path):

@@ -19,8 +19,8 @@ from tfopt_distribute.mirrored import Mirrored, check_communication, cross_devic
 
 from tfopt_core import DataPlan, PluginRefused, TrainingOptions
 from tfopt_core.data import Batch
-from tfopt_core.plugins import rate_factor, with_scaled_rate
 from tfopt_core.testing import make_run
+from tfopt_core.toolkit import rate_factor, with_scaled_rate
 
 PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
 

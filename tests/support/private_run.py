@@ -19,32 +19,39 @@ import json, os, sys
 from pathlib import Path
 
 from tfopt_core.training.scripts.private_folder import PrivateFolder
-from tfopt_core.training.scripts import copied_folder
+from tfopt_core.training.scripts import copied_folder, write_watch
 
-way, original, place, code, constants = json.loads(sys.argv[1])
+way, original, place, folders, code, constants = json.loads(sys.argv[1])
 for name, value in constants.items():
     setattr(copied_folder, name, value)
 original = Path(original)
 if way == "overlay":
-    private = PrivateFolder(original)
+    private = PrivateFolder(original, write_watch.WriteWatch(tuple(folders), str(original)))
 else:
     private = copied_folder.CopiedFolder.make(original, Path(place), "a test")
 os.chdir(private.path_of(original))
 error = None
-try:
-    exec(code, {})
-except OSError as raised:
-    error = private.in_words(str(raised))
+with private.watch.on():
+    try:
+        exec(code, {})
+    except OSError as raised:
+        error = private.in_words(str(raised))
 sys.stdout.flush()
-print(json.dumps([private.written(), error]))
+print(json.dumps([private.written(), list(private.notes()), error]))
+"""
+# Put before code whose writes to temporary folders, in which tests work, are to be noted.
+NOTED = """
+from tfopt_core.training.scripts import write_watch
+object.__setattr__(write_watch._watch, "unnoted", ("/dev",))
 """
 
 
 @attrs.frozen
 class PrivateRun:
-    """What became of it: the files that it wrote, what it raised and what it printed."""
+    """What became of it: the files that it wrote, the notes, what it raised and what it printed."""
 
     written: dict[str, str]
+    notes: list[str]
     error: str | None
     printed: str
 
@@ -64,14 +71,14 @@ def run_privately(
         if (why := why_no_overlay(original, results)) is not None:
             pytest.skip(f"no overlay can be mounted here: {why}")
         command = [*mounts.command(), sys.executable]
-    given = json.dumps([way, str(original), str(place), code, constants])
+    given = json.dumps([way, str(original), str(place), mounts.folders, code, constants])
     if imported and way == "copy":
         done = python("-c", PROGRAM, given, cwd=Path.cwd())
     else:
         done = run([*command, "-P", "-c", PROGRAM, given], cwd=Path.cwd(), env=os.environ)
     assert done.code == 0, done.err
     *printed, last = done.out.splitlines()
-    written, error = json.loads(last)
+    written, notes, error = json.loads(last)
     texts = mounts.written() if way == "overlay" else written
     changes = dict(text.removesuffix(")").rsplit(" (", 1) for text in texts)
-    return PrivateRun(changes, error, "\n".join(printed))
+    return PrivateRun(changes, notes, error, "\n".join(printed))

@@ -1,8 +1,9 @@
-"""A private folder as a copy, for machines that mount no overlay."""
+"""A private folder as a copy, for machines that mount no overlay; large files are links."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -12,19 +13,23 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.errors import WorkloadError
 from tfopt_core.training.scripts.private_folder import (
+    PATHS_SHOWN,
     Change,
     PrivateFolder,
     describe_changes,
     entries_of,
-    is_within,
 )
+from tfopt_core.training.scripts.write_watch import WriteWatch, is_within
 
-# The most bytes and entries that are copied for a run; bytes count where blocks cannot be shared.
-MOST_MIB, MOST_ENTRIES = 512, 20_000
+# The most bytes to copy, of one file and of all files, where blocks cannot be shared.
+FILE_BYTES, ALL_BYTES = 128 << 20, 512 << 20
+# The most entries to copy, those near the top first; later folders are links as a whole.
+MOST_ENTRIES = 20_000
 # The most entries to link of each folder above the copied one.
 MOST_BESIDE = 2_000
+# `Path(__file__).resolve()` must stay in the copy, so these are never links.
+PYTHON = (".py", ".pyi", ".pyw")
 # From <linux/fs.h>: share the blocks of a file until one side writes.
 FICLONE = 0x40049409
 
@@ -37,29 +42,28 @@ class CopiedFolder(PrivateFolder):
     """A copy of the folder below another root, so that paths with ".." lead to the same place.
 
     :param root: the folder that takes the place of "/", a real path.
+    :param why: why no overlay could be mounted.
     """
 
     root: str
+    why: str = ""
+    watch: WriteWatch = attrs.field(init=False)
     _made: dict[str, Status | None] = attrs.field(factory=dict, init=False)
+    _linked: dict[str, Status | None] = attrs.field(factory=dict, init=False)
+
+    @watch.default
+    def _make_watch(self) -> WriteWatch:
+        return WriteWatch((self.root,), str(self.original), self._arrange)
 
     @classmethod
     def make(cls, original: Path, root: Path, why: str = "") -> CopiedFolder:
         """Return a copy of a folder (a real path) in `root`, which is empty or missing.
 
-        :param why: why no overlay could be mounted.
         :raises OSError: if the folder cannot be read, or the copy cannot be written.
-        :raises WorkloadError: if it is too large to copy.
         """
         os.listdir(original)
-        made = cls(original, os.path.realpath(root))
-        try:
-            made.fill()
-        except _TooLarge as error:
-            raise WorkloadError(
-                f'the folder "{original}" is too large to copy for each run ({error}), and no '
-                f"overlay can be mounted over it ({why}); set isolate = false in [workload], and "
-                "all runs work in the folder itself"
-            ) from None
+        made = cls(original, os.path.realpath(root), why)
+        made.fill()
         return made
 
     def path_of(self, path: Path) -> Path:
@@ -86,6 +90,18 @@ class CopiedFolder(PrivateFolder):
         for place in gone:
             yield place[len(self.root) :], "removed"
 
+    def notes(self) -> Iterator[str]:
+        """Yield notes on writes elsewhere, those through links included."""
+        yield from super().notes()
+        changed = [path for path, before in self._linked.items() if before != _status(path)]
+        if changed:
+            shown = ", ".join(sorted(changed)[:PATHS_SHOWN])
+            yield (
+                "files of the folder itself were changed, by native code of the script or by "
+                "another program; they are too large to copy, and an overlay cannot be mounted "
+                f"({self.why}): {shown}"
+            )
+
     def _place(self, path: str) -> str:
         return self.root + path
 
@@ -96,34 +112,42 @@ class CopiedFolder(PrivateFolder):
             for entry in entries_of(str(above))[:MOST_BESIDE]:
                 with contextlib.suppress(FileExistsError):
                     self._link(entry.path)
-        waiting, count, copied = deque([str(self.original)]), 0, 0
+        waiting, count, room = deque([str(self.original)]), 0, ALL_BYTES
         while waiting:
             for entry in entries_of(waiting.popleft()):
                 count += 1
-                if count > MOST_ENTRIES:
-                    raise _TooLarge(f"more than {MOST_ENTRIES:,} files and folders")
                 if is_within(self.root, entry.path):
                     continue
-                if entry.is_dir(follow_symlinks=False) and _is_copied(entry):
-                    os.mkdir(self._place(entry.path))
-                    waiting.append(entry.path)
-                elif entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK):
-                    copied += self._copy(entry.path)
-                    if copied > MOST_MIB << 20:
-                        raise _TooLarge(f"more than {MOST_MIB:,} MiB")
-                else:
-                    self._link(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    if count <= MOST_ENTRIES and _is_copied(entry):
+                        os.mkdir(self._place(entry.path))
+                        waiting.append(entry.path)
+                        continue
+                elif entry.is_file(follow_symlinks=False):
+                    most = min(FILE_BYTES, room)
+                    size = self._copy(entry.path, None if entry.name.endswith(PYTHON) else most)
+                    if size is not None:
+                        room -= size
+                        continue
+                    self._linked[entry.path] = _status(entry.path)
+                self._link(entry.path)
 
-    def _copy(self, path: str) -> int:
-        """Copy a file with its mode and times. Return the bytes copied, 0 if blocks are shared."""
+    def _copy(self, path: str, most: int | None) -> int | None:
+        """Copy a file with its mode and times. Return the bytes copied, 0 if blocks are shared;
+        None, without a copy, if it is larger than `most` or unreadable."""
         place, size = self._place(path), 0
-        with open(path, "rb") as source, open(place, "xb") as target:
-            try:
-                fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
-            except OSError:
-                size = os.fstat(source.fileno()).st_size
-                if size <= MOST_MIB << 20:
+        try:
+            with open(path, "rb") as source, open(place, "xb") as target:
+                try:
+                    fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
+                except OSError:
+                    size = os.fstat(source.fileno()).st_size
+                    if most is not None and size > most:
+                        os.remove(place)
+                        return None
                     shutil.copyfileobj(source, target, 1 << 20)
+        except PermissionError:
+            return None
         shutil.copystat(path, place)
         self._made[place] = _status(place)
         return size
@@ -137,9 +161,25 @@ class CopiedFolder(PrivateFolder):
         os.symlink(text, place)
         self._made[place] = _status(place)
 
+    def _arrange(self, named: str, real: str, empties: bool) -> bool:
+        """Refuse a write through a link, unless it empties the file: then remove the link.
 
-class _TooLarge(Exception):
-    """The folder holds more than is copied; the message says of what."""
+        :returns: whether the write stays in the copy.
+        :raises OSError: if the write is refused.
+        """
+        inside = is_within(os.path.normpath(named), self.root)
+        if real in self._linked:
+            if inside and empties and os.path.islink(named) and os.readlink(named) == real:
+                os.remove(named)
+                return True
+        elif not (inside and self.watch.is_noted(real)):
+            return False
+        raise OSError(
+            errno.EROFS,
+            "a measured run cannot write this, as it is too large to copy or lies elsewhere; set "
+            f"isolate = false in [workload], or have overlay mounts allowed ({self.why})",
+            self.in_words(named),
+        )
 
 
 def _is_copied(entry: os.DirEntry[str]) -> bool:

@@ -15,13 +15,8 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.training.scripts import overlay_mount
-from tfopt_core.training.scripts.private_folder import (
-    Change,
-    describe_changes,
-    entries_of,
-    is_within,
-    system_folders,
-)
+from tfopt_core.training.scripts.private_folder import Change, describe_changes, entries_of
+from tfopt_core.training.scripts.write_watch import is_within, system_folders
 
 
 @attrs.frozen

@@ -6,13 +6,13 @@ So every run begins with the same files.
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import attrs
+
+from tfopt_core.training.scripts.write_watch import WriteWatch
 
 Change = Literal["new", "changed", "removed"]
 
@@ -20,6 +20,7 @@ Change = Literal["new", "changed", "removed"]
 PRIVATE = "work"
 # Files of tfopt and Python, which do not count as written by a script.
 LEFT_OUT = frozenset({".tfopt", "__pycache__"})
+PATHS_SHOWN = 5
 
 
 @attrs.frozen(eq=False)
@@ -27,9 +28,11 @@ class PrivateFolder:
     """The folder in which a script works, as its process sees it; this one has an overlay.
 
     :param original: the user's folder, a real path.
+    :param watch: notes the writes outside of the folder.
     """
 
     original: Path
+    watch: WriteWatch
 
     def path_of(self, path: Path) -> Path:
         """Return the path at which the script finds a file."""
@@ -42,6 +45,12 @@ class PrivateFolder:
     def written(self) -> tuple[str, ...] | None:
         """Return what was written; None if another process reports it."""
         return None
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes for the user on writes that were not kept apart."""
+        if self.watch.outside:
+            shown = ", ".join(list(self.watch.outside)[:PATHS_SHOWN])
+            yield f"the script writes outside of its folder, which is not kept apart: {shown}"
 
 
 def describe_changes(original: Path, changes: Iterable[tuple[str, Change]]) -> tuple[str, ...]:
@@ -60,20 +69,3 @@ def entries_of(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if entry.name not in LEFT_OUT]
     except OSError:
         return []
-
-
-def system_folders() -> tuple[str, ...]:
-    """Return the folders in which programs write for themselves: temporary ones, caches."""
-    home = os.path.expanduser("~")
-    named = [
-        os.environ.get(variable)
-        for variable in ("KERAS_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
-    ]
-    caches = [f"{home}/{name}" for name in (".cache", ".config", ".keras", ".nv")]
-    folders = [tempfile.gettempdir(), "/dev", "/proc", "/sys", "/run", sys.prefix, *caches, *named]
-    return tuple({os.path.realpath(folder) for folder in folders if folder})
-
-
-def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is this folder or lies below it; only the texts are compared."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -62,8 +63,9 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         """Whether the script's own seeds stay, and none are set for it."""
         return False
 
-    def enter_folder(self) -> Path:
-        """Enter the folder that the script runs in. Return the script's path in it."""
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[Path]:
+        """Enter the folder that the script runs in and yield the script's path in it."""
         recipe = self.task.job.recipe
         workload, folder = recipe.workload, recipe.working_directory.resolve()
         if workload.module is not None:
@@ -71,21 +73,24 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         else:
             assert workload.script is not None
             path = (recipe.directory / workload.script).absolute()
-        if self.task.is_private:
-            self.private = self._private_folder(folder)
-            folder, path = self.private.path_of(folder), self.private.path_of(path)
-        os.chdir(folder)
-        # for shells, and for scripts that read the working directory from the environment
-        os.environ["PWD"] = str(folder)
-        return path
+        with contextlib.ExitStack() as stack:
+            if self.task.is_private:
+                self.private = self._private_folder(folder)
+                stack.enter_context(self.private.watch.on())
+                folder, path = self.private.path_of(folder), self.private.path_of(path)
+            os.chdir(folder)
+            # for shells, and for scripts that read the working directory from the environment
+            os.environ["PWD"] = str(folder)
+            yield path
 
     def _private_folder(self, folder: Path) -> PrivateFolder:
         from tfopt_core.training.scripts.copied_folder import CopiedFolder
         from tfopt_core.training.scripts.private_folder import PRIVATE, PrivateFolder
+        from tfopt_core.training.scripts.write_watch import WriteWatch
 
         task = self.task
         if task.overlay is not None:
-            return PrivateFolder(folder)
+            return PrivateFolder(folder, WriteWatch(task.overlay.folders, str(folder)))
         return CopiedFolder.make(folder, task.job.folder / PRIVATE, task.why_no_overlay)
 
     def to_its_end(self, path: Path) -> ScriptEnd:

@@ -117,6 +117,8 @@ class ScriptTraining(ScriptRun[RunTask]):
             yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
         if surface is not None and self.fits and (surface.updates or surface.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
+        if self.private is not None:
+            yield from self.private.notes()
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.scripts.fitting import train_fit

@@ -1,26 +1,29 @@
-"""The copy: what is copied, what is linked, and what is too large."""
+"""The copy: what is copied, what is linked, and what happens to writes through links."""
 
 from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
-from support.private_run import run_privately
+from support.private_run import NOTED, run_privately
 
-from tfopt_core.errors import WorkloadError
 from tfopt_core.training.scripts import copied_folder
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
+
+LARGE = "large.bin"
 
 
 @pytest.fixture
 def original(tmp_path):
-    return fill(tmp_path / "above/project", **{"large.bin": "0123456789" * 10, "small": "s"})
+    return fill(tmp_path / "above/project", **{LARGE: "0123456789" * 10, "small": "s"})
 
 
 @pytest.fixture(autouse=True)
-def no_shared_blocks(monkeypatch):
-    monkeypatch.setattr(copied_folder, "FICLONE", -1)
+def small_limits(monkeypatch):
+    monkeypatch.setattr(copied_folder, "FILE_BYTES", 10)
+    monkeypatch.setattr(copied_folder, "FICLONE", -1)  # as where no blocks can be shared
 
 
 def fill(folder, **files):
@@ -41,19 +44,19 @@ def kind(place):
     return "link" if place.is_symlink() else "folder" if place.is_dir() else "copy"
 
 
-def test_all_files_are_copied_up_to_a_limit(original, monkeypatch):
-    assert kinds(original) == {"small": "copy", "large.bin": "copy"}
-    monkeypatch.setattr(copied_folder, "MOST_MIB", 0)
-    with pytest.raises(WorkloadError, match=r"more than 0 MiB.*set isolate = false") as raised:
-        CopiedFolder.make(original, original.parent / "other", "a test")
-    assert "no overlay can be mounted over it (a test)" in str(raised.value)
+def run(original, code):
+    return run_privately("copy", original, code, FILE_BYTES=10, FICLONE=-1)
 
 
-def test_more_entries_than_the_limit_are_not_copied(original, monkeypatch):
-    monkeypatch.setattr(copied_folder, "MOST_ENTRIES", 2)
-    fill(original / "a/below", file="")
-    with pytest.raises(WorkloadError, match="more than 2 files and folders"):
-        CopiedFolder.make(original, original.parent / "other")
+def test_small_files_and_python_files_are_copied_and_large_ones_linked(original):
+    fill(original, **{"train.py": "#" * 100})
+    assert kinds(original) == {"small": "copy", LARGE: "link", "train.py": "copy"}
+
+
+def test_all_copies_together_have_a_limit(original, monkeypatch):
+    monkeypatch.setattr(copied_folder, "ALL_BYTES", 10)
+    fill(original / "few", a="12345", b="12345")
+    assert sorted(kinds(original).values()) == ["copy", "copy", "folder", "link", "link"]
 
 
 def test_a_copy_has_the_mode_and_time_of_the_file(original):
@@ -70,9 +73,15 @@ def test_environments_and_hidden_folders_are_linked_whole_and_git_is_not(origina
     fill(original / ".git", index="i")
     fill(original / ".tfopt", log="")
     assert kinds(original) == {
-        "large.bin": "copy", "small": "copy", "env": "link", ".keys": "link", ".git": "folder",
+        LARGE: "link", "small": "copy", "env": "link", ".keys": "link", ".git": "folder",
         ".git/index": "copy",
     }  # fmt: skip
+
+
+def test_past_the_limit_of_entries_folders_are_linked_whole(original, monkeypatch):
+    monkeypatch.setattr(copied_folder, "MOST_ENTRIES", 3)
+    fill(original / "a/below", file="")
+    assert kinds(original) == {LARGE: "link", "small": "copy", "a": "folder", "a/below": "link"}
 
 
 def test_symlinks_stay_and_lead_into_the_copy(original):
@@ -129,7 +138,58 @@ def test_a_script_reached_by_another_name_is_found_in_the_copy(original, tmp_pat
     assert private.path_of(tmp_path / "name/small") == private.path_of(original) / "small"
 
 
-def test_an_absolute_path_into_the_original_is_no_private_one(original):
-    found = run_privately("copy", original, f"open({str(original / 'new')!r}, 'w')")
+@pytest.mark.parametrize(
+    "write",
+    [
+        f'open("{LARGE}", "a")',
+        f'open("{LARGE}", "r+")',
+        f'import os; os.truncate("{LARGE}", 3)',
+        f'import os; os.chmod("{LARGE}", 0o600)',
+        f'from pathlib import Path; Path("{LARGE}").resolve().write_text("new")',
+        'open("linked/file", "w")',
+        'open("../beside", "a")',
+        'import os; os.mkdir("linked/below")',
+    ],
+)
+def test_a_write_through_a_link_is_refused_with_what_to_do(original, write, tmp_path):
+    fill(original.parent, beside="b")
+    fill(tmp_path / "elsewhere", file="f")
+    (original / "linked").symlink_to(tmp_path / "elsewhere")
+    found = run(original, NOTED + write)
+    assert (
+        "set isolate = false in [workload], or have overlay mounts allowed (a test)" in found.error
+    )
+    assert str(original.parent / "private") not in found.error
     assert found.written == {}
-    assert (original / "new").exists()
+    assert (original / LARGE).read_text() == "0123456789" * 10
+    assert (original / LARGE).stat().st_mode & 0o777 != 0o600
+
+
+def test_a_large_file_that_is_emptied_becomes_one_of_the_copy(original):
+    code = f"""
+open("{LARGE}", "w").write("new")
+open("{LARGE}", "a").write("er")
+print(open("{LARGE}").read())
+"""
+    found = run(original, code)
+    assert (found.error, found.printed, found.written) == (None, "newer", {LARGE: "changed"})
+    assert (original / LARGE).read_text() == "0123456789" * 10
+
+
+def test_a_large_file_that_is_renamed_or_removed_stays_where_it_was(original):
+    found = run(original, f'import os; os.rename("{LARGE}", "older"); os.remove("older")')
+    assert found.written == {LARGE: "removed"}
+    assert (original / LARGE).exists()
+
+
+def test_a_large_file_that_another_program_wrote_is_named(original):
+    found = run(original, f'import os; os.system("echo more >> {LARGE}")')
+    [note] = found.notes
+    assert note.startswith("files of the folder itself were changed, by native code")
+    assert note.endswith(f"(a test): {original / LARGE}")
+
+
+def test_an_absolute_path_into_the_original_is_no_private_one_and_is_noted(original):
+    found = run(original, f"open({str(original / 'new')!r}, 'w')")
+    assert found.notes[0].endswith(f"not kept apart: {original / 'new'}")
+    assert Path(original / "new").exists()

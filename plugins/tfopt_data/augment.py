@@ -197,17 +197,19 @@ class Augment(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         if self.function is not None:
-            made = f"# `augment` is the function {self.function}"
+            made = f"# `augment` is {self.function}; if it takes x alone: (augment(x), y)"
+            changed = "augment(x, y)"
         else:
             layers = ", ".join(
                 f"keras.layers.{table['layer']}({_arguments_of(table)})" for table in self.layers
             )
             made = f"augment = keras.Sequential([{layers}])"
+            changed = "(augment(x, training=True), y)"
         calls = "tf.data.AUTOTUNE" if self.parallel == "auto" else self.parallel
         place = "before" if self.on == "examples" else "behind"
         return (
             f"{made}\n# {place} the batch, and behind any cache\n"
-            f"train = train.map(lambda x, y: (augment(x, training=True), y), {calls})"
+            f"train = train.map(lambda x, y: {changed}, {calls})"
         )
 
 

@@ -220,14 +220,15 @@ class Batch(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
+        lines = {
+            "keep": [],
+            "drop": ["train = train.batch(batch_size, drop_remainder=True)"],
+            "pad": ["# fill the last batch by repeated examples, with sample weights of 0"],
+        }[self.last]
         if self.pad_to is not None:
-            return (
-                "# pad the axes whose length changes to one of a few lengths\n"
-                "train = train.padded_batch(batch_size, padded_shapes=([length], []))"
-            )
-        if self.last == "drop":
-            return "train = train.batch(batch_size, drop_remainder=True)"
-        return "# fill the last batch by repeated examples, with sample weights of 0"
+            named = "a power of two" if self.pad_to == "power-of-two" else f"one of {self.pad_to}"
+            lines.append(f"# pad axes whose length changes to {named}, in a map behind the batch")
+        return "\n".join(lines) or "# nothing: the batches stay as they are"
 
 
 def _joined(plan: DataPlan, parts: Sequence[Rewrite]) -> Rewrite:

@@ -251,6 +251,8 @@ class Cache(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
+        if "partial" in self.storage:
+            return "# what fits into memory is cached and the rest streamed: only tfopt does it"
         file = "" if self.storage != "disk" else '"cache-of-{}"'
         return "\n".join(
             [

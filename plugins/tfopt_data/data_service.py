@@ -325,5 +325,6 @@ class DataService(Plugin):
         return (
             "# behind a tf.data.experimental.service.DispatchServer and its WorkerServers\n"
             "train = train.apply(tf.data.experimental.service.distribute(\n"
-            f'    processing_mode="off", service={service!r}\n))'
+            "    tf.data.experimental.service.ShardingPolicy."
+            f"{self._sharding().upper()}, {service!r}\n))"
         )

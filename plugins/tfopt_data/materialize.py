@@ -239,9 +239,11 @@ class Materialize(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
+        drawn = {"kept": False, "batches": "batch"}.get(self.order, True)
         return (
             "# read what Python yields once, where each epoch yields the same\n"
-            "x, y = map(np.concatenate, zip(*batches))\nmodel.fit(x, y)"
+            "x, y = map(np.concatenate, zip(*batches))\n"
+            f"model.fit(x, y, batch_size, shuffle={drawn!r})"
         )
 
 

@@ -159,4 +159,7 @@ class Shard(Plugin):
         """The same in plain code."""
         count = "workers" if self.count == "auto" else self.count
         index = "this_worker" if self.index == "auto" else self.index
-        return f"train = train.shard({count}, {index})  # before the shuffle"
+        return "\n".join(
+            f"{split} = {split}.shard({count}, {index})  # before the shuffle"
+            for split in self.splits
+        )

@@ -162,5 +162,5 @@ class Shuffle(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
-        size = "train.cardinality()" if self.buffer_size == "auto" else self.buffer_size
+        size = self.buffer_size if isinstance(self.buffer_size, int) else "train.cardinality()"
         return f"train = train.shuffle({size})  # before the batch"

@@ -26,14 +26,6 @@ from tfopt_core.plugins import (
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
 from tfopt_data.vectorizing import vectorized
 
-# What `export` writes for a function that does not take batches as it is.
-ON_BATCHES = '''
-def on_batches(function):
-    """A function of one example, for whole batches."""
-    one = tf.function(function)
-    return lambda *batch: tf.vectorized_map(lambda example: one(*example), batch)
-'''
-
 
 def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
     """The plan with its batches made before the maps that stood directly before them.

@@ -199,9 +199,27 @@ class Mirrored(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
-        devices = list(self.devices) or None
-        return (
-            f"strategy = tf.distribute.MirroredStrategy({devices!r})"
-            "\nwith strategy.scope():\n    model = build_model()\n"
-            "    model.compile(optimizer, loss)"
-        )
+        devices = repr(list(self.devices)) if self.devices else ""
+        summed = {
+            "nccl": f"NcclAllReduce({self.packs})",
+            "hierarchical": f"HierarchicalCopyAllReduce({self.packs})",
+            "reduce-to-one": "ReductionToOneDevice()",
+        }.get(self.communication)
+        if summed is not None:
+            devices += f"{', ' if devices else ''}cross_device_ops=tf.distribute.{summed}"
+        lines = [
+            f"strategy = tf.distribute.MirroredStrategy({devices})",
+            "with strategy.scope():",
+            "    model = build_model()",
+            "    model.compile(optimizer, loss)",
+        ]
+        if self.logical_cpu_devices is not None:
+            parts = f"[tf.config.LogicalDeviceConfiguration()] * {self.logical_cpu_devices}"
+            lines[:0] = [
+                'cpu = tf.config.list_physical_devices("CPU")[0]',
+                f"tf.config.set_logical_device_configuration(cpu, {parts})",
+            ]
+        if self.batch_size == "per-replica":
+            factor = "the number of replicas"
+            lines.append(f"# batches times {factor}, learning rate: {self.learning_rate}")
+        return "\n".join(lines)

@@ -81,8 +81,9 @@ class OneDevice(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
+        device = "/gpu:0" if self.device == "auto" else self.device
         return (
-            f"strategy = tf.distribute.OneDeviceStrategy({self.device!r})"
+            f"strategy = tf.distribute.OneDeviceStrategy({device!r})"
             "\nwith strategy.scope():\n    model = build_model()\n"
             "    model.compile(optimizer, loss)"
         )

@@ -117,8 +117,10 @@ class Tpu(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
+        named = {"tpu": self.tpu, "zone": self.zone, "project": self.project}
+        place = ", ".join(f"{key}={value!r}" for key, value in named.items() if value)
         return (
-            f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({self.tpu!r})\n"
+            f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({place})\n"
             "tf.config.experimental_connect_to_cluster(resolver)\n"
             "tf.tpu.experimental.initialize_tpu_system(resolver)\n"
             "strategy = tf.distribute.TPUStrategy(resolver)"

@@ -246,7 +246,12 @@ class SlimHead(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
-        return (
-            "# in the place of Flatten before a large dense layer\n"
-            "x = keras.layers.GlobalAveragePooling2D()(x)"
-        )
+        lines = []
+        if self.pool:
+            lines.append("# in the place of Flatten before a large dense layer")
+            lines.append("x = keras.layers.GlobalAveragePooling2D()(x)")
+        if self.rank != "off":
+            lines.append("# a large dense layer as a product of two")
+            lines.append(f"x = keras.layers.Dense({self.rank}, use_bias=False)(x)")
+            lines.append("x = keras.layers.Dense(units, activation)(x)")
+        return "\n".join(lines)

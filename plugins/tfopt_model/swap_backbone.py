@@ -118,7 +118,12 @@ class SwapBackbone(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         weights = None if self.weights == "none" else self.weights
+        scaled = (
+            ""
+            if self.pixel_scale is None
+            else f"x = keras.layers.Rescaling({self.pixel_scale})(x)\n"
+        )
         return (
-            f"backbone = keras.applications.{self.application}("
+            f"{scaled}backbone = keras.applications.{self.application}("
             f"include_top=False, weights={weights!r})"
         )

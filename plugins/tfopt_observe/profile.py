@@ -164,7 +164,7 @@ class Profile(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
-        batches = (self.skip, self.skip + self.steps)
+        batches = (self.skip + 1, self.skip + self.steps)  # the first and the last, from 1
         return f'callback = keras.callbacks.TensorBoard("logs", profile_batch={batches})'
 
 

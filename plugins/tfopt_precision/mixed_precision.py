@@ -205,8 +205,12 @@ class MixedPrecision(Plugin):
         if policy == "float32":
             return "# nothing: this hardware computes nothing faster than float32"
         lines = [f'keras.config.set_dtype_policy("{policy}")  # before the model is built']
-        if self.float32_layers and self.float32_layers != "auto":
-            lines.append(f'# with dtype="float32": {", ".join(self.float32_layers)}')
+        names = () if self.float32_layers == "auto" else self.float32_layers
+        kept = ", ".join(("the output layers", *names, *self.float32_types))
+        lines.append(f'# with dtype="float32": {kept}')
+        if policy == "mixed_float16" and self.loss_scale != "dynamic":
+            lines.append(f"optimizer.loss_scale_factor = {self.loss_scale}")
+            lines.append("model.compile(optimizer, loss, auto_scale_loss=False)")
         return "\n".join(lines)
 
 

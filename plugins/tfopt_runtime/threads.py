@@ -97,8 +97,10 @@ class Threads(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         numbers = {"intra": self.intra_op, "inter": self.inter_op}
-        return "\n".join(
-            f"tf.config.threading.set_{name}_op_parallelism_threads({number})"
+        lines = [
+            f"tf.config.threading.set_{name}_op_parallelism_threads({number or 'cpus'})"
             for name, number in numbers.items()
-            if number is not None
-        )
+        ]
+        if None in numbers.values():
+            lines.insert(0, "# `cpus`: those that affinity and cgroup quota leave to the process")
+        return "\n".join(lines)

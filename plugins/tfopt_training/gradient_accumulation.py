@@ -98,7 +98,7 @@ class GradientAccumulation(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         return (
-            "# Keras' own accumulates over whole batches, which is another training\n"
-            f"train = train.unbatch().batch(batch_size // {self.steps})\n"
-            f"optimizer = keras.optimizers.Adam(gradient_accumulation_steps={self.steps})"
+            "# Keras' own accumulates over batches, so these are made smaller\n"
+            f"train = train.rebatch(batch_size // {self.steps})\n"
+            f"optimizer.gradient_accumulation_steps = {self.steps}  # before `compile`"
         )

@@ -182,17 +182,25 @@ class LrSchedule(Plugin):
 
     def by_hand(self) -> str:
         """The same in plain code."""
-        peak = "learning_rate" if self.peak is None else self.peak
-        lines = []
-        if self.warmup_epochs:
-            lines.append(f"# behind a linear rise over {self.warmup_epochs:g} epochs")
-        if self.schedule == "cosine-restarts":
+        if self.keeps_own_rate:
+            return "# nothing: the optimizer keeps its own rate"
+        peak = "peak" if self.peak is None else repr(self.peak)
+        lines = ["peak = float(optimizer.learning_rate)"] if self.peak is None else []
+        rising = f"{self.warmup_epochs:g} * steps_per_epoch"
+        lowest = 1.0 if self.schedule == "constant" else self.final_fraction or 0.0
+        if self.first_restart_epochs is not None:
+            if self.warmup_epochs:
+                lines.append(f"# behind a linear rise in {rising}, which Keras has not")
             made = (
-                f"CosineDecayRestarts({peak}, {self.first_restart_epochs} * steps_per_epoch, "
-                f"t_mul={self.restart_multiplier or 2.0}, alpha={self.final_fraction or 0.0})"
+                f"CosineDecayRestarts({peak}, {self.first_restart_epochs:g} * steps_per_epoch, "
+                f"t_mul={self.restart_multiplier or 2.0}, alpha={lowest})"
+            )
+        elif self.warmup_epochs:
+            made = (
+                f"CosineDecay(0.0, (epochs - {self.warmup_epochs:g}) * steps_per_epoch, "
+                f"alpha={lowest}, warmup_target={peak}, warmup_steps={rising})"
             )
         else:
-            lowest = 1.0 if self.schedule == "constant" else self.final_fraction or 0.0
             made = f"CosineDecay({peak}, epochs * steps_per_epoch, alpha={lowest})"
-        lines.append(f"learning_rate = keras.optimizers.schedules.{made}")
+        lines.append(f"optimizer.learning_rate = keras.optimizers.schedules.{made}")
         return "\n".join(lines)

@@ -87,7 +87,6 @@ def _outputs(model: Any) -> Iterable[Any]:
     if type(model).train_step is not keras.Model.train_step:
         models += [part for part in model.layers if isinstance(part, keras.Model)]
     for part in models:
-        # checked here, since export copies the source of `output_layers`
         if isinstance(part, keras.Sequential) or not why_without("output-layers"):
             yield from output_layers(part)
 

@@ -114,6 +114,10 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
                 name, f'the setting "{attribute.name}" has no help; add help="..."'
             )
         declared_range(name, attribute, types[attribute.name])
+    try:
+        compile(plugin.by_hand() or "", name, "exec")
+    except (SyntaxError, TypeError) as error:
+        raise PluginDefinitionError(name, f"by_hand() gives no Python code: {error}") from error
     # a run's process gets the plugin through a pipe
     if (
         StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings

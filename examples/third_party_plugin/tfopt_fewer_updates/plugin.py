@@ -79,3 +79,7 @@ class FewerUpdates(Plugin):
         if found != self.steps:
             return Effect.not_applied(f"the optimizer accumulates {found} steps")
         return Effect.applied_as(f"one update every {found} steps")
+
+    def by_hand(self) -> str:
+        """Return the line that does the same in plain Keras."""
+        return f"optimizer.gradient_accumulation_steps = {self.steps}  # before `compile`"

@@ -12,7 +12,8 @@ OURS = {n: f[0] for n, f in registrations().items() if f[0].distribution == "tfo
 OTHERS = [
     ("autotune", {"mode": "off"}), ("batch", {"last": "drop"}), ("batch", {"pad_to": [16, 32]}),
     ("batch", {"last": "keep"}), ("batch", {"last": "keep", "pad_to": "power-of-two"}),
-    ("cache", {"storage": "disk"}), ("cache", {"storage": "partial"}), ("gpu-memory", {"growth": False, "limit_mib": 100}),
+    ("cache", {"storage": "disk"}), ("cache", {"storage": "partial"}),
+    ("gpu-memory", {"growth": False, "limit_mib": 100}),
     ("gpu-memory", {"allocator": "async"}), ("lr-schedule", {"warmup_epochs": 1.0}),
     ("lr-schedule", {"schedule": "cosine-restarts", "first_restart_epochs": 2}),
     ("lr-schedule", {"schedule": "constant"}), ("threads", {}), ("threads", {"intra_op": 2}),

@@ -35,7 +35,7 @@ from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.storage import StudyStorage, open_storage
-from tfopt_core.tuning.study import Study, shared_facts, study_name
+from tfopt_core.tuning.study import Study, study_facts, study_name
 from tfopt_core.tuning.tunables import Tunable, tunables, with_options, with_values
 from tfopt_core.workers.spawn import Runner
 
@@ -212,7 +212,7 @@ class SettingsSession:
         if self.storage is not None:
             # stacks may differ: each trial compares with the same stack on the same machine
             names = {one.plugin for one in self.space} | set(self.own)
-            facts = shared_facts(facts, str(self.request.recipe.directory.resolve()), names)
+            facts = study_facts(facts, str(self.request.recipe.directory.resolve()), names)
             stack, untuned = (), {}
         place = place_of(stack, self._goal.metric, self._goal.sign, untuned)
         local = f"sqlite:///{self.log.path.with_name(STUDIES_FILE)}"

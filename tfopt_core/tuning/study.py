@@ -272,7 +272,7 @@ class Study:
         )  # fmt: skip
 
 
-def shared_facts(facts: Mapping[str, str], root: str, plugins: Set[str]) -> dict[str, str]:
+def study_facts(facts: Mapping[str, str], root: str, plugins: Set[str]) -> dict[str, str]:
     """Return what machines must have in common to share a search.
 
     :param facts: what the trials of this machine depend on.

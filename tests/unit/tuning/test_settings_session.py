@@ -12,7 +12,7 @@ from support.tuned import make_tuned
 from tfopt_core.errors import RecipeError
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
-from tfopt_core.tuning.study import shared_facts, study_name
+from tfopt_core.tuning.study import study_facts, study_name
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -122,7 +122,7 @@ def test_what_machines_share_names_the_study_and_what_differs_between_them_does_
     facts = {"CPU": "x", "Python": "3.11", 'code of plugin "l2"': "1", 'code of plugin "my"': "2"}
 
     def name(root="/a", plugins=("l2",), place="p", ranges=("options.units",), **changes):
-        given = shared_facts({**facts, f'"{root}/train.py"': "h", **changes}, root, set(plugins))
+        given = study_facts({**facts, f'"{root}/train.py"': "h", **changes}, root, set(plugins))
         return study_name(given, place, dict.fromkeys(ranges))
 
     assert name() == name("/b", CPU="y", **{'code of plugin "my"': "3"})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 
 import pytest
-from support.real_process import make_project, tfopt
+from support.real_process import make_project, signal_once, started, tfopt, wait_until
 from support.small_workloads import STATEFUL
 
 from tfopt_core.training.checkpoints.folder import names_in, newest_in
@@ -79,6 +80,20 @@ def test_a_damaged_newest_is_passed_over_and_the_losses_are_the_same(project):
     assert f"from {before}" in said
     assert "resumed, trained to the end of 3 epochs" in said
     assert newest_history(folder) == history
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_says_after_which_epoch_it_resumes(tmp_path, number):
+    paced = RECIPE.replace("batch_size = 8", "batch_size = 8\n    options = { pause = 0.1 }")
+    project = make_project(tmp_path, paced, small=STATEFUL)
+    with started("train", "recipe.toml", "--resume", "--seed", "5", cwd=project) as process:
+        wait_until("the first epoch's end", lambda: names_in(project / FOLDER))
+        signal_once(process, number)
+        assert process.wait(60) == 130
+    said = (project / "stdout.txt").read_text()
+    assert "--resume continues after epoch 1, from checkpoint-000001.tfopt" in said
+    assert (project / "stderr.txt").read_text().rstrip().endswith("interrupted")
+    assert newest_in(project / FOLDER).damaged == ()
 
 
 def test_after_an_edit_it_is_refused_and_the_file_is_named(project):

@@ -95,6 +95,13 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
     )
 
 
+def after_interruption(point: ResumePoint) -> ResumePoint:
+    """Return where a training that was just interrupted resumes."""
+    newest = newest_in(point.folder)
+    values = {} if newest.checkpoint is None else newest.checkpoint.values
+    return attrs.evolve(point, start=newest.name, values=values)
+
+
 def _facts(request: Request) -> dict[str, str]:
     """Return what the training depends on, by name; independent of the project's path."""
     root = str(request.recipe.directory.resolve())

@@ -25,6 +25,7 @@ from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
+from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -61,7 +62,7 @@ def train_once(
     :param on_note: called with notes on state that no checkpoint holds, and on untimed loops.
     :raises InputError, PreparationFailed: before the training starts.
     """
-    with _removed_at_the_end(request.folder):
+    with sigterm_interrupts(), _removed_at_the_end(request.folder):
         resuming = _resumed(request, point)
         prepared, request = resuming or prepare(request, quiet)
         for text in prepared.search_notes if resuming is None else ():

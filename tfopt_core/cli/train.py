@@ -49,6 +49,7 @@ def train(
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
+        render_last_checkpoint,
         render_resume_point,
         render_script,
         render_training,
@@ -68,15 +69,22 @@ def train(
         # others of a cluster may have been started with --save, and wait for this one
         if point.finished and save_to is None and cluster_of(request) is None:
             return 0
-    with runners_of(request) as (quiet, aloud):
-        trained = train_once(
-            request,
-            quiet,
-            aloud,
-            on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
-            point=point,
-            on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
-        )
+    try:
+        with runners_of(request) as (quiet, aloud):
+            trained = train_once(
+                request,
+                quiet,
+                aloud,
+                on_epoch=lambda *epoch: console.print(epoch_line(*epoch)),
+                point=point,
+                on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
+            )
+    except KeyboardInterrupt:
+        if point is not None:
+            from tfopt_core.app.checkpoints import after_interruption  # imports NumPy
+
+            console.print(render_last_checkpoint(after_interruption(point)))
+        raise
     resumed = point is not None and point.start is not None
     run, prepared = trained.run, trained.prepared
     console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))

@@ -110,6 +110,13 @@ def render_resume_point(point: ResumePoint) -> RenderableType:
     return Group(*lines)
 
 
+def render_last_checkpoint(point: ResumePoint) -> RenderableType:
+    """Return where an interrupted training resumes."""
+    if point.start is None:
+        return Text("no epoch was finished, so there is no checkpoint to resume from")
+    return Text(f"--resume continues after epoch {point.epochs}, from {plain(point.start)}")
+
+
 def render_effects(effects: Mapping[str, Effect], prepared: Prepared) -> tuple[RenderableType, ...]:
     """Return a line for each plugin, in recipe order: whether it took effect, and how."""
     rows = []

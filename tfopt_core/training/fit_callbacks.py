@@ -78,7 +78,7 @@ class StepTimer:
     _checked: int = attrs.field(factory=running_ns)
 
     def __attrs_post_init__(self) -> None:
-        self.clock.on_call.append(self._after_call)
+        self.clock.on_call = self._after_call
         self.counter, self.batches = TrainingCounter(self.built), batch_counter(self.built)
 
     def counts(self) -> TrainingCounts:

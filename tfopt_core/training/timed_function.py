@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
+from tfopt_core.training.distributed.distribution import Distribution
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.function_cache import FunctionCache
@@ -41,7 +41,6 @@ class TimedFunction:
         that uses none of them and leaves none.
     :param on_traced: called after the step was traced.
     :param of_stack: the train function of the stack's loop, None for Keras' own.
-    :param shared: the train function of the distribution.
     """
 
     built: Built
@@ -50,7 +49,6 @@ class TimedFunction:
     clock: StepClock = attrs.field(init=False)
     on_traced: Callable[[], None] = lambda: None
     of_stack: TrainFunction | None = None
-    shared: SharedFunction | None = None
     _functions: FunctionCache = attrs.field(init=False)
     _ends: PassEnd = attrs.field(init=False)
     _own: dict[str, Any] = attrs.field(init=False)
@@ -108,7 +106,7 @@ class TimedFunction:
     def begin_fit(self) -> None:
         """Have `fit`, which is called next, count the steps of a call. Only the training may: the
         evaluations and predictions of the script count their own."""
-        vars(self.built.model)["steps_per_execution"] = self.counted_steps
+        vars(self.built.model)["steps_per_execution"] = self.clock.steps_per_call
 
     def uninstall(self) -> None:
         """Restore the model as Keras would leave it."""
@@ -144,11 +142,6 @@ class TimedFunction:
         """Whether XLA compiles the steps."""
         return bool(self.built.model.jit_compile)
 
-    @property
-    def counted_steps(self) -> int:
-        """The steps that `fit` counts for each call."""
-        return self.clock.steps_per_call
-
     def _keep_logs(self, own: Callable[[Any], Any]) -> None:
         """Have `fit` see the logs of a call that ends its epoch by an error."""
         ends = self._ends
@@ -175,7 +168,7 @@ class TimedFunction:
     def _set_train_function(self) -> None:
         model = self.built.model
         if self.distribution is not None:
-            shared = self.shared = self.distribution.train_function()
+            shared = self.distribution.train_function()
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return

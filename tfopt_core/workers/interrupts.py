@@ -1,4 +1,4 @@
-"""Hold Ctrl-C back while what belongs together is written down.
+"""Hold Ctrl-C back while what belongs together is written down; take SIGTERM for Ctrl-C.
 
 Between a record on disk and the same in memory, an interruption would leave the two different.
 """
@@ -60,3 +60,13 @@ class HoldInterrupt:
 
     def _press(self, number: int, frame: object) -> None:
         self._pressed = True
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Have SIGTERM, by which job schedulers end a job, end this block as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

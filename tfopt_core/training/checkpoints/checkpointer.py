@@ -112,19 +112,22 @@ class Checkpointer:
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Restore the state, after all callbacks have begun the training."""
-        if self.start is None:
+        start, built = self.start, self._built
+        if start is None:
             return
-        unset_initial_epoch(self._built.model, self._built.training.callbacks)
-        self._restore_variables(self.start)
-        self._restore_states()
-        restore_random(self.start.values["random"])
+        unset_initial_epoch(built.model, built.training.callbacks)
+        self._restore_variables(start)
+        restore_callbacks(
+            built.training.callbacks, built.model, start.values["callbacks"], start.arrays
+        )
+        self._restore_plugins(start.values)
+        restore_random(start.values["random"])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Restore the history, which Keras begins anew."""
+        """Restore Keras' own history, which `fit` has begun anew."""
         if self.start is not None and epoch == self.start.values["epochs"]:
-            past = self.start.values["history"]
             self._built.model.history.history.update(
-                {name: list(values) for name, values in past.items()}
+                {name: list(past) for name, past in self.start.values["history"].items()}
             )
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -161,8 +164,9 @@ class Checkpointer:
         together = cluster is not None and not cluster.coordinated
         if not self.writes and not together:
             return None
-        groups = variables.groups_of(model)
-        values, listed = variables.capture(groups, built.run.strategy, merged=not together)
+        values, listed = variables.capture(
+            variables.groups_of(model), built.run.strategy, merged=not together
+        )
         if together:
             values = of_every_worker(built.run.strategy, values)
         if not self.writes:
@@ -219,15 +223,6 @@ class Checkpointer:
             if since - set(saved[plugin]):
                 self._note(f'what plugin "{plugin}" notes of a training is in no checkpoint')
         return saved
-
-    def _restore_states(self) -> None:
-        """Restore the states of callbacks and plugins."""
-        assert self.start is not None
-        built, values = self._built, self.start.values
-        restore_callbacks(
-            built.training.callbacks, built.model, values["callbacks"], self.start.arrays
-        )
-        self._restore_plugins(values)
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -32,14 +32,12 @@ def capture_random() -> dict[str, Any]:
 
 
 def restore_random(state: Mapping[str, Any]) -> None:
-    """Restore the generators that the state names."""
-    if "python" in state:
-        version, numbers, gauss = state["python"]
-        random.setstate((version, tuple(numbers), gauss))
-    if "numpy" in state:
-        kind, keys, place, has_gauss, cached = state["numpy"]
-        np.random.set_state((kind, np.array(keys, np.uint32), place, has_gauss, cached))
-    if state.get("keras") is not None and not why_without("keras-random-state"):
+    """Restore the generators, Keras' own only if it was in use."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, place, has_gauss, cached = state["numpy"]
+    np.random.set_state((kind, np.array(keys, np.uint32), place, has_gauss, cached))
+    if state["keras"] is not None and not why_without("keras-random-state"):
         from keras.src.random.seed_generator import global_seed_generator
 
         global_seed_generator().state.assign(np.array(state["keras"]))

@@ -86,8 +86,10 @@ def restore(
 
 
 def groups_of(model: Any) -> dict[str, list[Any]]:
-    """Return the variables of a model by group, as far as they are made. Metrics are none of them:
-    each epoch begins these anew."""
+    """Return the variables of a model by group, as far as they are made.
+
+    Those of the metrics are not among them: each epoch begins them anew.
+    """
     groups = {"model": list(model.variables)}
     for index, optimizer in enumerate(optimizers_of(model)):
         name = "optimizer" if index == 0 else f"optimizer {index + 1}"

@@ -1,7 +1,7 @@
 """Gather values that differ between the workers, so that a checkpoint holds them all.
 
-Weights are the same everywhere. Moving averages of batch normalization and the sums of metrics
-come from a worker's own examples; the chief stores those of all, and each worker gets its own back.
+Weights are the same everywhere. Moving averages of batch normalization come from a
+worker's own examples; the chief stores those of all, and each worker gets its own back.
 """
 
 from __future__ import annotations

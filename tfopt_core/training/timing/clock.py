@@ -44,7 +44,7 @@ class StepClock:
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = running_ns
     stopped: Callable[[], int] = stopped_ns
-    on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
+    on_call: Callable[[int, int], None] = lambda epoch, done: None
     blocks: list[Block] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
     epoch_begins: list[int] = attrs.field(factory=list)
@@ -161,8 +161,7 @@ class StepClock:
                 if self.sync is not None:
                     self.sync()
                 self._close(self.now())
-        for listener in self.on_call:
-            listener(self._epoch, self._done)
+        self.on_call(self._epoch, self._done)
 
     def end_steps(self) -> None:
         """Note that the epoch's last step is done. Safe to repeat."""

@@ -33,6 +33,7 @@ from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.training.scripts.copied_folder import CopiedFolder
 from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
 from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.trials.request import Request
@@ -273,20 +274,23 @@ class Processes:
             task = self._with_private_folder(task)
         environment = self._environment(task.job.runtime, debug=task.debug)
         outcome = self.runner(task, environment, tell)
-        if task.overlay is not None:
-            outcome = attrs.evolve(outcome, written=task.overlay.written())
+        if task.private is not None:
+            outcome = attrs.evolve(outcome, written=task.private.written())
         if not stays:  # it may still work in its private folder
             remove_private_files(folder)
         return outcome
 
     def _with_private_folder(self, task: Task) -> Task:
-        """Return the task with the mounts of the script's private folder, or why there are none."""
+        """Return the task with the script's private folder.
+
+        :raises InputError: if there is neither an overlay nor a copy.
+        """
         work, results = task.job.folder / PRIVATE, self.request.folder
         own = self.request.recipe.working_directory.resolve()
         shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
-        why = why_no_overlay(own, results)
-        overlay = OverlayMounts.of(own, work, results) if why is None else None
-        return attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
+        if (why := why_no_overlay(own, results)) is None:
+            return attrs.evolve(task, private=OverlayMounts.of(own, work, results))
+        return attrs.evolve(task, private=CopiedFolder.make(own, work, why))
 
 
 def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
@@ -311,7 +315,7 @@ def _with_outcome(
             result, error=error, output_tail=tail, out_of_memory=outcome.out_of_memory
         )
     facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
-    facts["written"] = outcome.written or report.written
+    facts["written"] = outcome.written
     fits = tuple(summarize(fit, target) for fit in report.fits)
     if report.why_failed is not None:
         return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)

@@ -49,9 +49,9 @@ def main(descriptor: int, *, forked: bool = False) -> int:
     except (Exception, SystemExit) as error:  # unpickling imports the plugins
         parent(failure_of(error))
         return 1
-    if forked and task.overlay is not None:
+    if forked and task.private is not None:
         try:
-            task.overlay.mount()
+            task.private.mount()
         except OSError as error:
             parent(CannotMount(str(error)))
             return 1

@@ -42,7 +42,7 @@ class ProcessOutcome:
 
     `message` is its last message; `cause` says why there is none ("killed by SIGKILL");
     `left_behind` are the processes outside of its session that outlived it and were ended;
-    `written` the files that a script has left behind the overlay of its private folder;
+    `written` the files that a script has left in its private folder;
     `out_of_memory` says that memory ran out and ended it.
     """
 
@@ -124,7 +124,7 @@ class SpawnRunner:
         stack.enter_context(ours)
         with theirs:
             channel = theirs.fileno()
-            behind = [] if task.overlay is None else task.overlay.command()
+            behind = [] if task.private is None else task.private.command()
             program = [*behind, *self.program, str(channel)]
             process = start_process(program, environment, channel, output)
         stack.callback(end_group, process)

@@ -17,7 +17,7 @@ from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.overlay_folder import OverlayMounts
+from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.factories:carry_out"
@@ -31,9 +31,7 @@ class Task:
     :param function: the function that the process calls, as "module:function"; it takes the task
         and a function that sends messages, and returns the last message.
     :param alike: whether all variants start from the same environment.
-    :param overlay: the mounts of a script's private folder; None for a copy of it, or no private
-        folder.
-    :param why_no_overlay: why this machine cannot mount one.
+    :param private: the private folder of a script; None for none.
     :param forks: whether a script may run in a fork of a process that has imported TensorFlow.
     """
 
@@ -44,8 +42,7 @@ class Task:
     function: str
     alike: bool = True
     debug: bool = False
-    overlay: OverlayMounts | None = None
-    why_no_overlay: str = ""
+    private: PrivateFolder | None = None
     forks: bool = False
 
     @property

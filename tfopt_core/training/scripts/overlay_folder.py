@@ -15,73 +15,56 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.training.scripts import overlay_mount
-from tfopt_core.training.scripts.private_folder import Change, describe_changes, entries_of
-from tfopt_core.training.scripts.write_watch import is_within, system_folders
+from tfopt_core.training.scripts.private_folder import (
+    Change,
+    PrivateFolder,
+    entries_of,
+    is_folder,
+    is_within,
+    private_folders,
+    removed,
+    size_and_time,
+    system_folders,
+)
 
 
 @attrs.frozen
-class OverlayMounts:
-    """The mounts for a run, made before its process starts.
+class OverlayMounts(PrivateFolder):
+    """The mounts for a run; `folders` have an overlay each.
 
-    :param original: the folder in which the script runs, a real path.
-    :param folders: the folders with an overlay, real paths.
-    :param place: a folder, empty or missing, for what is written to them.
     :param through: folders inside of them without an overlay: those of tfopt, and caches.
     """
 
-    original: Path
-    folders: tuple[str, ...]
-    place: str
     through: tuple[str, ...]
 
     @classmethod
     def of(cls, folder: Path, place: Path, results: Path) -> OverlayMounts:
-        """Return the mounts for a script that runs in this folder.
+        """Return the mounts for a script that runs in this folder, a real path.
 
-        The folder, or the Git checkout that it is part of, gets an overlay, and so do the mounts
-        inside it and the folders of this user that symlinks in it lead to.
+        The private folders get an overlay, and so do the disks mounted inside of them.
 
         :param results: where tfopt's own processes write.
         """
         import psutil
 
-        top = str(next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder))
-        own = os.path.realpath(results)
-        mounted = [part.mountpoint for part in psutil.disk_partitions(all=True)]
-        inside = [path for path in mounted if path != top and is_within(path, top)]
-        linked = [
-            os.path.realpath(entry.path)
-            for entry in os.scandir(folder)
-            if entry.is_symlink() and entry.is_dir() and entry.stat().st_uid == os.geteuid()
-        ]
-        beside = [path for path in linked if not is_within(path, top) and not is_within(top, path)]
-        folders = (top, *sorted(path for path in {*inside, *beside} if not is_within(path, own)))
+        own, private = os.path.realpath(results), private_folders(folder)
+        mounted = {part.mountpoint for part in psutil.disk_partitions(all=True)}
+        inside = sorted(path for path in mounted if _is_below(path, private))
+        folders = tuple(path for path in (*private, *inside) if not is_within(path, own))
         through = (own, *(path for path in system_folders() if os.path.isdir(path)))
         passed = tuple(path for path in through if _is_below(path, folders))
         return cls(folder, folders, str(place), passed)
 
     def command(self) -> list[str]:
-        """Return the command that mounts them; append the program to run with the mounts."""
         mounts = attrs.asdict(self, filter=attrs.filters.exclude("original"))
         return [sys.executable, "-I", "-S", overlay_mount.__file__, json.dumps(mounts)]
 
     def mount(self) -> None:
-        """Mount them in a new namespace of this process, which has one thread.
-
-        :raises OSError: if the kernel, or a rule of this machine, refuses it.
-        """
         overlay_mount.mount_overlays(self.folders, self.place, self.through)
 
-    def written(self) -> tuple[str, ...]:
-        """Return what the run has written; call it in a process without the mounts."""
-        return describe_changes(
-            self.original,
-            (
-                change
-                for number, folder in enumerate(self.folders)
-                for change in _changes(overlay_mount.upper_folder(self.place, number), folder)
-            ),
-        )
+    def _changes(self) -> Iterator[tuple[str, Change]]:
+        for number, folder in enumerate(self.folders):
+            yield from _changes(overlay_mount.upper_folder(self.place, number), folder)
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
@@ -116,20 +99,20 @@ def _changes(upper: str, lower: str, anew: bool = False) -> Iterator[tuple[str, 
         seen.add(entry.name)
         below, status = f"{lower}/{entry.name}", entry.stat(follow_symlinks=False)
         if entry.is_dir(follow_symlinks=False):
-            if os.path.lexists(below) and not _is_folder(below):
-                yield _removed(below)  # a folder took the place of a file
+            if os.path.lexists(below) and not is_folder(below):
+                yield removed(below)  # a folder took the place of a file
             yield from _changes(entry.path, below, anew)
         elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
-            yield _removed(below)
-        elif not (_is_folder(lower) and os.path.lexists(below)):
+            yield removed(below)
+        elif not (is_folder(lower) and os.path.lexists(below)):
             yield below, "new"
-        elif _is_folder(below):
-            yield _removed(below)
+        elif is_folder(below):
+            yield removed(below)
             yield below, "new"
-        elif _status(entry.path) != _status(below):
+        elif size_and_time(entry.path) != size_and_time(below):
             yield below, "changed"
-    if anew and _is_folder(lower):
-        yield from (_removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
+    if anew and is_folder(lower):
+        yield from (removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
 
 
 def _is_made_anew(upper: str) -> bool:
@@ -138,16 +121,3 @@ def _is_made_anew(upper: str) -> bool:
         return os.getxattr(upper, "user.overlay.opaque") == b"y"
     except OSError:
         return False
-
-
-def _removed(path: str) -> tuple[str, Change]:
-    return f"{path}/" if _is_folder(path) else path, "removed"
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _status(path: str) -> tuple[int, int]:
-    status = os.lstat(path)
-    return status.st_size, status.st_mtime_ns

@@ -27,13 +27,10 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     tell(ProcessStarted())
     if isinstance(task, RunTask):
         training = ScriptTraining(task, tell)
-        with training.placed() as path:
-            end = training.to_its_end(path)
-        return training.report(end)
+        return training.report(training.to_its_end(training.enter_folder()))
     look: ScriptLook[LookTask] = ScriptLook(task, tell)
-    with look.placed() as path:
-        end = look.to_its_end(path)
-        answer = look.at_the_end(end)
+    end = look.to_its_end(look.enter_folder())
+    answer = look.at_the_end(end)
     if answer is not None:
         return cast(Answer, reworded(answer, look.in_words))
     raise WorkloadError(look.in_words(look.why_nothing(end)))

@@ -88,7 +88,8 @@ class ScriptLook(ScriptRun[AnyLook]):
             task = self.tell.next_task()
             assert isinstance(task, LookTask)
             task.job.folder.mkdir(parents=True, exist_ok=True)
-            self.task = cast(AnyLook, task)
+            # the process works on in the private folder of its first task
+            self.task = cast(AnyLook, attrs.evolve(task, private=self.task.private))
             state.restore()
             self.session.take(self._job())
             return self._examine(load)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -30,7 +29,6 @@ from tfopt_core.workers.task import LookTask, Task, failure_of
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
-    from tfopt_core.training.scripts.private_folder import PrivateFolder
     from tfopt_core.trials.scripts.own_loop import LoopOfScript
 
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -49,7 +47,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     task: AnyTask
     tell: Callable[[Message], None]
-    private: PrivateFolder | None = None
     seeding: Seeding | None = None
     failure: TfoptError | None = None
     session: Any = None
@@ -63,9 +60,8 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         """Whether the script's own seeds stay, and none are set for it."""
         return False
 
-    @contextlib.contextmanager
-    def placed(self) -> Iterator[Path]:
-        """Enter the folder that the script runs in and yield the script's path in it."""
+    def enter_folder(self) -> Path:
+        """Enter the folder that the script runs in. Return the script's path in it."""
         recipe = self.task.job.recipe
         workload, folder = recipe.workload, recipe.working_directory.resolve()
         if workload.module is not None:
@@ -73,25 +69,12 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         else:
             assert workload.script is not None
             path = (recipe.directory / workload.script).absolute()
-        with contextlib.ExitStack() as stack:
-            if self.task.is_private:
-                self.private = self._private_folder(folder)
-                stack.enter_context(self.private.watch.on())
-                folder, path = self.private.path_of(folder), self.private.path_of(path)
-            os.chdir(folder)
-            # for shells, and for scripts that read the working directory from the environment
-            os.environ["PWD"] = str(folder)
-            yield path
-
-    def _private_folder(self, folder: Path) -> PrivateFolder:
-        from tfopt_core.training.scripts.copied_folder import CopiedFolder
-        from tfopt_core.training.scripts.private_folder import PRIVATE, PrivateFolder
-        from tfopt_core.training.scripts.write_watch import WriteWatch
-
-        task = self.task
-        if task.overlay is not None:
-            return PrivateFolder(folder, WriteWatch(task.overlay.folders, str(folder)))
-        return CopiedFolder.make(folder, task.job.folder / PRIVATE, task.why_no_overlay)
+        if self.task.private is not None:
+            folder, path = self.task.private.path_of(folder), self.task.private.path_of(path)
+        os.chdir(folder)
+        # for shells, and for scripts that read the working directory from the environment
+        os.environ["PWD"] = str(folder)
+        return path
 
     def to_its_end(self, path: Path) -> ScriptEnd:
         """Run the script and return how it ended."""
@@ -115,7 +98,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def in_words(self, text: str) -> str:
         """Return a message with the user's own paths."""
-        return text if self.private is None else self.private.in_words(text)
+        return text if self.task.private is None else self.task.private.in_words(text)
 
     def why_nothing(self, end: ScriptEnd) -> str:
         """Return why the fit to examine never came."""
@@ -234,10 +217,10 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def _guarded(self, on_fit: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
         def guarded(workload: Any, started: int) -> Any:
-            if self.private is not None:
+            if self.task.private is not None:
                 from tfopt_core.training.scripts.log_folders import move_log_folders
 
-                move_log_folders(workload.call.callbacks, self.private)
+                move_log_folders(workload.call.callbacks, self.task.private)
             return self._noting(lambda: on_fit(workload, started))
 
         return guarded

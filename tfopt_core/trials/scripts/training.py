@@ -53,27 +53,23 @@ class ScriptTraining(ScriptRun[RunTask]):
         elif end.error is not None:
             script_error = self.in_words(end.error)
             out_of_memory = end.raised is not None and ran_out_of_memory(end.raised)
-        written = None if self.private is None else self.private.written()
         return attrs.evolve(
             report_of(self.task.job, self.fits, end),
             notes=tuple(self.in_words(note) for note in self._notes(end)),
             after_fits=after_fits,
             script_error=script_error,
             out_of_memory=out_of_memory,
-            written=tuple(written or ()),
         )
 
     def _report_of_loop(self, end: ScriptEnd) -> RunReport:
         """Return what was observed of a run that trained in a loop of the script's own."""
         assert self.own is not None
         report = self.own.run_report(end.status)
-        written = None if self.private is None else self.private.written()
         return attrs.evolve(
             report,
             notes=tuple(self.in_words(note) for note in self._notes(end)),
             script_error=None if end.error is None else self.in_words(end.error),
             out_of_memory=end.raised is not None and ran_out_of_memory(end.raised),
-            written=tuple(written or ()),
         )
 
     def _loop_was_read(self) -> None:
@@ -117,8 +113,6 @@ class ScriptTraining(ScriptRun[RunTask]):
             yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
         if surface is not None and self.fits and (surface.updates or surface.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
-        if self.private is not None:
-            yield from self.private.notes()
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.scripts.fitting import train_fit

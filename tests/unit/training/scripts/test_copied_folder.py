@@ -1,29 +1,22 @@
-"""The copy: what is copied, what is linked, and what happens to writes through links."""
+"""The copy: what is copied, what is linked, and what is too large to copy."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
-from pathlib import Path
 
 import pytest
-from support.private_run import NOTED, run_privately
+from support.private_run import run_privately
 
+from tfopt_core.errors import InputError
 from tfopt_core.training.scripts import copied_folder
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
-
-LARGE = "large.bin"
 
 
 @pytest.fixture
 def original(tmp_path):
-    return fill(tmp_path / "above/project", **{LARGE: "0123456789" * 10, "small": "s"})
-
-
-@pytest.fixture(autouse=True)
-def small_limits(monkeypatch):
-    monkeypatch.setattr(copied_folder, "FILE_BYTES", 10)
-    monkeypatch.setattr(copied_folder, "FICLONE", -1)  # as where no blocks can be shared
+    return fill(tmp_path / "above/project", small="s")
 
 
 def fill(folder, **files):
@@ -33,10 +26,13 @@ def fill(folder, **files):
     return folder
 
 
+def copy_of(original):
+    return CopiedFolder.make(original, original.parent / "private", "a test")
+
+
 def kinds(original):
     """Make the copy; how each entry of the folder is shown in it, by its path."""
-    private = CopiedFolder.make(original, original.parent / "private")
-    copy = private.path_of(original)
+    copy = copy_of(original).path_of(original)
     return {str(place.relative_to(copy)): kind(place) for place in copy.rglob("*")}
 
 
@@ -44,44 +40,59 @@ def kind(place):
     return "link" if place.is_symlink() else "folder" if place.is_dir() else "copy"
 
 
-def run(original, code):
-    return run_privately("copy", original, code, FILE_BYTES=10, FICLONE=-1)
+def test_what_is_larger_than_the_limit_is_refused_with_what_to_do(original, monkeypatch):
+    monkeypatch.setattr(copied_folder, "LIMIT_BYTES", 1 << 20)
+    assert kinds(original) == {"small": "copy"}
+    with (original / "data.bin").open("wb") as file:
+        file.truncate(1 << 20)
+    said = f'a copy of "{original}", and that is more than 1 MiB; isolate = false in [workload]'
+    with pytest.raises(InputError, match=re.escape(said)):
+        CopiedFolder.make(original, original.parent / "other", "a test")
 
 
-def test_small_files_and_python_files_are_copied_and_large_ones_linked(original):
-    fill(original, **{"train.py": "#" * 100})
-    assert kinds(original) == {"small": "copy", LARGE: "link", "train.py": "copy"}
-
-
-def test_all_copies_together_have_a_limit(original, monkeypatch):
-    monkeypatch.setattr(copied_folder, "ALL_BYTES", 10)
-    fill(original / "few", a="12345", b="12345")
-    assert sorted(kinds(original).values()) == ["copy", "copy", "folder", "link", "link"]
+def test_each_entry_counts_towards_the_limit(original, monkeypatch):
+    monkeypatch.setattr(copied_folder, "LIMIT_BYTES", 4 * copied_folder.ENTRY_BYTES)
+    fill(original, a="", b="", c="")
+    copy_of(original)
+    fill(original, d="")
+    with pytest.raises(InputError, match="or have overlay mounts allowed"):
+        CopiedFolder.make(original, original.parent / "other", "a test")
 
 
 def test_a_copy_has_the_mode_and_time_of_the_file(original):
     os.chmod(original / "small", 0o750)
     os.utime(original / "small", ns=(5, 7))
-    private = CopiedFolder.make(original, original.parent / "private")
-    status = private.path_of(original / "small").stat()
+    status = copy_of(original).path_of(original / "small").stat()
     assert (status.st_mode & 0o777, status.st_mtime_ns) == (0o750, 7)
 
 
-def test_environments_and_hidden_folders_are_linked_whole_and_git_is_not(original):
+def test_environments_and_caches_are_linked_whole(original, monkeypatch):
     fill(original / "env", **{"pyvenv.cfg": ""})
-    fill(original / ".keys", key="")
-    fill(original / ".git", index="i")
+    fill(original / "cache", large="")
+    fill(original / ".hidden", log="")
     fill(original / ".tfopt", log="")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(original / "cache"))
     assert kinds(original) == {
-        LARGE: "link", "small": "copy", "env": "link", ".keys": "link", ".git": "folder",
-        ".git/index": "copy",
+        "small": "copy", "env": "link", "cache": "link", ".hidden": "folder", ".hidden/log": "copy",
     }  # fmt: skip
 
 
-def test_past_the_limit_of_entries_folders_are_linked_whole(original, monkeypatch):
-    monkeypatch.setattr(copied_folder, "MOST_ENTRIES", 3)
-    fill(original / "a/below", file="")
-    assert kinds(original) == {LARGE: "link", "small": "copy", "a": "folder", "a/below": "link"}
+def test_the_git_checkout_of_the_folder_is_copied(original):
+    fill(original.parent / ".git", index="")
+    run = run_privately("copy", original, 'open("../results", "w")')
+    assert run.written == {str(original.parent / "results"): "new"}
+    assert not (original.parent / "results").exists()
+
+
+def test_what_is_written_through_a_symlink_to_elsewhere_is_private(original, tmp_path):
+    elsewhere = fill(tmp_path / "scratch", best="trained for days")
+    (original / "absolute").symlink_to(elsewhere)
+    (original / "relative").symlink_to("../../scratch")
+    code = 'open("absolute/best", "w"); open("relative/more", "w")'
+    run = run_privately("copy", original, code)
+    assert run.written == {str(elsewhere / "best"): "changed", str(elsewhere / "more"): "new"}
+    assert os.listdir(elsewhere) == ["best"]
+    assert (elsewhere / "best").read_text() == "trained for days"
 
 
 def test_symlinks_stay_and_lead_into_the_copy(original):
@@ -89,11 +100,31 @@ def test_symlinks_stay_and_lead_into_the_copy(original):
     (original / "absolute").symlink_to(original / "small")
     (original / "broken").symlink_to("nowhere")
     (original / "circle").symlink_to("circle")
-    private = CopiedFolder.make(original, original.parent / "private")
+    private = copy_of(original)
     copy = private.path_of(original)
     for name in ("relative", "absolute"):
         assert (copy / name).resolve() == copy / "small"
     assert [os.readlink(copy / name) for name in ("broken", "circle")] == ["nowhere", "circle"]
+    assert private.written() == ()
+
+
+def test_another_kind_of_file_is_told(original):
+    fill(original / "folder", file="")
+    (original / "linked").symlink_to("small")
+    code = """
+import os, shutil
+shutil.rmtree("folder")
+open("folder", "x")
+os.remove("linked")
+os.symlink("nowhere", "linked")
+os.remove("small")
+os.mkdir("small")
+open("small/file", "x")
+"""
+    assert run_privately("copy", original, code).written == {
+        "folder/": "removed", "folder": "new", "linked": "changed", "small": "removed",
+        "small/file": "new",
+    }  # fmt: skip
 
 
 def test_what_is_no_file_is_linked(original):
@@ -102,8 +133,10 @@ def test_what_is_no_file_is_linked(original):
     os.chdir(original)  # a socket's path may only be short
     socket.socket(socket.AF_UNIX).bind("socket")
     os.chdir(here)
-    found = kinds(original)
-    assert (found["fifo"], found["socket"]) == ("link", "link")
+    private = copy_of(original)
+    found = {name: kind(private.path_of(original) / name) for name in ("fifo", "socket")}
+    assert found == {"fifo": "link", "socket": "link"}
+    assert private.written() == ()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -116,17 +149,19 @@ def test_what_cannot_be_read_is_linked(original):
 
 
 def test_the_copy_may_lie_in_the_folder_itself(original):
-    private = CopiedFolder.make(original, original / "out/private")
-    assert not (private.path_of(original) / "out").exists()
+    private = CopiedFolder.make(original, original / "out/private", "a test")
+    assert os.listdir(private.path_of(original) / "out") == []
+    assert private.written() == ()
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        CopiedFolder.make(tmp_path / "nowhere", tmp_path / "private")
+def test_a_copy_that_cannot_be_made_says_why(original, tmp_path):
+    fill(tmp_path, file="")
+    with pytest.raises(InputError, match=r"cannot be copied .*: Not a directory"):
+        CopiedFolder.make(original, tmp_path / "file/private", "a test")
 
 
 def test_a_message_names_the_original_files(original, tmp_path):
-    private = CopiedFolder.make(original, tmp_path / "private")
+    private = copy_of(original)
     copy = private.path_of(original)
     assert private.in_words(f'File "{copy}/train.py"') == f'File "{original}/train.py"'
     assert private.path_of(tmp_path / "elsewhere") == tmp_path / "elsewhere"
@@ -134,62 +169,5 @@ def test_a_message_names_the_original_files(original, tmp_path):
 
 def test_a_script_reached_by_another_name_is_found_in_the_copy(original, tmp_path):
     (tmp_path / "name").symlink_to(original)
-    private = CopiedFolder.make(original, tmp_path / "private")
+    private = copy_of(original)
     assert private.path_of(tmp_path / "name/small") == private.path_of(original) / "small"
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        f'open("{LARGE}", "a")',
-        f'open("{LARGE}", "r+")',
-        f'import os; os.truncate("{LARGE}", 3)',
-        f'import os; os.chmod("{LARGE}", 0o600)',
-        f'from pathlib import Path; Path("{LARGE}").resolve().write_text("new")',
-        'open("linked/file", "w")',
-        'open("../beside", "a")',
-        'import os; os.mkdir("linked/below")',
-    ],
-)
-def test_a_write_through_a_link_is_refused_with_what_to_do(original, write, tmp_path):
-    fill(original.parent, beside="b")
-    fill(tmp_path / "elsewhere", file="f")
-    (original / "linked").symlink_to(tmp_path / "elsewhere")
-    found = run(original, NOTED + write)
-    assert (
-        "set isolate = false in [workload], or have overlay mounts allowed (a test)" in found.error
-    )
-    assert str(original.parent / "private") not in found.error
-    assert found.written == {}
-    assert (original / LARGE).read_text() == "0123456789" * 10
-    assert (original / LARGE).stat().st_mode & 0o777 != 0o600
-
-
-def test_a_large_file_that_is_emptied_becomes_one_of_the_copy(original):
-    code = f"""
-open("{LARGE}", "w").write("new")
-open("{LARGE}", "a").write("er")
-print(open("{LARGE}").read())
-"""
-    found = run(original, code)
-    assert (found.error, found.printed, found.written) == (None, "newer", {LARGE: "changed"})
-    assert (original / LARGE).read_text() == "0123456789" * 10
-
-
-def test_a_large_file_that_is_renamed_or_removed_stays_where_it_was(original):
-    found = run(original, f'import os; os.rename("{LARGE}", "older"); os.remove("older")')
-    assert found.written == {LARGE: "removed"}
-    assert (original / LARGE).exists()
-
-
-def test_a_large_file_that_another_program_wrote_is_named(original):
-    found = run(original, f'import os; os.system("echo more >> {LARGE}")')
-    [note] = found.notes
-    assert note.startswith("files of the folder itself were changed, by native code")
-    assert note.endswith(f"(a test): {original / LARGE}")
-
-
-def test_an_absolute_path_into_the_original_is_no_private_one_and_is_noted(original):
-    found = run(original, f"open({str(original / 'new')!r}, 'w')")
-    assert found.notes[0].endswith(f"not kept apart: {original / 'new'}")
-    assert Path(original / "new").exists()

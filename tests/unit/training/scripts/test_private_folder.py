@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.private_run import NOTED, WAYS, run_privately
+from support.private_run import WAYS, run_privately
 
 both_ways = pytest.mark.parametrize("way", WAYS)
 # In the overlay the kernel keeps apart what is written, by whatever function.
@@ -81,7 +81,6 @@ def test_a_file_is_written_in_the_private_folder_alone(original, way, write):
     run = run_privately(way, original, code)
     assert run.error is None
     assert run.written[path] == "changed"
-    assert run.notes == []
 
 
 @both_ways
@@ -113,7 +112,7 @@ shutil.move("weights.h5", "moved.h5")
 @both_ways
 def test_a_run_that_wrote_nothing_tells_nothing(original, way):
     run = run_privately(way, original, 'print(open("data/below/file").read())')
-    assert (run.written, run.notes, run.printed) == ({}, [], "as it was")
+    assert (run.written, run.printed) == ({}, "as it was")
 
 
 @both_ways
@@ -134,49 +133,6 @@ open("data/below/other", "x")
 """
     run = run_privately(way, original, code)
     assert run.written == {"data/below/file": "removed", "data/below/other": "new"}
-
-
-@both_ways
-def test_writes_outside_are_noted_once_in_their_order(original, way, tmp_path):
-    code = f"""
-import os
-from pathlib import Path
-for path in ("b", "a", "b"):
-    Path({str(tmp_path)!r}, path).write_text("outside")
-os.mkdir({str(tmp_path / "folder")!r})
-os.chdir({str(tmp_path)!r})
-Path("relative").write_text("outside")
-os.remove("relative")
-descriptor = os.open("folder", os.O_RDONLY)
-os.mkdir("below", dir_fd=descriptor)
-Path("/dev/null").write_text("nobody's")
-Path("a").read_text()
-os.symlink("folder/below", "down")
-open("down/../up", "w")
-print(list(write_watch._watch.outside))
-"""
-    run = run_privately(way, original, NOTED + code)
-    named = ["b", "a", "folder", "relative", "folder/below", "down", "folder/up"]
-    assert run.printed == str([str(tmp_path / name) for name in named])
-    assert run.notes == [
-        "the script writes outside of its folder, which is not kept apart: "
-        + ", ".join(str(tmp_path / name) for name in named[:5])
-    ]
-
-
-@both_ways
-def test_at_most_fifty_writes_outside_are_noted_and_none_in_temporary_folders(
-    original, way, tmp_path
-):
-    code = f"""
-from pathlib import Path
-for number in range(60):
-    Path({str(tmp_path)!r}, str(number)).touch()
-print(len(write_watch._watch.outside))
-"""
-    assert run_privately(way, original, NOTED + code).printed == "50"
-    temporary = run_privately(way, original, f"open({str(tmp_path / 'file')!r}, 'w')")
-    assert temporary.notes == []
 
 
 @both_ways

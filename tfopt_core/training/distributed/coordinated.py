@@ -184,6 +184,7 @@ class CoordinatedFunction:
 
         :raises StopIteration: if the epoch has no further step.
         """
+        self.report.last_call = 0
         count = sum(1 for _ in zip(range(self.steps), iterator, strict=False))
         if not count:
             raise StopIteration

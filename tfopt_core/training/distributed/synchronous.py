@@ -74,6 +74,7 @@ class ReplicatedFunction:
         """
         import tensorflow as tf
 
+        self.report.last_call = 0
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch

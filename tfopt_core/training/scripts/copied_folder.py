@@ -46,7 +46,7 @@ class CopiedFolder(PrivateFolder):
         """
         made = cls(folder, private_folders(folder), os.path.realpath(place))
         try:
-            copied_whole = made._fill()
+            copied_whole = made.fill()
         except OSError as error:
             raise InputError(
                 f'"{error.filename}" cannot be copied into the private folder of a run: '
@@ -83,7 +83,7 @@ class CopiedFolder(PrivateFolder):
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         return [entry for entry in entries_of(folder) if entry.path != self.place]
 
-    def _fill(self) -> bool:
+    def fill(self) -> bool:
         """Copy the folders. Return False, with the copy in part, if they are too large."""
         for folder in self.folders:
             os.makedirs(self._copy_of(folder))

@@ -77,7 +77,7 @@ def step_bars(diagnoses: Sequence[Diagnosed]) -> tuple[TimeBar, ...]:
     return tuple(
         TimeBar(
             variant_in_words(FULL if found.stack else BASELINE),
-            tuple(max(0.0, getattr(found, part).seconds) for part in PARTS),
+            tuple(max(0.0, getattr(found, f"{part}_seconds")) for part in PARTS),
             found.step_seconds,
         )
         for found in ordered

@@ -97,7 +97,9 @@ def equivalence_of(name: str, plugin: Any) -> Equivalence:
 
     value = guarded(name, "equivalence", declared)
     if value not in MATHS:
-        raise PluginDefinitionError(name, f'"equivalence" is "{value}", not one of {MATHS}')
+        raise PluginDefinitionError(
+            name, f'"equivalence" returned "{value}", not one of {", ".join(MATHS)}'
+        )
     return cast(Equivalence, value)
 
 

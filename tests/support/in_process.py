@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -102,6 +103,7 @@ def carry_out_here(monkeypatch: Any) -> None:
     """Have the commands carry out their tasks in this process, for what needs no isolation."""
     monkeypatch.setattr("tfopt_core.workers.spawn.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
+    importlib.import_module("tfopt_core.trials.processes")  # which must know the real class
     monkeypatch.setattr(
         "tfopt_core.workers.fork.ForkRunner",
         lambda spawn, preloaded=(): contextlib.nullcontext(spawn),

@@ -1,6 +1,6 @@
-"""What only the plugins that ship import of core, beside `tfopt_core.plugins`.
+"""What only the plugins and workloads that ship import of core, beside what is public.
 
-Without a promise: names move and go as these plugins need them.
+Without a promise: names move and go as these need them.
 """
 
 from tfopt_core.errors import describe, did_you_mean

@@ -22,7 +22,7 @@ from tfopt_core.cli.main import run
 FAILS = '''
     import attrs
     from tfopt_core.plugins import Plugin, hookimpl
-    from tfopt_core import Effect
+    from tfopt_core.plugins import Effect
 
     @attrs.frozen(kw_only=True, eq=False)
     class Fails(Plugin):

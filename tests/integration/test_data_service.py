@@ -29,8 +29,9 @@ from support.real_process import (
 )
 from tfopt_data.data_service import DataService
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run, stack_of
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]

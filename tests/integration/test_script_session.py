@@ -23,10 +23,9 @@ from tfopt_runtime.xla import Xla
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.lr_schedule import LrSchedule
 
-from tfopt_core import Control, Effect, RunContext
 from tfopt_core.errors import PluginError, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.testing import make_machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core import Diagnosis
+from tfopt_core.plugins import Diagnosis
 from tfopt_core.testing import make_machine
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfopt_core import WorkloadError, did_you_mean
+from tfopt_core import WorkloadError
+from tfopt_core.toolkit import did_you_mean
 
 
 def whole_number(option: str, value: Any, *, low: int, high: int | None = None) -> int:

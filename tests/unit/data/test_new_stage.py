@@ -24,12 +24,13 @@ from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
 from tfopt_runtime.resident_plan import with_resident
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import Count, Shuffle, Stage
 from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages import Order
+from tfopt_core.plugins import PluginRefused
 
 pytestmark = pytest.mark.tensorflow
 

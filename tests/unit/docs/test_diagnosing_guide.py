@@ -8,8 +8,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tfopt_core import Diagnosis
 from tfopt_core.hooks import diagnosis
+from tfopt_core.plugins import Diagnosis
 from tfopt_core.records import diagnosis as diagnosed
 
 ROOT = Path(__file__).parents[3]

@@ -14,21 +14,12 @@ import click
 import pytest
 from support.pages import PAGES, ROOT, page_id
 
-from tfopt_core import (
-    PrecisionPolicy,
-    Probe,
-    RunContext,
-    RuntimeOptions,
-    TrainingOptions,
-    Workload,
-    data,
-    plugins,
-    testing,
-)
+from tfopt_core import Workload, data, plugins, testing
 from tfopt_core.cli.main import cli
 from tfopt_core.hooks import card
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
+from tfopt_core.plugins import PrecisionPolicy, Probe, RunContext, RuntimeOptions, TrainingOptions
 from tfopt_core.recipe import (
     MeasureSpec,
     QualitySpec,

@@ -9,12 +9,12 @@ import pytest
 from support.plugin_drive import machine_with
 from tfopt_data.service_local import LocalService
 
-from tfopt_core import PluginRefused, TrainingOptions
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
+from tfopt_core.plugins import PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run, stack_of
 
 PAGE = Path(__file__, "../../../../docs/guide/reach.md").resolve()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core import Cluster, ClusterOptions, RuntimeOptions
+from tfopt_core.plugins import Cluster, ClusterOptions, RuntimeOptions
 
 WORKERS = {"worker": ("a:1", "b:2", "c:3")}
 WITH_CHIEF = {"chief": ("a:1",), "worker": ("b:2", "c:3")}

@@ -8,9 +8,8 @@ import attrs
 import pluggy
 import pytest
 
-from tfopt_core import RuntimeOptions
 from tfopt_core.hooks.contract import check_hooks, implementations
-from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core.plugins import Plugin, RuntimeOptions, hookimpl
 from tfopt_core.testing import make_machine, stack_of
 
 

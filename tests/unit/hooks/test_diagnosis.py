@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hooks_diagnosis import diagnosis
 
-from tfopt_core import Finding
 from tfopt_core.hooks.card import TARGETS
 from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.plugins import Finding
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from tfopt_core import Effect, PluginRefused, RuntimeOptions
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.guards import guarded
-from tfopt_core.plugins import Plugin, hookimpl, plugin
+from tfopt_core.plugins import Effect, Plugin, PluginRefused, RuntimeOptions, hookimpl, plugin
 from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
 
 MACHINE = make_machine()

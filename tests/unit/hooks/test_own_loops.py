@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tfopt_core import DataPlan, Effect, RunContext, TrainingOptions
+from tfopt_core import DataPlan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.hooks.own_loop import check_precision, reaching, why_not_reached, with_unreached
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core.plugins import Effect, Plugin, RunContext, TrainingOptions, hookimpl
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -20,11 +20,12 @@ from tfopt_data.cache import Cache
 from tfopt_data.callables import load_function
 from tfopt_data.vectorize_map import VectorizeMap
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import dissect
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.plugins import PluginRefused
 from tfopt_core.recipe import read_recipe
 from tfopt_core.testing import make_run, stack_of
 

@@ -15,8 +15,9 @@ from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
 from tfopt_data.batch_padding import padding
 
-from tfopt_core import DataPlan, PluginRefused, TrainingOptions
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run
 
 X = np.random.default_rng(0).random((50, 4), dtype="float32")

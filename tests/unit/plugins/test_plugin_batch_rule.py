@@ -17,8 +17,9 @@ from tfopt_distribute.batch_rule import (
 )
 from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
 
-from tfopt_core import DataPlan, PluginRefused, TrainingOptions
+from tfopt_core import DataPlan
 from tfopt_core.data import Batch
+from tfopt_core.plugins import PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run
 from tfopt_core.toolkit import rate_factor, with_scaled_rate
 

@@ -13,12 +13,13 @@ from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, Driven, make_run
 from tfopt_data.cache import Cache, with_cache
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.plugins import PluginRefused
 
 
 def decode(x: Any) -> Any:

@@ -15,8 +15,9 @@ from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
 from tfopt_data.lookup_tables import LookupTables
 from tfopt_data.rewrite import Rewrite
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run
 from tfopt_core.training.replay.digests import example_digests
 

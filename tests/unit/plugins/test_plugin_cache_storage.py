@@ -17,10 +17,11 @@ from support.plugin_drive import CPU, Driven, FakeProbe, make_run
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import Opaque, Options
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import PluginRefused
 
 MIB = 2**20
 

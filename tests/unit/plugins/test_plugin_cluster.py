@@ -18,7 +18,7 @@ from tfopt_distribute.roles import (
     slurm_jobs,
 )
 
-from tfopt_core import Cluster, PluginRefused
+from tfopt_core.plugins import Cluster, PluginRefused
 
 TWO = {"worker": ["a:1", "b:1"]}
 SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}

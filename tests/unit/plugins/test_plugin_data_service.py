@@ -22,9 +22,10 @@ from tfopt_data.data_service import DataService, with_service
 from tfopt_data.service_dataset import check_reachable, graph_of, registered, why_not_sent
 from tfopt_data.service_local import LocalService
 
-from tfopt_core import DataPlan, Finding, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import dissect
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import Finding, PluginRefused
 from tfopt_core.testing import make_machine
 
 PLAN = DataPlan.from_arrays(np.arange(10.0)).batch(4)

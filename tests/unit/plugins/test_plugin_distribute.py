@@ -11,9 +11,9 @@ from support.real_process import python
 from tfopt_distribute.mirrored import Mirrored, choose_devices
 from tfopt_distribute.one_device import OneDevice
 
-from tfopt_core import PluginRefused
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.plugins import PluginRefused
 
 
 def test_auto_takes_the_first_gpu_or_the_cpu() -> None:
@@ -65,7 +65,8 @@ import numpy as np
 sys.path.insert(0, sys.argv[2])
 from support.plugin_drive import CPU, SmallTraining
 from tfopt_core.plugins import Plugin, hookimpl
-from tfopt_core import RuntimeOptions, Workload
+from tfopt_core import Workload
+from tfopt_core.plugins import RuntimeOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.build import build

@@ -16,9 +16,10 @@ from tfopt_data.batch import Batch
 from tfopt_data.few_lengths import padding_to, with_few_lengths
 
 import tfopt_core
-from tfopt_core import DataPlan, Finding
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import RecipeError
+from tfopt_core.plugins import Finding
 
 # of the 24 texts; each batch of two has another longest one
 LENGTHS = [2 + number for number in range(24)]

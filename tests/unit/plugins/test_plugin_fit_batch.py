@@ -10,8 +10,9 @@ import pytest
 from support.plugin_drive import FakeProbe, machine_with
 from tfopt_training.fit_batch import FitBatch, largest_batch
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.errors import PluginError
+from tfopt_core.plugins import PluginRefused
 
 MIB = 2**20
 BEGIN = 32

@@ -9,7 +9,8 @@ import pytest
 from support.hooks_diagnosis import diagnosis
 from tfopt_data.frozen_features import FrozenFeatures
 
-from tfopt_core import DataPlan, Finding
+from tfopt_core import DataPlan
+from tfopt_core.plugins import Finding
 
 MOSTLY_FROZEN = Finding(kind="frozen-layers", detail="98% of the model's weights are frozen")
 

@@ -14,7 +14,7 @@ from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.fused_updates import FusedUpdates
 from tfopt_training.update_kernels import Kernels, kernels_of
 
-from tfopt_core import TrainingOptions
+from tfopt_core.plugins import TrainingOptions
 from tfopt_core.testing import make_run
 
 ROWS, WIDTH, STEPS = 9, 4, 4

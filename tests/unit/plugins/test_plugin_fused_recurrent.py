@@ -21,8 +21,8 @@ from tfopt_model.fused_recurrent import (
     why_not_here,
 )
 
-from tfopt_core import TrainingOptions
 from tfopt_core.errors import PluginRefused
+from tfopt_core.plugins import TrainingOptions
 from tfopt_core.testing import make_machine, make_run
 
 BATCH, STEPS, FEATURES, UNITS = 6, 7, 5, 4

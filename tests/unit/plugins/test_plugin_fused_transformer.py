@@ -19,8 +19,8 @@ from tfopt_model.fused_transformer import (
     why_not_fused,
 )
 
-from tfopt_core import TrainingOptions
 from tfopt_core.errors import PluginRefused
+from tfopt_core.plugins import TrainingOptions
 from tfopt_core.testing import make_run
 
 BATCH, PLACES, WIDTH = 3, 5, 8

@@ -21,8 +21,9 @@ from tfopt_data.prefetch_to_device import PrefetchToDevice, with_prefetch_to_dev
 from tfopt_data.shuffle import Shuffle
 from tfopt_data.vectorize_map import VectorizeMap
 
-from tfopt_core import DataPlan, Diagnosis
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import Diagnosis
 
 
 def twice(x: Any) -> Any:

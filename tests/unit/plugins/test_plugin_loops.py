@@ -18,8 +18,9 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default
 from tfopt_runtime.xla import Xla
 
-from tfopt_core import DataPlan, Diagnosis, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data.stages.resident import why_not_gathered
+from tfopt_core.plugins import Diagnosis, PluginRefused
 
 GIB = 2**30
 

@@ -14,8 +14,9 @@ from support.plugin_drive import FakeProbe
 from tfopt_data.materialize import Materialize
 from tfopt_runtime.resident import Resident
 
-from tfopt_core import DataPlan, PluginRefused, Workload
+from tfopt_core import DataPlan, Workload
 from tfopt_core.data import Take, lower_plan
+from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run
 
 pytestmark = pytest.mark.tensorflow

@@ -11,7 +11,7 @@ from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_w
 from tfopt_precision.hardware import choose_policy
 from tfopt_precision.mixed_precision import MixedPrecision
 
-from tfopt_core import Machine, PluginRefused
+from tfopt_core.plugins import Machine, PluginRefused
 
 
 @pytest.mark.parametrize(

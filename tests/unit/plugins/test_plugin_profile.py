@@ -12,7 +12,7 @@ from support.plugin_drive import Driven, make_run
 from tfopt_observe.profile import Profile, operation_table, share_table
 from tfopt_observe.trace import Event, Trace, operation_times, read_trace, shares
 
-from tfopt_core import Control
+from tfopt_core.plugins import Control
 
 CALLED = "StatefulPartitionedCall/"
 HOST = (

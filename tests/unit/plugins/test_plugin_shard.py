@@ -14,8 +14,9 @@ from support.cases import few_examples
 from support.plugin_drive import Driven, FakeProbe
 from tfopt_data.shard import Shard, with_shard, worker_of
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.plugins import PluginRefused
 
 PLAN = DataPlan.from_arrays(np.arange(10)).shuffle(seed=1).map(lambda x: x, deterministic=True)
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}

@@ -15,7 +15,7 @@ from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
 from tfopt_distribute.sharing import by_batch, by_source, in_words, shared_plan
 
-from tfopt_core import DataPlan, PluginRefused
+from tfopt_core import DataPlan
 from tfopt_core.data import (
     EvenSteps,
     MapExamples,
@@ -33,6 +33,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.data.lower import lower
 from tfopt_core.data.plan import DataPlan as Plan
+from tfopt_core.plugins import PluginRefused
 
 EPOCHS = 3
 

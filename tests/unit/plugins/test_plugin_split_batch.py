@@ -15,8 +15,8 @@ from support.plugin_drive import FakeProbe, machine_with
 from tfopt_runtime.split_batch import SplitBatch, fastest
 from tfopt_runtime.split_call import SplitCalls
 
-from tfopt_core import DataPlan, PluginRefused, RuntimeOptions, TrainingOptions
-from tfopt_core.plugins import ProbedTraining
+from tfopt_core import DataPlan
+from tfopt_core.plugins import PluginRefused, ProbedTraining, RuntimeOptions, TrainingOptions
 from tfopt_core.testing import make_machine, make_run
 
 FEATURES = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.lazy_modules import tf
 
-from tfopt_core import Cluster
 from tfopt_core.errors import ClusterError
+from tfopt_core.plugins import Cluster
 from tfopt_core.training.distributed import ending
 
 pytestmark = pytest.mark.tensorflow

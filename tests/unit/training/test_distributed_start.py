@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from tfopt_core import Cluster, ClusterOptions
 from tfopt_core.errors import ClusterError
 from tfopt_core.measurement.fingerprint import shared_facts
+from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.agreement import check_agreement

@@ -397,6 +397,6 @@ def test_what_may_not_be_forked_is_spawned(tmp_path):
     }
     forks = attrs.evolve(refused["script"], forks=True)
     assert why_not_forked(forks, {}) is None
-    refused["user's own"] = attrs.evolve(forks, measured=False)
+    refused["user's own"] = attrs.evolve(forks, measured=False)  # type: ignore[call-arg]
     for word, what in refused.items():
         assert word in str(why_not_forked(what, {}))

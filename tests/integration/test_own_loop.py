@@ -357,8 +357,9 @@ def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, 
     (tmp_path / "loop.py").write_text(f"{HASTY}\n{text}")
     monkeypatch.chdir(tmp_path)
     options = ApplyOptions(target="loop.py", arguments=("--epochs", "50"), measure_anyway=True)
+    spec = WorkloadSpec(script="loop.py", args=("--epochs", "50"))
     with runs_forked():
-        contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
+        contact = look_at(options, spec, Limits(), Terminal(quiet=True), VerdictTime())
     diagnosed = contact.draft.diagnosed
     assert diagnosed.own_loop
     assert not diagnosed.dispatch_known

@@ -16,7 +16,7 @@ from tfopt_model.segments import pieces_of
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
-from tfopt_core.testing import drive, make_run
+from tfopt_core.testing import make_run
 
 pytestmark = pytest.mark.tensorflow
 
@@ -96,7 +96,7 @@ def test_a_later_fit_of_a_script_takes_the_trace_of_the_first() -> None:
     model.compile("sgd", loss())
     for _ in range(2):
         run = make_run()
-        drive(plugin, "wrap_model", model, run=run)
+        plugin.wrap_model(run, model)
         model.fit(PICTURES, LABELS, verbose=0)
         assert plugin.report_effect(run, model).applied
     assert type(plugin.unwrap(model)) is plain

@@ -747,7 +747,7 @@ def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugi
         made = network(**options)
         x, y = examples()
         made.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0)
-    assert set(found[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert set(found[0]) == {"loss", "accuracy", "val_loss", "val_accuracy", "val_data_loss"}
     assert int(made.optimizer.iterations) == 4
 
 

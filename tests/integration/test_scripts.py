@@ -20,6 +20,7 @@ from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
 from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.hooks.card import equivalence_of
+from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
@@ -351,8 +352,9 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     (tmp_path / "small.py").write_text(smaller)
     monkeypatch.chdir(tmp_path)
     options = ApplyOptions(target="small.py", max_steps=100)
+    spec = WorkloadSpec(script="small.py")
     with runs_forked(before=HASTY):
-        contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
+        contact = look_at(options, spec, Limits(), Terminal(quiet=True), VerdictTime())
     tried = {one.plugin for one in contact.draft.extended}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

@@ -36,4 +36,4 @@ def test_its_commands_end_as_it_says_and_print_the_parts_that_it_shows(tmp_path:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     tool.rendered(page, tmp_path, carried_out)
     written = {path.name for path in tmp_path.iterdir()}
-    assert {"train.tfopt.toml", "fast.py", "report.html", "report.md"} <= written
+    assert {"train.tfopt.toml", "report.html", "report.md"} <= written

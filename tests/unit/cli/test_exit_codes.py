@@ -38,7 +38,7 @@ from tfopt_core.report.terminal import Terminal
 def test_the_status_follows_from_verdict_failures_and_requirement(
     verdict, failed, interrupted, require, code
 ):
-    comparison = make_comparison(verdict=Verdict(verdict))
+    comparison = make_comparison(verdict=Verdict(verdict))  # type: ignore[call-arg]
     assert exit_code(comparison, failed, interrupted, require) == code
 
 
@@ -60,8 +60,8 @@ def test_the_status_follows_from_verdict_failures_and_requirement(
     ],
 )
 def test_lighter_is_a_requirement_on_memory_alone(verdict, memory, require, code, objective):
-    contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)
-    comparison = make_comparison(verdict=Verdict(verdict), memory=contrasts, objective=objective)
+    contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)  # type: ignore[call-arg]
+    comparison = make_comparison(verdict=Verdict(verdict), memory=contrasts, objective=objective)  # type: ignore[call-arg]
     assert exit_code(comparison, verdict.endswith("fit"), False, require) == code
 
 

@@ -71,7 +71,7 @@ def test_what_may_differ_the_next_time_is_found_in_the_graph(step, ops, traces, 
     plan = DataPlan.from_dataset(step(dataset()))
     if not given:  # the same function, traced by tfopt
         stage = plan.stages[1]
-        plan = plan.replace(1, type(stage)(function=lambda x: stage.function(x)))
+        plan = plan.replace(1, type(stage)(function=lambda x: stage.function(x)))  # type: ignore[call-arg]
     assert set(random_ops(plan, 1)) == set(ops)
     assert side_effects(random_ops(plan, 1)) == traces
 

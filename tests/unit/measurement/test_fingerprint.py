@@ -62,7 +62,7 @@ def test_a_secret_is_in_no_fingerprint(request_of):
 def test_the_code_of_each_plugin_counts(request_of, tmp_path, monkeypatch):
     (tmp_path / "some_plugin.py").write_text("class P: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    import some_plugin
+    import some_plugin  # type: ignore[import-not-found]
 
     stacked = (StackedPlugin("p", some_plugin.P()),)
     before = fingerprint(request_of(plugins=stacked))

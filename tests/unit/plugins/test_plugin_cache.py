@@ -123,7 +123,7 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
 
 def test_order_of_chance_is_kept_only_where_it_is_shuffled_anew() -> None:
     plan = numbers().map(decode, deterministic=True, parallel=2)
-    plan = plan.replace(1, attrs.evolve(plan.stages[1], ordered=False))
+    plan = plan.replace(1, attrs.evolve(plan.stages[1], ordered=False))  # type: ignore[call-arg]
     assert "in any order" in with_cache(plan.batch(4)).reason
     assert "in any order" in with_cache(plan.batch(4).shuffle()).reason
     assert with_cache(plan.shuffle().batch(4)).done

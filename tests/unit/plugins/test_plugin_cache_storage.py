@@ -287,11 +287,11 @@ def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(
     plan = DataPlan.from_arrays(np.arange(10)).interleave(_pair, cycle_length=3, parallel=2)
     place = len(plan.stages) - 1
     if how == "stage":
-        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=False))
+        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=False))  # type: ignore[call-arg]
     else:
         options = tf.data.Options()
         options.deterministic = False
-        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=None))
+        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=None))  # type: ignore[call-arg]
         plan = plan.append(Options(options=options))
     plan = (plan.shuffle(seed=1) if shuffled else plan).map(as_bytes)
     rewrite = with_partial_cache(plan, 4 * 800)

@@ -152,7 +152,7 @@ def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() 
     gpu = why_too_large(GIB, 9, 64 * GIB, machine_with((8, 0)))
     assert "9 GiB, more than 40% of the 16 GiB of memory of GPU 0" in gpu
     for unknown in ((None, 10), (4.0, None)):
-        assert "unknown" in why_too_large(*unknown, GIB, CPU)
+        assert "unknown" in why_too_large(*unknown, GIB, CPU)  # type: ignore[call-arg]
 
 
 def test_resolve_refuses_before_anything_is_trained() -> None:

@@ -133,7 +133,7 @@ def test_whatever_the_files_hold_nothing_raises(contents, own_cpu_seconds):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             readings.append(read_counters(Path(folder)))
-    assert isinstance(causes(disturbance(*readings, own_cpu_seconds)), tuple)
+    assert isinstance(causes(disturbance(*readings, own_cpu_seconds)), tuple)  # type: ignore[call-arg]
     assert len(busy_causes(*readings)) <= 1
 
 

@@ -35,7 +35,7 @@ place, cause and mend; a traceback is shown with `--debug` only, or for a bug in
 Three tools are run by hand, for a chosen time: drawn input (`tools/fuzz.py`), a hundred runs and
 applies (`benchmarks/soak.py`), and changes to the statistics that its tests must notice
 (`tools/mutants.py`). The figures stand in
-[decision 74](decisions/0074-what-is-tried-for-long.md).
+[decision 27](decisions/0027-tests-and-long-runs.md).
 """
 
 

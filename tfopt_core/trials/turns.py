@@ -18,7 +18,7 @@ from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 
 # Short epochs are trained before the first stop: those that end within so many seconds, until so
 # many starts of later epochs were seen. Such a start may wait for a thread of tf.data that sleeps
-# (docs/decisions/0014), and a stop makes that wait longer. It does not wait each time, so one start
+# (docs/decisions/0008), and a stop makes that wait longer. It does not wait each time, so one start
 # is too few.
 ALONE_SECONDS, ALONE_STARTS = 6.0, 2
 

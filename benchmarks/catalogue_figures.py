@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.figures import compared_seconds, seconds_in_steps
 from tfopt_core.statistics.intervals import (
     LOOK_LEVEL,
@@ -15,7 +15,7 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
+from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
 
 # The figures of the baseline's runs, and those of the plugin's.
@@ -37,11 +37,9 @@ def step_seconds(pairs: Sequence[Pair]) -> Sides | None:
 def training_seconds(pairs: Sequence[Pair], math: Equivalence | None) -> Sides | str:
     """Return the seconds of the trainings, or those to the target if the plugin changes the
     algorithm; or why the latter are unknown."""
-    judgement = Judgement(
-        metric="", direction="max", tolerance=None, examples=None, math=math or "unknown",
-        target=None, sequential=True,
-    )  # fmt: skip
-    found = compared_seconds(pairs, judgement)
+    changes = math == "changes"
+    kind = ComparisonKind.TIME_TO_TARGET if changes else ComparisonKind.END_TO_END
+    found = compared_seconds(pairs, kind)
     if not isinstance(found, str):
         return found
     before, after = (

@@ -49,6 +49,15 @@ class FitResult(FitFacts):
     mean_step_error: float | None = None
     wall_seconds: float | None = None
 
+    @property
+    def planned_steps(self) -> int | None:
+        """The steps, with those that were left out when it was cut short; None if unknown."""
+        if self.complete:
+            return self.steps
+        if self.planned_epochs is None or self.steps_per_epoch is None:
+            return None
+        return self.planned_epochs * self.steps_per_epoch
+
 
 @attrs.frozen(kw_only=True)
 class RunResult(RunFacts):

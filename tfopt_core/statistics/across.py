@@ -26,7 +26,7 @@ from tfopt_core.statistics.intervals import (
     log_ratios,
     median,
 )
-from tfopt_core.statistics.judgement import Judgement, band_in_words, verdict_on_interval
+from tfopt_core.statistics.judgement import band_in_words, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.statistics.wording import range_in_words
 
@@ -70,12 +70,7 @@ class Measured:
                 raise ValueError("runs have no wall time")
             if kind is not ComparisonKind.STEPS and not_projected(run) is not None:
                 raise ValueError("runs have no projected time")
-        judgement = Judgement(  # its rules but for the kind have no effect here
-            metric="", direction="max", tolerance=None, examples=None, target=None,
-            sequential=False, per_step=kind is ComparisonKind.STEPS,
-            math="changes" if kind is ComparisonKind.TIME_TO_TARGET else "exact",
-        )  # fmt: skip
-        figures = compared_seconds(self.pairs, judgement)
+        figures = compared_seconds(self.pairs, kind)
         if isinstance(figures, str):
             raise ValueError(figures)
         return figures

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair, wall_seconds
 
 
 def compared_seconds(
-    pairs: Sequence[Pair], judgement: Judgement
+    pairs: Sequence[Pair], kind: ComparisonKind
 ) -> tuple[list[float], list[float]] | str:
     """Return both sides' seconds, per pair; or why there are none to compare.
 
@@ -20,13 +19,13 @@ def compared_seconds(
     as in MLPerf.
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
-    if judgement.kind is ComparisonKind.STEPS:
+    if kind is ComparisonKind.STEPS:
         steps = [[seconds_in_steps(run) for run in side] for side in sides]
         if any(seconds is None for side in steps for seconds in side):
             return "void: of some runs the time of a step is not known"
         before, after = ([s for s in side if s is not None] for side in steps)
         return before, after
-    if judgement.kind is not ComparisonKind.TIME_TO_TARGET:
+    if kind is not ComparisonKind.TIME_TO_TARGET:
         return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
     figures = []
     for side in sides:
@@ -59,18 +58,9 @@ def seconds_in_steps(run: RunResult) -> float | None:
     known = [
         fit.mean_step_seconds * steps
         for fit in fits
-        if fit.mean_step_seconds is not None and (steps := planned_steps(fit)) is not None
+        if fit.mean_step_seconds is not None and (steps := fit.planned_steps) is not None
     ]
     return math.fsum(known) if known and len(known) == len(fits) else None
-
-
-def planned_steps(fit: FitResult) -> int | None:
-    """Return the steps of a fit, with those that were left out when it was cut short."""
-    if fit.complete:
-        return fit.steps
-    if fit.planned_epochs is None or fit.steps_per_epoch is None:
-        return None
-    return fit.planned_epochs * fit.steps_per_epoch
 
 
 def not_projected(run: RunResult) -> str | None:

@@ -11,7 +11,7 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full
 from tfopt_core.records.settings_search import ProofPair, SettingsProof, Values
 from tfopt_core.records.variants import BASELINE
-from tfopt_core.records.verdict import QualityVerdict, Verdict
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
@@ -23,7 +23,7 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
+from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
@@ -131,12 +131,7 @@ def _judged(
     if runner.goal.objective == "quality":
         return _of_quality(runner, samples)
     pairs = [Pair(untuned.run, tuned.run) for untuned, tuned in made]
-    target = runner.request.recipe.measure.target
-    judgement = Judgement(
-        metric=runner.goal.metric, direction="max", tolerance=None, examples=None,
-        math="changes", target=target, sequential=False, objective="time-to-target",
-    )  # fmt: skip
-    figures = compared_seconds(pairs, judgement)
+    figures = compared_seconds(pairs, ComparisonKind.TIME_TO_TARGET)
     if isinstance(figures, str):
         return _void(figures.removeprefix("void: "))
     interval = t_interval(log_ratios(*figures), FIXED_LEVEL)

@@ -258,8 +258,7 @@ class SettingsRunner:
         if goal.objective == "time-to-target" and misses_target(with_.run):
             raise Missed(MISSED)
         if goal.objective != "quality":
-            target = self.request.recipe.measure.target
-            return log_ratio(goal.objective, target, without.run, with_.run)
+            return log_ratio(goal.objective, without.run, with_.run)
         assert allowed is not None
         return goal.sign * (with_.within(allowed) - without.within(allowed))
 

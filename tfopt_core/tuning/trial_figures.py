@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
-from tfopt_core.recipe import Objective, TargetSpec
+from tfopt_core.recipe import Objective
 from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.figures import compared_seconds, not_projected
-from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.tuning.contrast import Decision
 
@@ -26,9 +26,7 @@ class NoFigure(Exception):
         self.outcome, self.reason = outcome, reason
 
 
-def log_ratio(
-    objective: Objective, target: TargetSpec | None, without: RunResult, with_: RunResult
-) -> float:
+def log_ratio(objective: Objective, without: RunResult, with_: RunResult) -> float:
     """Return ln(figure without / figure with) of a pair of runs that ended well.
 
     :raises NoFigure: if a figure is missing.
@@ -36,8 +34,12 @@ def log_ratio(
     if objective == "memory":
         before, after = _peaks(without, with_)
     else:
-        judgement = _judgement(objective, target, without, with_)
-        figures = compared_seconds([Pair(without, with_)], judgement)
+        kind = ComparisonKind.END_TO_END
+        if objective == "time-to-target":
+            kind = ComparisonKind.TIME_TO_TARGET
+        elif any(not_projected(run) is not None for run in (without, with_)):
+            kind = ComparisonKind.STEPS
+        figures = compared_seconds([Pair(without, with_)], kind)
         if isinstance(figures, str):
             raise NoFigure(TrialOutcome.FAILED, figures)
         (before,), (after,) = figures
@@ -60,14 +62,6 @@ def check_math(prepared: Prepared, objective: TuneObjective) -> None:
         if one.math == "changes":
             why = f'{one.name} changes the training, which "{objective}" may not'
             raise NoFigure(TrialOutcome.REFUSED, why)
-
-
-def _judgement(objective: Objective, target: TargetSpec | None, *runs: RunResult) -> Judgement:
-    return Judgement(
-        metric="", direction="max", tolerance=None, examples=None, math="exact", target=target,
-        sequential=False, objective=objective, projected=any(not run.complete for run in runs),
-        per_step=any(not_projected(run) is not None for run in runs),
-    )  # fmt: skip
 
 
 def _peaks(without: RunResult, with_: RunResult) -> tuple[float, float]:

@@ -190,8 +190,7 @@ class _Trial:
                 return self._only_with(without)
             if self.runs.objective == "time-to-target" and misses_target(with_):
                 return self._missed(without)
-            target = request.recipe.measure.target
-            self.log_ratios.append(log_ratio(self.runs.objective, target, without, with_))
+            self.log_ratios.append(log_ratio(self.runs.objective, without, with_))
             self.on_pair(self.log_ratios)
             decision = self.plan.decide(self.log_ratios)
             if decision.outcome is not None:

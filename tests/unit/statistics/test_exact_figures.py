@@ -14,7 +14,6 @@ from tfopt_core.records.fit import Block, StepTrace
 from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.disturbance import disturbance
-from tfopt_core.statistics.figures import planned_steps
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
     PAIRS_FOR_SMALL_GAINS,
@@ -132,7 +131,7 @@ def test_the_tolerance_of_a_loss_is_a_share_of_it_and_that_of_a_metric_is_fixed(
 
 def test_the_steps_and_examples_of_a_training_are_products():
     cut = make_fit(complete=False, planned_epochs=3, steps_per_epoch=5, batch_size=7)
-    assert planned_steps(cut) == 15
+    assert cut.planned_steps == 15
     assert examples(make_run("full", 0, 9.0, fit=cut)) == 105
 
 

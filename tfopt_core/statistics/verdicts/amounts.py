@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from tfopt_core.records.results import FitResult, RunResult
-from tfopt_core.statistics.figures import planned_steps
 from tfopt_core.statistics.pairs import Pair
 
 
@@ -86,7 +85,7 @@ def examples(run: RunResult) -> int | None:
     """Return the examples of a whole training; None if the batch size is unknown."""
     amounts = [
         None
-        if (steps := planned_steps(fit)) is None or not fit.batch_size
+        if (steps := fit.planned_steps) is None or not fit.batch_size
         else steps * fit.batch_size
         for fit in run.timed_fits
     ]
@@ -117,7 +116,7 @@ def _epochs(run: RunResult) -> int | None:
 
 
 def _steps(run: RunResult) -> int | None:
-    return _sum([planned_steps(fit) for fit in run.timed_fits])
+    return _sum([fit.planned_steps for fit in run.timed_fits])
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:

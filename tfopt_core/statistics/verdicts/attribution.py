@@ -110,7 +110,7 @@ def _statement(
 
 def interval_of(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Interval | str:
     """Return the interval of the log speedup, or why there is none."""
-    figures = compared_seconds(pairs, judgement)
+    figures = compared_seconds(pairs, judgement.kind)
     if isinstance(figures, str):
         return figures
     interval = t_interval(log_ratios(*figures), level)

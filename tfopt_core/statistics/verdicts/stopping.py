@@ -85,7 +85,7 @@ def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
 def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
     """Return the mean speedup over complete pairs, None before the first."""
     pairs = pairs_of(runs)
-    figures = compared_seconds(pairs, judgement) if pairs else ""
+    figures = compared_seconds(pairs, judgement.kind) if pairs else ""
     if isinstance(figures, str):
         return None
     ratios = log_ratios(*figures)

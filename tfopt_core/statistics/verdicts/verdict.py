@@ -89,7 +89,7 @@ def _judged(
             statement="not applied: no plugin of the stack took effect in every run, so there is "
             "no gain to report",
         )
-    figures = compared_seconds(pairs, judgement)
+    figures = compared_seconds(pairs, judgement.kind)
     if isinstance(figures, str):
         return attrs.evolve(draft, verdict=Verdict.VOID, statement=figures)
     interval = t_interval(log_ratios(*figures), judgement.level)

@@ -32,7 +32,7 @@ DAMAGE = {
 @pytest.mark.parametrize(
     ("part", "refused"),
     [
-        ("request", ["compare"]),  # the page needs nothing of it
+        ("request", []),  # the pages need nothing of it
         ("results", ["compare", "report"]),
         ("run", ["compare", "report"]),
         ("judged", ["compare", "report"]),  # a fit that the run does not have

@@ -217,8 +217,7 @@ def test_a_damaged_store_is_no_traceback(tmp_path):
 
 def test_compare_sets_two_stacks_side_by_side(project):
     text = flowing(tfopt("compare", "aa01", SECOND, cwd=project))
-    assert f"id {FIRST} {SECOND}" in text
-    assert "storage = disk" in text
+    assert f"A {FIRST} faster: 1.25x B {SECOND} faster: 1.50x" in text
     assert "B's stack is faster than A's: 1.20x (95% interval" in text
     assert "4 and 4 pairs, each against its own baseline)" in text
 
@@ -228,7 +227,7 @@ def test_compare_takes_json_files_and_writes_json(project, tmp_path):
     done = tfopt("compare", FIRST, tmp_path / "b.json", "--json", "-", cwd=project)
     assert done.code == 0, done.err
     data = json.loads(done.out)
-    assert (data["a"]["id"], data["b"]["id"], data["verdict"]) == (FIRST, SECOND, "faster")
+    assert (data["ids"], data["verdict"]) == ([FIRST, SECOND], "faster")
     assert data["low"] < data["speedup"] < data["high"]
     assert "B's stack is faster" in " ".join(done.err.split())
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import attrs
+import tomlkit
 
 from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.records.results import Results
-from tfopt_core.statistics.across import Measured
 from tfopt_core.statistics.verdicts.verdict import compare
 
 BASE = (10.0, 10.1, 9.9, 10.05)
-RECIPE = {"workload": {"use": "w", "epochs": 2, "batch_size": 32, "options": {"classes": 5}}}
+WORKLOAD = {"use": "w", "epochs": 2, "options": {"classes": 5}}
 MACHINE = {"cpu_model": "cpu", "cpu_count": 2, "memory_bytes": 8 * 2**30, "gpus": []}
 ENVIRONMENT = {"python": "3.12.9", "tensorflow": "2.21.0", "keras": "3.15.0", "numpy": "2.0",
                "OMP_NUM_THREADS": "2"}  # fmt: skip
 
 
 def make_measured(
-    id_, optimized, baseline=BASE, *, runs=None, judgement=None, recipe=RECIPE, comparison=None,
-    fit=None, described="stock fit", **changes,
+    id_, optimized, baseline=BASE, *, runs=None, judgement=None, workload=None, comparison=None,
+    fit=None, **changes,
 ):  # fmt: skip
     """A measurement with these wall times, judged as it would have been.
 
-    :param described: the baseline in words.
+    :param workload: changes to the recipe's workload.
     :param fit: changes to the fits of the optimized runs.
     :param comparison: changes to what was concluded.
     """
@@ -30,7 +30,8 @@ def make_measured(
     concluded = compare(made, judgement or make_judgement())
     results = Results(
         id=id_, recipe="r", recipe_sha256=id_, resolved={"p": {}}, machine=MACHINE,
-        environment=ENVIRONMENT, runs=tuple(made), workload="w", baseline=described,
+        environment=ENVIRONMENT, runs=tuple(made), workload="w", baseline="stock fit",
         comparison=attrs.evolve(concluded, **(comparison or {})),
+        recipe_toml=tomlkit.dumps({"workload": {**WORKLOAD, **(workload or {})}}),
     )  # fmt: skip
-    return Measured(name=id_, results=attrs.evolve(results, **changes), recipe=recipe)
+    return attrs.evolve(results, **changes)

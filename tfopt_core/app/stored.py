@@ -11,7 +11,7 @@ from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
-from tfopt_core.statistics.across import Across, Measured, compare_stacks
+from tfopt_core.statistics.across import Across, compare_stacks
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.exported import read_diagnosis, read_results
 from tfopt_core.store.overview import Interim, Listing
@@ -124,21 +124,18 @@ def compared(a: str, b: str, project: Path | None) -> Across:
 
     :raises InputError: if one is unknown, ambiguous, or without a verdict.
     """
-    return compare_stacks(_measured(a, project), _measured(b, project))
+    return compare_stacks(_concluded(a, project), _concluded(b, project))
 
 
-def _measured(text: str, project: Path | None) -> Measured:
-    if is_file(text):
-        return Measured(name=text, results=read_results(Path(text)))
-    with open_stored(project) as store:
-        id_ = find_id(store, text)
-        results = store.results(id_)
-        if results is None:
-            raise InputError(
-                f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report {id_}` '
-                "lists its runs"
-            )
-        return Measured(name=id_, results=results, recipe=store.request_of(id_).get("recipe", {}))
+def _concluded(text: str, project: Path | None) -> Results:
+    results = read_results(Path(text)) if is_file(text) else stored_results(text, project)
+    if isinstance(results, Interim):
+        id_ = results.measurement.id
+        raise InputError(
+            f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report {id_}` '
+            "lists its runs"
+        )
+    return results
 
 
 def _some(ids: list[str]) -> str:

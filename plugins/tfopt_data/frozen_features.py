@@ -59,6 +59,8 @@ def with_features(plan: DataPlan, stage: Callable[[DataPlan], Stage]) -> Rewrite
         if not (one.neutral or one.yields in ("same", "some") or type(one) is Batch):
             why = prefix.stopped or f'"{one.describe()}" may change the inputs of the model'
             return Rewrite(plan, reason=why)
+        if one.computes:  # a filter would be given the features
+            return Rewrite(plan, reason=f'"{one.describe()}" reads the inputs of the model')
         if one.stops_early:
             return Rewrite(
                 plan, reason=f'"{one.describe()}" stops reading before all features are kept'

@@ -70,6 +70,10 @@ class FrozenPart:
         _TRACED.add(self._model)
 
 
+TRACED_BEFORE = (
+    "an earlier fit has traced the training step, which stays as it is until the model is compiled "
+    "again"
+)
 # The models whose head was traced on features: a second fit of a model reuses its train function,
 # and traces nothing.
 _TRACED: WeakSet[Any] = WeakSet()
@@ -139,6 +143,10 @@ class FrozenFeatures(ModelStage):
         """Return the stage with the halves of the model; None, with the reason, if it has none."""
         if self.split != "train" and "train" not in self.part.done:
             self.part.reasons[self.split] = "the training data have none"
+            return None
+        if getattr(model, "train_function", None) is not None and not traced_on_features(model):
+            # what was frozen since then is trained all the same
+            self.part.reasons[self.split] = TRACED_BEFORE
             return None
         cut = self.part.of(model)
         data = lower_plan(self.before)

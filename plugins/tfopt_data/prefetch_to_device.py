@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    Machine,
     Plugin,
     RunContext,
     hookimpl,
@@ -58,7 +57,7 @@ class PrefetchToDevice(Plugin):
     Why it helps: a step finds its batch on the device and does not wait for the copy.
 
     When it does not: on a machine without an accelerator; for small batches, whose copy takes
-    microseconds; over several devices, where the strategy copies to each of them itself. A shuffle
+    microseconds; under a strategy, which copies to its devices itself. A shuffle
     before it yields other orders than without it. The copy
     of a batch in ordinary memory overlaps with a step only in part (tensorflow#43905).
 
@@ -95,17 +94,21 @@ class PrefetchToDevice(Plugin):
     @hookimpl
     def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
         """Prefetch every split into the device's memory."""
-        reason = self._refusal(run.machine, run.replicas)
+        reason = self._refusal(run)
         if reason:
             return remember(self, run, split, Rewrite(plan, reason=reason))
         device = FIRST_GPU if self.device == "auto" else self.device
         return remember(self, run, split, with_prefetch_to_device(plan, device, self.buffer_size))
 
-    def _refusal(self, machine: Machine, replicas: int) -> str:
-        if not machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
+    def _refusal(self, run: RunContext) -> str:
+        import tensorflow as tf
+
+        if not run.machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
             return "there is no accelerator to copy to"
-        if replicas > 1:
-            return f"the strategy copies to its {replicas} devices itself"
+        if run.replicas > 1:
+            return f"the strategy copies to its {run.replicas} devices itself"
+        if isinstance(run.strategy, tf.distribute.OneDeviceStrategy):
+            return "the strategy copies to its device itself"
         return ""
 
     @hookimpl

@@ -229,17 +229,29 @@ def trainer():
     return Trainer()
 
 
-def script(kind, stack):
-    return (
-        f"{BEGIN}\nwith under({stack!r}):\n{textwrap.indent(textwrap.dedent(KINDS[kind]), '    ')}"
+def script(fits, stack):
+    return f"{BEGIN}\nwith under({stack!r}):\n{textwrap.indent(textwrap.dedent(fits), '    ')}"
+
+
+def test_a_layer_that_is_frozen_behind_a_trace_is_trained_on_as_in_plain_keras():
+    fits = """
+        model, data = network(), slices((x, y)).batch(4)
+        fit("fit 1", model, data)
+        model.get_layer("first").trainable = False
+        fit("fit 2", model, data, epochs=2)
+    """
+    plain, found = (
+        trainer().run(script(fits, stack)) for stack in (None, [{"use": "frozen-features"}])
     )
+    assert plain.ended is None
+    assert not compare(plain, found).differences
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_stack_trains_as_plain_keras_or_is_refused_by_name(kind):
-    plain = trainer().run(script(kind, None))
+    plain = trainer().run(script(KINDS[kind], None))
     assert plain.ended is None
-    found = {name: trainer().run(script(kind, stack)) for name, stack in STACKS.items()}
+    found = {name: trainer().run(script(KINDS[kind], stack)) for name, stack in STACKS.items()}
     differences = {
         name: list(map(str, compare(plain, outcome).differences))
         for name, outcome in found.items()

@@ -337,3 +337,11 @@ def test_a_script_trains_its_head_on_features_and_keeps_its_model_whole(tmp_path
     assert histories == plain
     assert 'in 1 of 2 fits: train: up to "pool", in memory' in said
     assert 'the layer "base" is trainable' in said
+
+
+def test_a_filter_behind_a_shuffle_is_named_since_it_would_be_given_features(tmp_path):
+    def bright(picture, label):
+        return label > 0
+
+    train = DataPlan.from_arrays(PICTURES[:50], LABELS[:50]).shuffle(seed=1).filter(bright)
+    assert 'bright" reads the inputs of the model' in refused(tmp_path, train=train)

@@ -51,7 +51,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     for stage in plan.stages[1:]:
         if stage.neutral:
             continue
-        if isinstance(stage, Repeat) or _reshuffles(stage):
+        if isinstance(stage, Repeat) or reshuffles(stage):
             behind.append(stage)
             continue
         if behind and not isinstance(stage, Map):
@@ -95,7 +95,7 @@ def out_of_order(plan: DataPlan, stages: Sequence[Stage]) -> str:
 def is_reshuffled(stages: Sequence[Stage]) -> bool:
     """Whether single examples that pass these stages get another order in each epoch."""
     for stage in stages:
-        if _reshuffles(stage):
+        if reshuffles(stage):
             return True
         if stage.yields == "new":
             return False  # batches are shuffled as a whole
@@ -111,7 +111,7 @@ def unsteady(plan: DataPlan) -> str:
         if reason := unsteady(part):
             return reason
     for index, stage in enumerate(plan.stages[1:], start=1):
-        if _reshuffles(stage):
+        if reshuffles(stage):
             return f'"{stage.describe()}" gives each epoch another order'
         if ops := random_ops(plan, index):
             return why_unsteady(stage, ops)
@@ -127,7 +127,7 @@ def misplaced_cache(plan: DataPlan) -> str:
     if place is None:
         return ""
     for index, stage in enumerate(plan.stages[1:place], start=1):
-        if _reshuffles(stage):
+        if reshuffles(stage):
             return (
                 f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
             )
@@ -136,7 +136,7 @@ def misplaced_cache(plan: DataPlan) -> str:
     return ""
 
 
-def _reshuffles(stage: Stage) -> bool:
+def reshuffles(stage: Stage) -> bool:
     return stage.order == "shuffled" and stage.yields == "same" and not stage.deterministic
 
 

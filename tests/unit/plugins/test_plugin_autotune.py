@@ -38,6 +38,16 @@ def test_switched_off_no_budget_is_set():
     assert stage.ram_budget_bytes is None
 
 
+def test_it_stays_on_where_what_is_read_ahead_decides_an_order():
+    endless = PLAN.shuffle(seed=1).repeat()
+    refused = with_autotune(endless, on=False)
+    assert refused.plan is endless
+    assert "a shuffle stands before a repeat" in refused.reason
+    for plan in (endless.prefetch(), PLAN.repeat(), PLAN.shuffle(seed=1)):
+        assert with_autotune(plan, on=False).done == "autotune: off"
+    assert with_autotune(endless, on=True).done
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("mode", ["budget", "off"])
 def test_the_lowered_data_set_has_the_options_and_the_same_elements(mode):

@@ -101,14 +101,15 @@ class PrefetchToDevice(Plugin):
         return remember(self, run, split, with_prefetch_to_device(plan, device, self.buffer_size))
 
     def _refusal(self, run: RunContext) -> str:
-        import tensorflow as tf
-
         if not run.machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
             return "there is no accelerator to copy to"
         if run.replicas > 1:
             return f"the strategy copies to its {run.replicas} devices itself"
-        if isinstance(run.strategy, tf.distribute.OneDeviceStrategy):
-            return "the strategy copies to its device itself"
+        if run.strategy is not None:
+            import tensorflow as tf
+
+            if isinstance(run.strategy, tf.distribute.OneDeviceStrategy):
+                return "the strategy copies to its device itself"
         return ""
 
     @hookimpl

@@ -163,6 +163,13 @@ def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) ->
     assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
+@pytest.mark.tensorflow
+def test_strategy_of_one_device_is_left_to_copy_itself(tmp_path: Path) -> None:
+    run = attrs.evolve(make_run(tmp_path), strategy=tf.distribute.OneDeviceStrategy("/cpu:0"))
+    plan = DataPlan.from_arrays(np.arange(4))
+    assert PrefetchToDevice(device="/cpu:0").build_dataset(run, "train", plan) is plan
+
+
 def fed_by(plan: DataPlan, **changes: Any) -> Diagnosis:
     told = {"machine": CPU, "batch_size": 2, "examples": 20, "example_bytes": 8.0, **changes}
     return diagnosis(0.5, 0.1, 0.4, 0.5, plans={"train": plan}, **told)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_core.data import Prefetch, Repeat
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -20,7 +19,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import number_or
-from tfopt_data.prefix import reshuffles
+from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
@@ -28,7 +27,6 @@ RAM_SHARE = 0.5
 # The wait at the end of an epoch was seen to take up to 2.5 s; where epochs are longer than this,
 # that is little.
 SHORT_EPOCH_SECONDS = 30.0
-READS_ON = "a shuffle stands before a repeat, whose order also hangs on what tf.data reads ahead"
 
 
 def with_autotune(
@@ -41,23 +39,14 @@ def with_autotune(
     """
     if plan.source.origin == "pydataset":
         return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
-    if not on and _reads_on(plan):
-        return Rewrite(plan, reason=READS_ON)
+    if not on and read_ahead_orders(plan):
+        return Rewrite(plan, reason=READ_AHEAD_ORDERS)
     stage = AutotuneStage(
         enabled=on,
         cpu_budget=cpu_budget if on else None,
         ram_budget_bytes=ram_budget_mib * 2**20 if on and ram_budget_mib else None,
     )
     return Rewrite(plan.append(stage), done=stage.describe())
-
-
-def _reads_on(plan: DataPlan) -> bool:
-    """Whether a read-ahead of tf.data's own, which it adds where it tunes, decides an order: a pass
-    that it begins has drawn the seed that the next iterator would get."""
-    repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
-    if not repeats or any(isinstance(one, Prefetch) for one in plan.stages[repeats[-1] :]):
-        return False
-    return any(reshuffles(stage) for stage in plan.stages[: repeats[-1]])
 
 
 @plugin
@@ -73,8 +62,8 @@ class Autotune(Plugin):
 
     When it does not: switched off, tf.data inserts no parallelism or buffers of its own and tunes
     none that are set to AUTOTUNE, so a pipeline that is the bottleneck gets slower. It stays
-    on where a shuffle stands before a repeat without a prefetch: their order would be another. For
-    epochs of minutes the wait at their end is nothing.
+    on where a repeat follows a shuffle and no prefetch follows the repeat: the order would change.
+    For epochs of minutes the wait at their end is nothing.
 
     Mixes with: cache, which leaves little to tune; set numbers in parallel-map and prefetch where
     it is switched off.

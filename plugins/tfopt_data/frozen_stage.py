@@ -144,7 +144,7 @@ class FrozenFeatures(ModelStage):
         if self.split != "train" and "train" not in self.part.done:
             self.part.reasons[self.split] = "the training data have none"
             return None
-        if getattr(model, "train_function", None) is not None and not traced_on_features(model):
+        if model.train_function is not None and not traced_on_features(model):
             # what was frozen since then is trained all the same
             self.part.reasons[self.split] = TRACED_BEFORE
             return None

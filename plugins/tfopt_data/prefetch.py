@@ -8,6 +8,7 @@ from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
 from tfopt_core.plugins import DataPlan, Diagnosis, Effect, Plugin, RunContext, hookimpl, plugin
 from tfopt_core.toolkit import number_or
+from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember
 
 
@@ -19,6 +20,8 @@ def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -
     reason = already_prefetched(plan)
     if reason:
         return Rewrite(plan, reason=reason)
+    if read_ahead_orders(plan):
+        return Rewrite(plan, reason=READ_AHEAD_ORDERS)
     stage = PrefetchStage(buffer_size=buffer_size)
     return Rewrite(plan.append(stage), done=stage.describe())
 
@@ -50,7 +53,8 @@ class Prefetch(Plugin):
     Why it helps: input and training overlap, so a step takes the longer of the two, not their sum.
 
     When it does not: for data that are prefetched already; on a CPU that is busy with training
-    anyway; and where tf.data's own optimizer, which adds a small prefetch, has done it.
+    anyway; and where tf.data's own optimizer, which adds a small prefetch, has done it. None is
+    added behind a shuffle and a repeat: reading further ahead would change the order.
 
     Mixes with: cache and parallel-map, which make the input itself cheaper; it stands after both.
 

@@ -57,9 +57,9 @@ class PrefetchToDevice(Plugin):
     Why it helps: a step finds its batch on the device and does not wait for the copy.
 
     When it does not: on a machine without an accelerator; for small batches, whose copy takes
-    microseconds; under a strategy, which copies to its devices itself. A shuffle
-    before it yields other orders than without it. The copy
-    of a batch in ordinary memory overlaps with a step only in part (tensorflow#43905).
+    microseconds; under a strategy, which copies to its devices itself. A shuffle before it
+    yields other orders than without it. The copy of a batch in ordinary memory overlaps
+    with a step only in part (tensorflow#43905).
 
     Mixes with: cache, parallel-map and prefetch; it stands after everything else, and takes a few
     batches of device memory.

@@ -10,6 +10,7 @@ from tfopt_core.data import (
     Batch,
     Cache,
     Map,
+    Prefetch,
     Repeat,
     Source,
     Stage,
@@ -18,6 +19,10 @@ from tfopt_core.data import (
     random_ops,
 )
 from tfopt_core.plugins import DataPlan
+
+READ_AHEAD_ORDERS = (
+    "a repeat follows a shuffle, so the order of later iterators depends on how far is read ahead"
+)
 
 
 @attrs.frozen(eq=False)
@@ -51,7 +56,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     for stage in plan.stages[1:]:
         if stage.neutral:
             continue
-        if isinstance(stage, Repeat) or reshuffles(stage):
+        if isinstance(stage, Repeat) or _reshuffles(stage):
             behind.append(stage)
             continue
         if behind and not isinstance(stage, Map):
@@ -95,7 +100,7 @@ def out_of_order(plan: DataPlan, stages: Sequence[Stage]) -> str:
 def is_reshuffled(stages: Sequence[Stage]) -> bool:
     """Whether single examples that pass these stages get another order in each epoch."""
     for stage in stages:
-        if reshuffles(stage):
+        if _reshuffles(stage):
             return True
         if stage.yields == "new":
             return False  # batches are shuffled as a whole
@@ -111,7 +116,7 @@ def unsteady(plan: DataPlan) -> str:
         if reason := unsteady(part):
             return reason
     for index, stage in enumerate(plan.stages[1:], start=1):
-        if reshuffles(stage):
+        if _reshuffles(stage):
             return f'"{stage.describe()}" gives each epoch another order'
         if ops := random_ops(plan, index):
             return why_unsteady(stage, ops)
@@ -127,7 +132,7 @@ def misplaced_cache(plan: DataPlan) -> str:
     if place is None:
         return ""
     for index, stage in enumerate(plan.stages[1:place], start=1):
-        if reshuffles(stage):
+        if _reshuffles(stage):
             return (
                 f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
             )
@@ -136,7 +141,19 @@ def misplaced_cache(plan: DataPlan) -> str:
     return ""
 
 
-def reshuffles(stage: Stage) -> bool:
+def read_ahead_orders(plan: DataPlan) -> bool:
+    """Whether the order of the next iterator depends on how far tf.data reads ahead by itself.
+
+    It adds a small prefetch where it tunes and the plan ends without one. Behind a shuffle that is
+    repeated, a pass that is begun ahead draws the seed that the next iterator would get.
+    """
+    repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
+    if not repeats or any(isinstance(one, Prefetch) for one in plan.stages[repeats[-1] :]):
+        return False
+    return any(_reshuffles(stage) for stage in plan.stages[: repeats[-1]])
+
+
+def _reshuffles(stage: Stage) -> bool:
     return stage.order == "shuffled" and stage.yields == "same" and not stage.deterministic
 
 

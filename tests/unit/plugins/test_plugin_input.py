@@ -157,6 +157,21 @@ def test_prefetch_stays_before_that_to_the_device() -> None:
     assert plan.describe()[-2:] == ("prefetch: 3", "prefetch: AUTOTUNE, to /gpu:0")
 
 
+@pytest.mark.tensorflow
+def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> None:
+    endless = DataPlan.from_arrays(np.arange(16)).batch(5).shuffle(16, seed=7).repeat()
+
+    def orders(plan: DataPlan) -> list[list[int]]:
+        """The first examples of the batches of two iterators, the first of which is abandoned."""
+        tf.random.set_seed(3)
+        data = lower(plan)
+        return [[int(batch[0]) for batch in data.take(count)] for count in (8, 8)]
+
+    assert orders(endless) != orders(endless.prefetch(16))
+    assert with_prefetch(endless, 16).plan is endless
+    assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
+
+
 def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
     run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))

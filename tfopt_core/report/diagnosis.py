@@ -292,7 +292,7 @@ def _about(suggestion: Suggestion) -> RenderableType:
 
 def _how(target: str, diagnosed: Diagnosed) -> str:
     if target.endswith(".py"):
-        return f"tfopt apply {target} measures what seems to save time; as a recipe they are"
+        return f"To measure them: tfopt apply {target}; in a recipe they are"
     recipe = target if target.endswith(".toml") else f"{target}.toml"
     copy = "" if target.endswith(".toml") else f"tfopt recipes copy {target}; "
     place = "in place of its plugins" if not diagnosed.stack else "after its plugins"

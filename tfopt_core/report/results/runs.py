@@ -29,7 +29,7 @@ def render_runs(listing: Listing) -> RenderableType:
     if not listing.measurements:
         text = f'nothing was measured yet: there is no measurement in "{listing.store}"'
         return Page((words(text),))
-    hint = words("tfopt report ID prints one again; tfopt compare A B sets two side by side", "dim")
+    hint = words("tfopt report ID prints one again; tfopt compare A B compares two stacks", "dim")
     unfinished = any(overview.state == "unfinished" for overview in listing.measurements)
     note = (words(f"unfinished: {UNFINISHED}", "dim"),) if unfinished else ()
     damages = (

@@ -20,6 +20,7 @@ from tfopt_core.plugins import (
 )
 
 NO_GPU = "there is no GPU, and on a CPU TensorFlow takes memory as needed anyway"
+GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 ALLOCATOR, ASYNC = "TF_GPU_ALLOCATOR", "cuda_malloc_async"
 MEBIBYTE = 2**20
 
@@ -28,9 +29,11 @@ def with_gpu_memory(
     options: RuntimeOptions, growth: bool, limit_mib: int | None, allocator: str
 ) -> RuntimeOptions:
     """Return the options with these settings of every GPU's memory."""
+    # what is set in the process does not count where this variable is set
+    environment = {**options.environment, GROWTH: "true" if growth else "false"}
     if allocator == "async":
-        environment = {**options.environment, ALLOCATOR: ASYNC}
-        options = attrs.evolve(options, environment=environment)
+        environment[ALLOCATOR] = ASYNC
+    options = attrs.evolve(options, environment=environment)
     if limit_mib is not None:
         return attrs.evolve(options, gpu_memory_limit_bytes=limit_mib * MEBIBYTE)
     return attrs.evolve(options, gpu_memory_growth=growth)

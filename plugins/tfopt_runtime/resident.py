@@ -47,8 +47,11 @@ def why_too_large(
         return "the number or the size of the examples is unknown, so they may not fit into memory"
     needed = example_bytes * count
     places = [("memory", free_bytes)]
-    if machine.gpus and machine.gpus[0].memory_bytes:
-        places.append((f"memory of {machine.gpus[0].name}", machine.gpus[0].memory_bytes))
+    if machine.gpus:
+        gpu = machine.gpus[0]
+        if not gpu.free_bytes:
+            return f"how much of the memory of {gpu.name} is free is not known"
+        places.append((f"memory of {gpu.name}", gpu.free_bytes))
     for name, size in places:
         if needed > MEMORY_SHARE * size:
             return (

@@ -57,7 +57,8 @@ def in_words(step_seconds: float) -> str:
 
 def cache_folder(machine: Machine, environment: Mapping[str, str]) -> Path:
     """Return the user's folder of programs that XLA compiled, one for each TensorFlow and CPU."""
-    of_machine = f"{machine.cpu_model} {sorted(machine.cpu_flags)} {machine.gpus}"
+    gpus = [(gpu.name, gpu.compute_capability) for gpu in machine.gpus]
+    of_machine = f"{machine.cpu_model} {sorted(machine.cpu_flags)} {gpus}"
     digest = hashlib.blake2b(of_machine.encode(), digest_size=6).hexdigest()
     return (
         user_cache_folder(environment)

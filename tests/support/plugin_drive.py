@@ -31,7 +31,7 @@ BFLOAT16_CPU = attrs.evolve(CPU, cpu_flags=frozenset({"avx512_bf16"}))
 
 def machine_with(*capabilities: tuple[int, int]) -> Machine:
     """A machine with GPUs of these compute capabilities."""
-    gpus = tuple(Gpu(f"GPU {i}", c, 16 * 2**30) for i, c in enumerate(capabilities))
+    gpus = tuple(Gpu(f"GPU {i}", c, 16 * 2**30, 15 * 2**30) for i, c in enumerate(capabilities))
     return attrs.evolve(CPU, gpus=gpus)
 
 

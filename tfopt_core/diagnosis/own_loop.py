@@ -16,7 +16,6 @@ from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.scripts.own_effects import parameters, trained_models
-from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.trials.scripts.own_loop import LoopOfScript, baseline_in_words
 from tfopt_core.workers.task import DiagnoseTask
 
@@ -50,10 +49,9 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
     step = own.step_seconds
     plans, waits = _plans(own), _waiting(own)
     train = plans.get("train")
-    machine = as_tensorflow_sees(job.machine)
     passes = [] if loop.data is None else [one.passes for one in loop.data.of("train")]
     return Diagnosis(
-        machine=machine,
+        machine=job.machine,
         own_loop=True,
         epochs=max(passes, default=1),
         steps_per_epoch=None,

@@ -37,7 +37,7 @@ from tfopt_core.training.graphs.operations import (
 )
 from tfopt_core.training.job import Job
 from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.timing.devices import as_tensorflow_sees, device_sync
+from tfopt_core.training.timing.devices import device_sync
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe
@@ -116,7 +116,7 @@ def _measured(
     """Time the loops, and return what that found, also as plugins read it."""
     begun = perf_counter()
     begin("building the model")
-    job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
+    job = task.job
     workload = load(job)
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)

@@ -18,12 +18,14 @@ BFLOAT16_CPU_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 class Gpu:
     """One GPU: its name, CUDA compute capability (major, minor) and memory in bytes.
 
+    `free_bytes` is what was free of the memory when it was read, before tfopt started a process.
     Values that the driver does not report are (0, 0) and 0.
     """
 
     name: str
     compute_capability: tuple[int, int]
     memory_bytes: int
+    free_bytes: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -157,7 +159,7 @@ def _gpus() -> tuple[Gpu, ...]:
     """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver."""
     if not Path("/proc/driver/nvidia").exists():
         return ()
-    query = "--query-gpu=name,compute_cap,memory.total"
+    query = "--query-gpu=name,compute_cap,memory.total,memory.free"
     try:
         answer = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader,nounits"],
@@ -169,13 +171,14 @@ def _gpus() -> tuple[Gpu, ...]:
 
 
 def parse_gpus(listing: str) -> tuple[Gpu, ...]:
-    """Return the GPUs in the CSV of `nvidia-smi`: name, compute capability, memory in MiB."""
+    """Return the GPUs in the CSV of `nvidia-smi`: name, compute capability, all memory in MiB and
+    what is free of it."""
     gpus = []
     for line in listing.splitlines():
-        name, capability, mebibytes = (part.strip() for part in line.rsplit(",", 2))
+        name, capability, *mebibytes = (part.strip() for part in line.rsplit(",", 3))
         # a value that the driver does not report is "[N/A]"
         major, _, minor = capability.partition(".")
         known = major.isdigit() and minor.isdigit()
-        memory = int(mebibytes) * 2**20 if mebibytes.isdigit() else 0
-        gpus.append(Gpu(name, (int(major), int(minor)) if known else (0, 0), memory))
+        memory = (int(size) * 2**20 if size.isdigit() else 0 for size in mebibytes)
+        gpus.append(Gpu(name, (int(major), int(minor)) if known else (0, 0), *memory))
     return tuple(gpus)

@@ -14,8 +14,8 @@ from tfopt_core.hooks import RuntimeOptions
 # The recorded variables: an allow-list, since an environment holds secrets.
 RECORDED = (
     "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
-    "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS",
-    "XLA_FLAGS",
+    "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS", "XLA_FLAGS",
 )  # fmt: skip
 
 

@@ -25,7 +25,6 @@ from tfopt_core.records.estimate import Estimate
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
-from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
@@ -39,7 +38,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     :param load: loads the job's workload.
     :raises InputError, PluginError: for an error that would stop every run.
     """
-    job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
+    job = task.job
     workload = load(job)
     resolved = resolve_all(job, workload)
     job = _with_resolved(job, resolved)

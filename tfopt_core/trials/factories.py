@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+import attrs
+
 from tfopt_core.records.messages import Answer, OthersServed, ProcessStarted, Tell
 from tfopt_core.workers.task import LookTask, RunTask, named_function
 
@@ -11,9 +13,11 @@ from tfopt_core.workers.task import LookTask, RunTask, named_function
 def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     """Start TensorFlow and carry out the task. Return the last message."""
     from tfopt_core.training.runtime import start_tensorflow
+    from tfopt_core.training.timing.devices import seen_by_tensorflow
 
     first = isinstance(task, RunTask) and task.job.runtime.builds_strategy_first
     start_tensorflow(task.job.runtime, debug=task.debug, devices=not first)
+    task = attrs.evolve(task, job=seen_by_tensorflow(task.job))
     tell(ProcessStarted())
     if isinstance(task, LookTask):
         from tfopt_core.training.build import load

@@ -56,6 +56,8 @@ from tfopt_core.workers.task import (
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
 PREPARED_LOOP = "tfopt_core.trials.looks:prepared_loop"
+# Else the first process takes nearly all memory of each GPU, and the next one finds none.
+GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 NO_ESTIMATE = (
     "the time of a training is not estimated: memory ran out while the dry build timed some steps"
 )
@@ -264,15 +266,24 @@ class Processes:
     ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
         return configured_runtime(plugins, self.request.machine, self.request.recipe)
 
-    def _environment(self, runtime: RuntimeOptions, *, debug: bool) -> dict[str, str]:
-        return process_environment(self.request.environment, runtime, debug=debug)
+    def _environment(
+        self, runtime: RuntimeOptions, *, debug: bool, own: bool = False
+    ) -> dict[str, str]:
+        """Return the environment of a process.
+
+        :param own: whether it is a training of the user's own, beside which none of tfopt's runs.
+        """
+        shared = bool(self.request.machine.gpus) and not own
+        base = {**(GPU_MEMORY_AS_NEEDED if shared else {}), **self.request.environment}
+        return process_environment(base, runtime, debug=debug)
 
     def _carry_out(self, task: Task, tell: Tell = lambda message: None) -> ProcessOutcome:
         folder = task.job.folder
         stays = isinstance(task, LookTask) and task.stays
         if task.is_private and not (isinstance(task, LookTask) and task.follows):
             task = self._with_private_folder(task)
-        environment = self._environment(task.job.runtime, debug=task.debug)
+        own = isinstance(task, RunTask) and not task.measured
+        environment = self._environment(task.job.runtime, debug=task.debug, own=own)
         outcome = self.runner(task, environment, tell)
         if task.private is not None:
             outcome = attrs.evolve(outcome, written=task.private.written())

@@ -111,7 +111,7 @@ class TrialRunner:
         workload = self.request.recipe.workload
         share_folder = workload.is_script and workload.isolate is False
         turns = self.objective == "time" and not share_folder
-        return turns and can_take_turns(self.request.machine)
+        return turns and can_take_turns()
 
 
 @attrs.define(kw_only=True, eq=False)

@@ -16,7 +16,6 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.records.messages import Progress, Tell, TurnOver
 
@@ -27,10 +26,9 @@ LOOK_SECONDS = 0.005
 FREE_MEMORY = 1.5
 
 
-def can_take_turns(machine: Machine) -> bool:
-    """Return whether two trainings can take turns: on Linux, where stopping a process is tested,
-    and without a GPU, whose whole memory the first one takes."""
-    return sys.platform.startswith("linux") and not machine.gpus
+def can_take_turns() -> bool:
+    """Return whether two trainings can take turns: on Linux, where stopping a process is tested."""
+    return sys.platform.startswith("linux")
 
 
 class TurnsEnded(Exception):

@@ -13,14 +13,14 @@ from tfopt_core.hooks.machine import (
 
 
 def test_gpus_are_read_from_the_drivers_listing():
-    assert parse_gpus("Tesla T4, 7.5, 15360\nNVIDIA H100, 80GB, 9.0, 81559\n") == (
-        Gpu("Tesla T4", (7, 5), 15360 * 2**20),
-        Gpu("NVIDIA H100, 80GB", (9, 0), 81559 * 2**20),
+    assert parse_gpus("Tesla T4, 7.5, 15360, 14000\nNVIDIA H100, 80GB, 9.0, 81559, 81075\n") == (
+        Gpu("Tesla T4", (7, 5), 15360 * 2**20, 14000 * 2**20),
+        Gpu("NVIDIA H100, 80GB", (9, 0), 81559 * 2**20, 81075 * 2**20),
     )
 
 
 def test_what_the_driver_does_not_tell_is_not_made_up():
-    assert parse_gpus("Odd GPU, [N/A], [N/A]\n") == (Gpu("Odd GPU", (0, 0), 0),)
+    assert parse_gpus("Odd GPU, [N/A], [N/A], [N/A]\n") == (Gpu("Odd GPU", (0, 0), 0),)
 
 
 def test_a_cgroups_quota_bounds_the_cpus(tmp_path):

@@ -121,7 +121,9 @@ def test_the_memory_of_gpus_is_set_where_there_is_one() -> None:
     assert made(gpu).gpu_memory_growth is True
     limited = made(gpu, growth=False, limit_mib=512, allocator="async")
     assert (limited.gpu_memory_growth, limited.gpu_memory_limit_bytes) == (None, 512 * 2**20)
-    assert limited.environment == {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}
+    assert limited.environment == {
+        "TF_FORCE_GPU_ALLOW_GROWTH": "false", "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+    }  # fmt: skip
 
 
 @pytest.mark.tensorflow

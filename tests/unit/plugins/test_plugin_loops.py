@@ -20,6 +20,7 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan
 from tfopt_core.data.stages.resident import why_not_gathered
+from tfopt_core.hooks import Gpu
 from tfopt_core.plugins import Diagnosis, PluginRefused
 
 GIB = 2**30
@@ -150,7 +151,11 @@ def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() 
     said = why_too_large(GIB / 1_000, 2_000, 3 * GIB, CPU)
     assert said == "2,000 examples take 2 GiB, more than 40% of the 3 GiB of memory that are free"
     gpu = why_too_large(GIB, 9, 64 * GIB, machine_with((8, 0)))
-    assert "9 GiB, more than 40% of the 16 GiB of memory of GPU 0" in gpu
+    assert "9 GiB, more than 40% of the 15 GiB of memory of GPU 0 that are free" in gpu
+    silent = attrs.evolve(CPU, gpus=(Gpu("AMD GPU", (0, 0), 0),))
+    assert why_too_large(1.0, 9, GIB, silent) == (
+        "how much of the memory of AMD GPU is free is not known"
+    )
     for unknown in ((None, 10), (4.0, None)):
         assert "unknown" in why_too_large(*unknown, GIB, CPU)  # type: ignore[call-arg]
 

@@ -16,12 +16,10 @@ import time
 import psutil
 import pytest
 
-from tfopt_core.hooks.machine import Gpu
 from tfopt_core.records.messages import StepDone, TurnOver
-from tfopt_core.testing import make_machine
 from tfopt_core.workers import turns
 from tfopt_core.workers.fork_server import _end_with_parent
-from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
+from tfopt_core.workers.turns import TurnsOfProcesses
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="processes take turns on Linux only"
@@ -140,11 +138,6 @@ def test_an_interruption_ends_the_process_that_waits_and_the_one_that_runs(worke
         in_turns([first, interrupts], ended.set)
     assert first.process.returncode == second.process.returncode == -signal.SIGKILL
     assert len(first.pieces) < COUNT
-
-
-def test_processes_take_turns_on_a_cpu_and_not_on_a_gpu():
-    assert can_take_turns(make_machine())
-    assert not can_take_turns(make_machine(gpus=(Gpu("GPU", (9, 0), 2**36),)))
 
 
 @pytest.mark.parametrize("parent", ["ends", "lives"])

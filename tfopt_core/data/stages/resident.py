@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.data.stages.base import SameElements, Stage
 from tfopt_core.data.stages.batching import Batch
 from tfopt_core.data.stages.computing import MapBatches
+from tfopt_core.data.stages.device_rows import DeviceRows
 from tfopt_core.data.stages.selecting import Shuffle
 from tfopt_core.errors import WorkloadError
 
@@ -20,11 +21,18 @@ COMPUTED_FROM = "computed_from"
 
 @attrs.define(eq=False)
 class Held:
-    """The tensors of a `Resident` stage once it was lowered, whose leaves share their first axis,
-    and their number of elements."""
+    """What a `Resident` stage holds once it was lowered.
+
+    :param tensors: all elements as the pipeline made them, whose leaves share their first axis.
+    :param rows: the same as `DeviceRows`. On a CPU they share the memory of the tensors.
+    :param count: the number of elements.
+    :param on_gpu: whether a GPU holds the rows.
+    """
 
     tensors: Any = None
+    rows: Any = None
     count: int | None = None
+    on_gpu: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -57,9 +65,12 @@ class Resident(SameElements):
         import tensorflow as tf
 
         if self.held.tensors is None:
-            everything, self.held.count = _everything(dataset)
+            self.held.tensors, self.held.count = _everything(dataset)
+            self.held.on_gpu = on_gpu = _is_gpu(self.device)
             with _on(self.device):
-                self.held.tensors = tf.nest.map_structure(tf.identity, everything)
+                self.held.rows = tf.nest.map_structure(
+                    lambda tensor: DeviceRows(tensor, on_gpu=on_gpu), self.held.tensors
+                )
         slices = tf.data.Dataset.from_tensor_slices(self.held.tensors)
         setattr(slices, COMPUTED_FROM, dataset)
         return slices
@@ -111,6 +122,15 @@ def _shapes_are_known(element_spec: Any) -> bool:
     import tensorflow as tf
 
     return all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(element_spec))
+
+
+def _is_gpu(device: str | None) -> bool:
+    """Return whether a device is a GPU; None is the one that TensorFlow takes by itself."""
+    import tensorflow as tf
+
+    if device is None:
+        return bool(tf.config.list_logical_devices("GPU"))
+    return "gpu" in device.lower()
 
 
 def _on(device: str | None) -> AbstractContextManager[Any]:

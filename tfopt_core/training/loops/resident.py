@@ -15,7 +15,7 @@ from tfopt_core.training.loops.graph_steps import TracedSteps, repeated
 from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.report import LoopReport
 
-# Indices are int32: a gather by int64 is slower, and no device holds more examples.
+# Indices are int32: a gather by int64 is slower on a CPU, and no device holds more examples.
 _MOST_EXAMPLES = 2**31 - 1
 
 
@@ -23,11 +23,14 @@ _MOST_EXAMPLES = 2**31 - 1
 class ResidentData:
     """The examples that the device holds, and how each epoch batches them.
 
+    :param rows: `DeviceRows` of the examples.
+    :param index: the type of the indices of examples.
     :param passes: returns a data set of the orders of Keras' own shuffle, as `KerasShuffle` has it;
         None for other shuffles.
     """
 
-    tensors: Any
+    rows: Any
+    index: Any
     count: int
     batch: Batch
     maps: tuple[MapBatches, ...]
@@ -54,6 +57,8 @@ def resident_data(
     :param drawn: see `EpochOrders`.
     :raises ValueError: if `why_not_resident` gives a reason.
     """
+    import tensorflow as tf
+
     reason = why_not_resident(plan)
     if reason:
         raise ValueError(reason)
@@ -63,7 +68,9 @@ def resident_data(
     assert held.count is not None
     shuffles = shuffles_as_lowered(behind, lowered)
     return ResidentData(
-        tensors=held.tensors,
+        rows=held.rows,
+        # an epoch's order of int32 would lie in the memory of the machine, and be copied each step
+        index=tf.int64 if held.on_gpu else tf.int32,
         count=held.count,
         batch=next(stage for stage in behind if isinstance(stage, Batch)),
         maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
@@ -139,7 +146,7 @@ class ResidentFunction:
         # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
         # pipeline, or the graph would be optimized differently, and round differently.
         known = self.jit_compile or self.data.batch.drop_remainder
-        rows = tf.TensorSpec([size if known else None], tf.int32)
+        rows = tf.TensorSpec([size if known else None], self.data.index)
         spec = gather.get_concrete_function(rows).structured_outputs
 
         def run(order: Any, start: Any, count: Any, batch_size: Any) -> Any:
@@ -174,7 +181,8 @@ class ResidentFunction:
         self.report.last_call = 0
         if iterator is not self._iterator:
             self._iterator, self._done = iterator, 0
-            self._order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
+            order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
+            self._order = tf.cast(order, self.data.index)
         count = min(self.steps, self.data.batches - self._done)
         logs = self._steps(self._done, count) if count > 0 else None
         self._done += max(0, count)
@@ -205,7 +213,7 @@ def _gathering(data: ResidentData, class_weight: Any) -> Any:
         maps.append(tf.function(make_class_weight_map_fn(class_weight)))
 
     def gather(rows: Any) -> Any:
-        batch = tf.nest.map_structure(lambda part: tf.gather(part, rows), data.tensors)
+        batch = tf.nest.map_structure(lambda part: part.gather(rows), data.rows)
         for function in maps:
             batch = function(*batch) if isinstance(batch, tuple) else function(batch)
         return batch

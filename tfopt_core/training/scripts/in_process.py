@@ -17,6 +17,7 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.training.scripts.session import Session
+from tfopt_core.training.timing.devices import seen_by_tensorflow
 
 LATE = "TensorFlow reads this at its start, and has started already; use `tfopt train` for a script"
 
@@ -43,6 +44,7 @@ def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
     """
     import keras
 
+    job = seen_by_tensorflow(job)
     changed = _runtime(job)
     # the limits of the recipe's own workload do not apply here
     whole = attrs.evolve(job.recipe.workload, max_epochs=None, max_steps=None)
@@ -90,6 +92,7 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
 
     if not isinstance(dataset, tf.data.Dataset):
         raise InputError(f"optimize() takes a tf.data.Dataset, got a {type(dataset).__name__}")
+    job = seen_by_tensorflow(job)
     plan = DataPlan.from_dataset(dataset)
     stack = Stack(job.plugins, ScriptDefaults(None, {"train": plan, "validation": plan}))
     steps = int(dataset.cardinality())

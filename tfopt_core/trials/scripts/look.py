@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
-from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
@@ -29,12 +28,6 @@ STEPS_OF_OTHERS = 2
 @attrs.define(eq=False)
 class ScriptLook(ScriptRun[AnyLook]):
     """A run that goes no further than the fit to examine, with which its process ends."""
-
-    def _job(self) -> Job:
-        from tfopt_core.training.timing.devices import as_tensorflow_sees
-
-        job = self.task.job
-        return attrs.evolve(job, machine=as_tensorflow_sees(job.machine))
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.scripts.fit_workload import of_call
@@ -90,8 +83,9 @@ class ScriptLook(ScriptRun[AnyLook]):
             task.job.folder.mkdir(parents=True, exist_ok=True)
             # the process works on in the private folder of its first task
             self.task = cast(AnyLook, attrs.evolve(task, private=self.task.private))
+            self.task = self.on_this_machine()
             state.restore()
-            self.session.take(self._job())
+            self.session.take(self.task.job)
             return self._examine(load)
         except Exception as error:  # of a plugin, as in a process of its own
             return failure_of(error)

@@ -21,7 +21,6 @@ from tfopt_core.training.scripts.own_data import OwnData
 from tfopt_core.training.scripts.own_effects import effects_of_loop, parameters, trained_models
 from tfopt_core.training.scripts.own_loop import OwnLoop
 from tfopt_core.training.scripts.session import Session
-from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
 from tfopt_core.trials.scripts.own_probe import LoopData, OwnLoopProbe
 from tfopt_core.workers.task import PrepareTask
@@ -94,9 +93,7 @@ class LoopOfScript:
         """
         if self.resolves and not self._is_resolved:
             self._is_resolved = True
-            job = attrs.evolve(
-                self.job, plugins=self.plugins, machine=as_tensorflow_sees(self.job.machine)
-            )
+            job = attrs.evolve(self.job, plugins=self.plugins)
             found = resolve_all(job, LoopData.of(plans), OwnLoopProbe)
             self.plugins, self.search_notes = found.plugins, dict(found.search_notes)
         return self.plugins
@@ -204,7 +201,7 @@ class LoopOfScript:
             trainable_parameters=sum(map(parameters, models)),
             jit_compile=False, policy=self.session.precision.policy,
             baseline=baseline_in_words(limit), versions=versions(),
-            gpus=as_tensorflow_sees(self.job.machine).gpus,
+            gpus=self.job.machine.gpus,
             stack_estimate=self.estimate(limit) if task.quick else None,
             not_applied={name: e.detail for name, e in effects.items() if not e.applied},
             own_loop=True,

@@ -16,7 +16,6 @@ import attrs
 from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.records.messages import Message
-from tfopt_core.training.job import Job
 from tfopt_core.training.module_place import module_file
 from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.early_environment import EarlyEnvironment
@@ -153,7 +152,8 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         if not self.own_seeds:
             self.seeding = Seeding()
-        job = self._job()
+        self.task = self.on_this_machine()
+        job = self.task.job
         has_own_loop = job.recipe.workload.has_own_loop
         # the other plugins of the stack cannot reach a loop of the script's own
         plugins = reaching(job.plugins) if has_own_loop else job.plugins
@@ -174,9 +174,11 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             if self.task.is_limited:
                 clock.limit = job.recipe.workload.max_steps
 
-    def _job(self) -> Job:
-        """Return the job by which the script's fits are built. Keras is imported by then."""
-        return self.task.job
+    def on_this_machine(self) -> AnyTask:
+        """Return the task, on the machine as TensorFlow sees it. Keras is imported by then."""
+        from tfopt_core.training.timing.devices import seen_by_tensorflow
+
+        return attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))
 
     def _fit(self, workload: FitWorkload, started: int) -> Any:
         if self.task.job.recipe.workload.has_own_loop:

@@ -11,6 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfopt_core.app.gpu_check import (
+    check_device,
+    device_findings,
+    other_processes,
+    unopened_gpus,
+)
 from tfopt_core.app.tensorflow_packages import NOT_INSTALLED, package_findings, version_findings
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
@@ -30,10 +36,14 @@ start = time.perf_counter()
 import tensorflow as tf, keras
 seconds = time.perf_counter() - start
 from tfopt_core.private_api import all_missing
+from tfopt_core.training.device_check import missing_libraries
+gpus = tf.config.list_physical_devices("GPU")
 print(json.dumps({
     "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
     "seconds": seconds, "missing": all_missing(),
     "devices": [d.name for d in tf.config.list_physical_devices()],
+    "gpus": [gpu.name.removeprefix("/physical_device:") for gpu in gpus],
+    "missing_libraries": [] if gpus else missing_libraries(),
 }))
 """
 
@@ -86,13 +96,12 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     )  # fmt: skip
     yield from private_api_findings(report["missing"])
     yield DoctorFinding(subject="devices", ok=None, detail=", ".join(report["devices"]))
-    if machine.gpus and not any("GPU" in device for device in report["devices"]):
-        yield DoctorFinding(
-            subject="GPUs",
-            ok=False,
-            detail="the driver lists GPUs, and TensorFlow opens none",
-            mend="pip install 'tfopt[and-cuda]', and look at CUDA_VISIBLE_DEVICES",
-        )
+    if machine.gpus and not report["gpus"]:
+        yield unopened_gpus(report["missing_libraries"])
+    if report["gpus"]:
+        yield from other_processes()
+    for device in report["gpus"]:
+        yield from device_findings(check_device(device))
 
 
 def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:

@@ -1,0 +1,240 @@
+"""What `tfopt doctor` finds out by training on a GPU: which steps fail, why, and what helps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.records.doctor import DoctorFinding
+
+TIME_LIMIT_SECONDS = 90
+NO_XLA = "model.compile(..., jit_compile=False)"
+WITH_CUDA = "pip install 'tfopt[and-cuda]'"
+# What a message holds, what it means and what helps; the first that matches counts.
+KNOWN_FAILURES = (
+    (
+        "Autotuner could not find any supported configs",
+        "XLA finds no algorithm in the installed cuDNN; TensorFlow 2.21 needs cuDNN 9.24 or newer",
+        f"pip install --upgrade 'nvidia-cudnn-cu12>=9.24,<10', or do without XLA: {NO_XLA}",
+    ),
+    (
+        "Loaded runtime CuDNN library",
+        "the cuDNN that was loaded is older than the one TensorFlow was built with",
+        "pip install --upgrade 'nvidia-cudnn-cu12>=9.24,<10', and look for another cuDNN in "
+        "LD_LIBRARY_PATH",
+    ),
+    (
+        r"(?i)INVALID_PTX|NO_BINARY_FOR_GPU|no kernel image|invalid PTX|option 'gpu-name'",
+        "TensorFlow's libraries have no code for this GPU",
+        "use a TensorFlow that was built for this GPU",
+    ),
+    (r"libdevice|ptxas|PTX compilation provider", "XLA does not find CUDA's compiler", WITH_CUDA),
+    (
+        r"ResourceExhausted|OUT_OF_MEMORY|out of memory",
+        "the GPU's memory is used up",
+        "end the other processes on the GPU",
+    ),
+    (r"(?i)DNN library|cudnn", "cuDNN cannot be used", WITH_CUDA),
+)
+
+
+@attrs.frozen
+class Step:
+    """One training step: a layer, with XLA or without. `error` is empty if it worked."""
+
+    layer: str
+    xla: bool
+    seconds: float = 0.0
+    error: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.layer} {'with' if self.xla else 'without'} XLA"
+
+
+@attrs.frozen(kw_only=True)
+class DeviceReport:
+    """What a process told that trained on a device.
+
+    `running` is the step that it never finished, and `end` says why its process did not end well,
+    empty if it did.
+    """
+
+    device: str
+    compute_capability: tuple[int, int] | None = None
+    built_for: tuple[str, ...] = ()
+    done: tuple[Step, ...] = ()
+    running: Step | None = None
+    end: str = ""
+
+
+def check_device(device: str, time_limit_seconds: float = TIME_LIMIT_SECONDS) -> DeviceReport:
+    """Train on a device in a process of its own, and return how far it came."""
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command = [sys.executable, "-P", "-m", "tfopt_core.training.device_check", device]
+    try:
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, timeout=time_limit_seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        end = f"took longer than {time_limit_seconds:g} s and was ended"
+        return read_report(device, _text(error.stdout), end)
+    return read_report(device, _text(ended.stdout), end_of(ended.returncode, _text(ended.stderr)))
+
+
+def _text(output: bytes | None) -> str:
+    return (output or b"").decode(errors="replace")
+
+
+def end_of(returncode: int, stderr: str) -> str:
+    """Return how a process ended badly, with its last line; empty if it ended well."""
+    if returncode == 0:
+        return ""
+    last = shortened((stderr.strip().splitlines() or ["no message"])[-1])
+    if returncode > 0:
+        return f"ended with status {returncode}: {last}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-returncode}"
+    return f"crashed by {name}: {last}"
+
+
+def read_report(device: str, output: str, end: str) -> DeviceReport:
+    """Return the report in what the process printed; lines that are no JSON objects are skipped."""
+    facts: dict[str, Any] = {}
+    done: list[Step] = []
+    running = None
+    for line in output.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(record, dict):
+            continue
+        if "starts" in record:
+            running = Step(**record["starts"])
+        elif "done" in record:
+            done.append(Step(**record["done"]))
+            running = None
+        else:
+            facts.update(record)
+    capability = facts.get("compute_capability")
+    return DeviceReport(
+        device=device,
+        compute_capability=(capability[0], capability[1]) if capability else None,
+        built_for=tuple(facts.get("built_for", ())),
+        done=tuple(done), running=running, end=end,
+    )  # fmt: skip
+
+
+def device_findings(report: DeviceReport) -> Iterator[DoctorFinding]:
+    """Yield a finding that all steps work, or one for each cause of failures."""
+    failures: dict[tuple[str, str], list[Step]] = {}
+    for step in report.done:
+        if step.error:
+            failures.setdefault(explain(step.error), []).append(step)
+    works = not failures and not report.end
+    if works:
+        seconds = sum(step.seconds for step in report.done)
+        yield DoctorFinding(
+            subject=report.device, ok=True, detail="trains a convolution and a dense layer, with "
+            f"XLA and without ({seconds:.1f} s)",
+        )  # fmt: skip
+    for (cause, mend), steps in failures.items():
+        failed = ", ".join(map(str, steps))
+        yield DoctorFinding(
+            subject=report.device, ok=False, detail=f"cannot train {failed}: {cause}", mend=mend
+        )
+    if report.end:
+        doing = f"training {report.running}" if report.running else "starting TensorFlow"
+        _, mend = explain(report.end)
+        yield DoctorFinding(
+            subject=report.device, ok=False, detail=f"{doing}: the process {report.end}",
+            mend=mend,
+        )  # fmt: skip
+    yield from _too_new(report, works)
+
+
+def explain(error: str) -> tuple[str, str]:
+    """Return what an exception's text means, and what helps; the text itself if it is unknown."""
+    for pattern, cause, mend in KNOWN_FAILURES:
+        if re.search(pattern, error):
+            return cause, mend
+    return shortened(error), ""
+
+
+def shortened(text: str, length: int = 200) -> str:
+    """Return the first line of a text, cut to this many characters."""
+    line = (text.strip().splitlines() or [""])[0]
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
+def newest_capability(built_for: Sequence[str]) -> tuple[int, int] | None:
+    """Return the newest compute capability in TensorFlow's list, such as "sm_90", "compute_120"."""
+    found = (re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[a-z]?", name) for name in built_for)
+    return max(((int(match[1]), int(match[2])) for match in found if match), default=None)
+
+
+def _too_new(report: DeviceReport, works: bool) -> Iterator[DoctorFinding]:
+    """Yield a finding if TensorFlow was built before there was such a GPU, as for Blackwell."""
+    newest, here = newest_capability(report.built_for), report.compute_capability
+    if newest is None or here is None or here <= newest:
+        return
+    yield DoctorFinding(
+        subject=report.device, ok=None if works else False,
+        detail=f"its compute capability {here[0]}.{here[1]} is newer than TensorFlow's code, which "
+        f"goes up to {newest[0]}.{newest[1]}: kernels are compiled when first used, which can take "
+        "many minutes, or fail with invalid PTX",
+        mend="" if works else "use a TensorFlow that was built for this GPU",
+    )  # fmt: skip
+
+
+def unopened_gpus(missing: Sequence[str]) -> DoctorFinding:
+    """Return the finding on GPUs that the driver lists and TensorFlow does not open.
+
+    :param missing: the libraries that are not installed.
+    """
+    return DoctorFinding(
+        subject="GPUs", ok=False,
+        detail="the driver lists GPUs, and TensorFlow opens none"
+        + (f"; missing: {', '.join(missing)}" if missing else ""),
+        mend=WITH_CUDA if missing else f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES",
+    )  # fmt: skip
+
+
+def other_processes() -> Iterator[DoctorFinding]:
+    """Yield a finding for each process that uses a GPU now, as `nvidia-smi` lists them."""
+    query = "--query-compute-apps=pid,process_name,used_memory"
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return
+    yield from process_findings(answer.stdout)
+
+
+def process_findings(listing: str) -> Iterator[DoctorFinding]:
+    """Yield a finding for each line of CSV: process id, its program, memory in MiB."""
+    for line in listing.splitlines():
+        pid, _, rest = line.partition(",")
+        program, _, mebibytes = rest.rpartition(",")
+        if not pid.strip().isdigit():
+            continue
+        # a container is not told how much the processes outside of it use: "[N/A]"
+        amount = mebibytes.strip()
+        held = f"holds {int(amount) / 1024:.1f} GiB" if amount.isdigit() else "uses memory"
+        yield DoctorFinding(
+            subject="GPU in use", ok=None,
+            detail=f"process {pid.strip()} ({program.strip()}) {held}",
+            mend="wait for it or stop it: timings beside it mean little",
+        )  # fmt: skip

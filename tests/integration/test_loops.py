@@ -13,8 +13,9 @@ import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.in_process import build_here
+from support.in_process import build_here, refuse_stages_behind_a_copy
 from support.lazy_modules import keras, tf
+from tfopt_data.prefetch_to_device import PrefetchToDevice
 from tfopt_distribute.one_device import OneDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
@@ -168,13 +169,24 @@ def test_no_call_but_the_first_is_compiled(tmp_path):
         assert programs[0] < programs[1] == programs[2] == programs[5], kind
 
 
-def unbalanced():
-    return unvalidated(class_weight={0: 0.3, 1: 1.7})
+def unbalanced(**changes):
+    return unvalidated(class_weight={0: 0.3, 1: 1.7}, **changes)
 
 
 @over(CHUNKED, RESIDENT_XLA)
 def test_class_weights_count(loop, tmp_path):
     assert_like_stock(tmp_path, unbalanced, loop)
+
+
+def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, monkeypatch):
+    refuse_stages_behind_a_copy(monkeypatch)
+    make = partial(unbalanced, shuffle=False)  # whose order the copy changes
+    weights, plain = stock(tmp_path, make)
+    built, outcome = trained(tmp_path / "ours", make(), PrefetchToDevice(device="/cpu:0"))
+    assert outcome.history == plain.history
+    for ours, theirs in zip(built.model.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert effect_of(built, PrefetchToDevice()).applied
 
 
 def weighted_dicts():

@@ -10,10 +10,12 @@ import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
+from support.in_process import refuse_stages_behind_a_copy
 from support.real_process import python
 from tfopt_data.cache import Cache
 from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_data.prefetch import Prefetch
+from tfopt_data.prefetch_to_device import PrefetchToDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -147,6 +149,24 @@ FORMS = (
     "weights and a validation split", "class weights", "initial epoch", "steps", "data set",
     "repeated", "pydataset", "generator", "tensors",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["arrays", "data set"])
+def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, form, monkeypatch):
+    def fit() -> dict[str, Any]:
+        import tensorflow as tf
+
+        x, y = examples()
+        of_form = {"x": x, "y": y, "shuffle": False}  # whose order the copy changes
+        if form == "data set":
+            of_form = {"x": tf.data.Dataset.from_tensor_slices((x, y)).batch(32)}
+        return {**of_form, "class_weight": {0: 1.0, 1: 3.0}, "epochs": 2}
+
+    refuse_stages_behind_a_copy(monkeypatch)
+    alone = histories(fit())
+    with session(tmp_path, PrefetchToDevice(device="/cpu:0")) as (_, fits):
+        assert histories(fit()) == alone
+    assert fits[0].effects["prefetchtodevice"].applied
 
 
 # Of the forms of data that Keras reads alike one; of the arguments that change its epochs all.

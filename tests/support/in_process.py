@@ -17,6 +17,7 @@ from support.lazy_modules import keras
 from support.real_process import UNWANTED, Done
 from tfopt_core import Workload
 from tfopt_core.cli.main import run
+from tfopt_core.data.stages.running import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import busy
@@ -124,3 +125,17 @@ def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:
         patch.chdir(cwd)
         code = run([str(argument) for argument in arguments])
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def refuse_stages_behind_a_copy(monkeypatch: Any) -> None:
+    """Have data sets of the CPU refuse what those on a GPU do: a stage behind their copy."""
+    import tensorflow as tf
+
+    for name in ("map", "repeat", "take", "apply"):
+        method = getattr(tf.data.Dataset, name)
+
+        def checked(dataset: Any, *given: Any, method: Any = method, **options: Any) -> Any:
+            assert COPIED not in vars(dataset)
+            return method(dataset, *given, **options)
+
+        monkeypatch.setattr(tf.data.Dataset, name, checked)

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.stages.running import before_copy
 from tfopt_core.diagnosis.batches import first_batch, repeated
 from tfopt_core.diagnosis.callback_files import writes_elsewhere
 from tfopt_core.errors import describe
@@ -126,7 +127,7 @@ def _reading_seconds(data: Any, batches: int, most_seconds: float) -> float | No
     if not isinstance(data, tf.data.Dataset) or not batches:
         return None
     begin, read = perf_counter_ns(), 0
-    for _ in data.take(batches):
+    for _ in before_copy(data, lambda data: data.take(batches)):
         read += 1
         if (perf_counter_ns() - begin) / 1e9 > most_seconds:
             break

@@ -14,6 +14,7 @@ import attrs
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.records.fit import StepTrace
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.models import weighed
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.timed_function import TimedFunction
 
@@ -62,12 +63,13 @@ class FitLoop:
         recorder = Recorder(limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync)
         self._recorder = recorder
         shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
+        data, class_weight = weighed(data, self.built.workload.class_weight)
         self.timed.begin_fit()
         model.fit(
             data,
             # more epochs than any limit allows
             epochs=10**6,
-            class_weight=self.built.workload.class_weight,
+            class_weight=class_weight,
             callbacks=_recording_callbacks(self.built, recorder),
             shuffle=shuffle,
             verbose=0,

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from tfopt_core.data.stages.running import before_copy
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.distributed.models import build_state
+from tfopt_core.training.distributed.models import build_state, weighed
 from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_callbacks import (
     EpochHooks,
@@ -136,7 +137,7 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
         train, validation = timed.distribution.data("train"), timed.distribution.data("validation")
         class_weight = None  # in the data already
     else:
-        train = counted_as(train, built.batches["train"])
+        train, class_weight = weighed(counted_as(train, built.batches["train"]), class_weight)
         validation = counted_as(validation, built.batches.get("validation"))
     # Keras shuffles the batches of a PyDataset itself; a data set is shuffled already
     batches = isinstance(train, tf.data.Dataset | tf.distribute.DistributedDataset)
@@ -176,7 +177,7 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
     validation = "validation" in built.run.datasets
     data = built.run.datasets["validation" if validation else "train"]
     if isinstance(data, tf.data.Dataset):
-        data = data.take(1)
+        data = before_copy(data, lambda data: data.take(1))
         names = built.model.evaluate(data, return_dict=True, verbose=0)
     else:
         names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfopt_core.data.stages.running import before_copy
+
 
 def counted_as(dataset: Any, batches: int | None) -> Any:
     """Return the data with the number of batches that Keras counts in those that they replace.
@@ -20,9 +22,9 @@ def counted_as(dataset: Any, batches: int | None) -> Any:
         return dataset
     found = int(dataset.cardinality())
     if batches is not None and found == tf.data.UNKNOWN_CARDINALITY:
-        return dataset.apply(tf.data.experimental.assert_cardinality(batches))
+        return before_copy(dataset, tf.data.experimental.assert_cardinality(batches))
     if batches is None and found >= 0:
         # another object over the same data, since the plugins read this one back
-        dataset = dataset.with_options(tf.data.Options())
+        dataset = before_copy(dataset, lambda data: data.with_options(tf.data.Options()))
         dataset.cardinality = lambda: tf.constant(tf.data.UNKNOWN_CARDINALITY, tf.int64)
     return dataset

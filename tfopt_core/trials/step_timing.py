@@ -12,6 +12,7 @@ import attrs
 
 from tfopt_core.data.changes import changes
 from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.stages.running import before_copy
 from tfopt_core.errors import describe
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
@@ -376,4 +377,5 @@ def _endless_data(built: Built, shared: Synchronous | None) -> Any:
     if not isinstance(dataset, tf.data.Dataset):  # a PyDataset, read one batch after another
         dataset = lower_stages(built.plans["train"].stages)
     with built.run.strategy.scope():
-        return iter(built.run.strategy.experimental_distribute_dataset(dataset.repeat()))
+        endless = before_copy(dataset, lambda data: data.repeat())
+        return iter(built.run.strategy.experimental_distribute_dataset(endless))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 
 from tfopt_core.data.stages.base import SameElements
+
+# The attribute of a data set copied to a device: the stage that did it, and the data before it.
+COPIED = "_tfopt_copied"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -58,11 +62,19 @@ class Prefetch(SameElements):
             return dataset.prefetch(size)
         ahead = dataset.apply(tf.data.experimental.prefetch_to_device(self.device, size))
         ahead.cardinality = dataset.cardinality  # TF 2.21 calls it unknown, and `fit` then warns
+        vars(ahead)[COPIED] = self, dataset  # past the attributes that TensorFlow tracks
         return ahead
 
     def describe(self) -> str:
         size = "AUTOTUNE" if self.buffer_size == "auto" else str(self.buffer_size)
         return f"prefetch: {size}" + (f", to {self.device}" if self.device else "")
+
+
+def before_copy(dataset: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the changed data set. A copy to a device stays last: behind one to a GPU, a stage
+    such as `map` or `repeat`, which runs on the CPU, fails."""
+    stage, uncopied = vars(dataset).get(COPIED, (None, dataset))
+    return change(uncopied) if stage is None else stage.lower(change(uncopied))
 
 
 @attrs.frozen(kw_only=True, eq=False)

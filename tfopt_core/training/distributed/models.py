@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from tfopt_core.data.stages.running import before_copy
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -127,7 +128,18 @@ def with_class_weight(dataset: Any, class_weight: Any) -> Any:
         raise WorkloadError(missing)
     from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
-    return dataset.map(make_class_weight_map_fn(dict(class_weight)))
+    weigh = make_class_weight_map_fn(dict(class_weight))
+    return before_copy(dataset, lambda data: data.map(weigh))
+
+
+def weighed(train: Any, class_weight: Any) -> tuple[Any, Any]:
+    """Return the training data and the class weights that `fit` is given: none where the data
+    hold them already, as those do whose batches Keras would count anew, or which a device holds."""
+    if class_weight is None or "cardinality" not in vars(train):
+        return train, class_weight
+    dataset = with_class_weight(train, class_weight)
+    dataset.cardinality = train.cardinality
+    return dataset, None
 
 
 def _zeros_of(spec: Any) -> Any:

@@ -15,7 +15,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.distributed.models import with_class_weight
+from tfopt_core.training.distributed.models import weighed
 from tfopt_core.training.job import Job
 from tfopt_core.training.keras_data import counted_as
 from tfopt_core.training.layers import nested_layers
@@ -231,13 +231,10 @@ class FitWorkload(Workload):
         if passes is not None:
             replaced["train"] = counted_as(passes, built.batches["train"])
             return replaced, False
-        train, class_weight = replaced.get("train"), self.call.class_weight
-        if train is not None and class_weight is not None and "cardinality" in vars(train):
-            # Keras would count the batches of the weighted data anew
-            replaced["train"] = with_class_weight(train, class_weight)
-            replaced["train"].cardinality = train.cardinality
-            return replaced, False
-        return replaced, True
+        if "train" not in replaced or self.call.class_weight is None:
+            return replaced, True
+        replaced["train"], left = weighed(replaced["train"], self.call.class_weight)
+        return replaced, left is not None
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun = self.session.run

@@ -108,7 +108,8 @@ class PrefetchToDevice(Plugin):
         if run.strategy is not None:
             import tensorflow as tf
 
-            if isinstance(run.strategy, tf.distribute.OneDeviceStrategy):
+            copying = tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy
+            if isinstance(run.strategy, copying):
                 return "the strategy copies to its device itself"
         return ""
 

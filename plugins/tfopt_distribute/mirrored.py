@@ -43,7 +43,7 @@ def choose_devices(
 ) -> tuple[str, ...]:
     """The devices to mirror over: those asked for, else the logical CPUs, else all GPUs.
 
-    :raises PluginRefused: if there are fewer than two.
+    :raises PluginRefused: if there are none.
     """
     if asked:
         devices = tuple(asked)
@@ -51,10 +51,9 @@ def choose_devices(
         devices = tuple(f"/cpu:{index}" for index in range(logical_cpu_devices))
     else:
         devices = tuple(f"/gpu:{index}" for index in range(gpus))
-    if len(set(devices)) < 2:
-        found = f"only {devices[0]}" if devices else "no GPU"
+    if not devices:
         raise PluginRefused(
-            f"mirroring needs two devices, and there is {found}; to try it without GPUs set "
+            "mirroring needs a GPU, and there is none; to try it without set "
             "logical_cpu_devices = 2"
         )
     return devices
@@ -88,7 +87,8 @@ class Mirrored(Plugin):
     """Trains one model on several GPUs of this machine, each on its share of the batch.
 
     What it does: trains under MirroredStrategy. Each device holds a copy of the model and takes
-    its share of the global batch; the gradients are summed over all.
+    its share of the global batch; the gradients are summed over all. One GPU is allowed, as the
+    baseline for several.
 
     Why it helps: the devices compute at the same time.
 
@@ -152,9 +152,9 @@ class Mirrored(Plugin):
 
     @hookimpl
     def build_strategy(self, run: RunContext) -> Any:
-        """A MirroredStrategy over at least two devices.
+        """A MirroredStrategy over the devices; over one it is a baseline for several.
 
-        :raises PluginRefused: if there are fewer, or one of them does not exist.
+        :raises PluginRefused: if there are none, or one of them does not exist.
         """
         import tensorflow as tf
 

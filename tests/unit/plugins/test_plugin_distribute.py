@@ -35,12 +35,18 @@ def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
         train(OneDevice(device="/gpu:9"))
 
 
-@pytest.mark.parametrize(("asked", "gpus"), [((), 0), ((), 1), (("/gpu:0",), 4)])
-def test_fewer_than_two_devices_are_refused_with_the_mend(
-    asked: tuple[str, ...], gpus: int
-) -> None:
+def test_a_machine_without_a_gpu_is_refused_with_the_mend() -> None:
     with pytest.raises(PluginRefused, match="logical_cpu_devices = 2"):
-        choose_devices(asked, None, gpus)
+        choose_devices((), None, 0)
+
+
+@pytest.mark.tensorflow
+def test_one_device_trains_as_a_baseline(train: Callable[..., Driven]) -> None:
+    assert choose_devices((), None, 1) == ("/gpu:0",)
+    assert choose_devices(("/gpu:3",), None, 4) == ("/gpu:3",)
+    effect = train(Mirrored(devices=("/cpu:0",))).effect
+    assert not effect.applied
+    assert effect.detail == "the strategy has one replica, on CPU:0"
 
 
 def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:

@@ -180,9 +180,11 @@ def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) ->
 
 @pytest.mark.tensorflow
 def test_strategy_of_one_device_is_left_to_copy_itself(tmp_path: Path) -> None:
-    run = attrs.evolve(make_run(tmp_path), strategy=tf.distribute.OneDeviceStrategy("/cpu:0"))
+    one, mirrored = tf.distribute.OneDeviceStrategy("/cpu:0"), tf.distribute.MirroredStrategy
     plan = DataPlan.from_arrays(np.arange(4))
-    assert PrefetchToDevice(device="/cpu:0").build_dataset(run, "train", plan) is plan
+    for strategy in (one, mirrored(["/cpu:0"])):
+        run = attrs.evolve(make_run(tmp_path), strategy=strategy)
+        assert PrefetchToDevice(device="/cpu:0").build_dataset(run, "train", plan) is plan
 
 
 def fed_by(plan: DataPlan, **changes: Any) -> Diagnosis:

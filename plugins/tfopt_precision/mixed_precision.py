@@ -23,7 +23,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import nested_layers, overflow_steps, why_without
-from tfopt_precision.hardware import Policy, choose_policy
+from tfopt_precision.hardware import Policy, choose_policy, formats_of_gpu
 from tfopt_precision.layer_probe import ProbedLayers, probe_layers
 
 # A model that reaches less of the matrix-product peak computes little that 16 bits make faster.
@@ -60,9 +60,11 @@ class MixedPrecision(Plugin):
     Why it helps: tensor cores, and CPUs with native bfloat16, multiply 16-bit numbers several
     times faster; activations take half of the memory.
 
-    When it does not: without such hardware it is slower, float16 on a CPU many times. Small models
-    that wait for their input or for Python gain nothing. Depthwise convolutions may lose in
-    float16: float32_types = ["DepthwiseConv2D"]. A fixed loss scale skips no step that overflows.
+    When it does not: without such hardware it is slower, float16 on a CPU many times. A GPU
+    of compute capability 8.0 or later multiplies float32 as TensorFloat-32 already, which leaves
+    less to gain. Small models that wait for their input or for Python gain nothing. Depthwise
+    convolutions may lose in float16: float32_types = ["DepthwiseConv2D"]. A fixed loss scale skips
+    no step that overflows.
 
     Mixes with: xla, large batches. Loss scaling for a custom train_step needs one optimizer, and
     one replica unless the step calls optimizer.scale_loss. A training loop without fit needs
@@ -128,6 +130,11 @@ class MixedPrecision(Plugin):
         :raises PluginRefused: for float16 without a GPU, unless `force` is set.
         """
         chosen = attrs.evolve(self, policy=self._policy(probe.machine))
+        if probe.machine.gpus:
+            import tensorflow as tf
+
+            tf32_enabled = tf.config.experimental.tensor_float_32_execution_enabled()
+            probe.note(formats_of_gpu(probe.machine, tf32_enabled))
         if self.float32_layers != "auto":
             return chosen
         if chosen.policy == "float32":

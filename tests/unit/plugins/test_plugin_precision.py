@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
-from tfopt_precision.hardware import choose_policy
+from tfopt_precision.hardware import choose_policy, formats_of_gpu
 from tfopt_precision.mixed_precision import MixedPrecision
 
 from tfopt_core.plugins import Machine, PluginRefused
@@ -33,6 +33,20 @@ def test_policy_is_what_the_weakest_device_computes_natively(
     assert chosen == policy
     assert reason in why
     assert MixedPrecision().resolve(FakeProbe(machine=machine)).policy == policy
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("policy", ["auto", "mixed_float16"])
+def test_the_plan_says_what_the_gpu_computes_on_tensor_cores(policy: Any) -> None:
+    probe = FakeProbe(machine=machine_with((8, 6)))
+    MixedPrecision(policy=policy).resolve(probe)
+    gpu = "GPU 0 has compute capability 8.6: float16, bfloat16 and TensorFloat-32 on tensor cores"
+    already = "the last in products of float32 already, which is what 16 bits must beat"
+    assert probe.notes == [f"{gpu}, {already}"]
+    assert "the last switched off" in formats_of_gpu(probe.machine, tf32_enabled=False)
+    older = FakeProbe(machine=machine_with((7, 5)))
+    MixedPrecision(policy=policy).resolve(older)
+    assert older.notes[0].endswith("float16 on tensor cores, neither bfloat16 nor TensorFloat-32")
 
 
 def test_float16_without_a_gpu_is_refused_unless_forced() -> None:

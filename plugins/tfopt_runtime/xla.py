@@ -35,9 +35,9 @@ DISPATCH_SHARE = 0.2
 CACHE_FLAG = "--tf_xla_persistent_cache_directory"
 
 
-def blocking_layers(model: Any) -> tuple[str, ...]:
-    """The names of the layers for which Keras turns XLA off, with a warning only."""
-    return tuple(layer.name for layer in nested_layers(model) if not layer.supports_jit)
+def blocking_layers(model: Any) -> tuple[Any, ...]:
+    """The layers for which Keras turns XLA off, with a warning only."""
+    return tuple(layer for layer in nested_layers(model) if not layer.supports_jit)
 
 
 def why_not(replicas: int, options: TrainingOptions) -> str:
@@ -124,11 +124,19 @@ class Xla(Plugin):
         return {} if diagnosis.machine.gpus or share >= DISPATCH_SHARE else None
 
     def resolve(self, probe: Probe) -> Xla:
-        """Time steps with XLA and without, in turns, where the mode is auto."""
+        """Time steps with XLA and without, in turns, where the mode is auto.
+
+        Nothing is timed where Keras turns XLA off anyway.
+        """
         if self.mode != "auto":
             return self
         still = attrs.evolve(self, mode="off", persistent_cache=False)
-        plain, compiled = probe.step_seconds([still, attrs.evolve(still, mode="on")])
+        compiling = attrs.evolve(still, mode="on")
+        model = probe.model(compiling)
+        if not model.jit_compile:
+            probe.note(f"nothing was timed: {_why_off(model, probe.machine)}")
+            return still
+        plain, compiled = probe.step_seconds([still, compiling])
         probe.note(f"a step without XLA: {in_words(plain)}; with XLA: {in_words(compiled)}")
         if compiled < plain * (1 - LEAST_GAIN):
             return attrs.evolve(self, mode="on")
@@ -163,13 +171,7 @@ class Xla(Plugin):
         if self.mode == "off":
             return _effect_of_off(model, on_before=run.state_of(self).get("on_before", False))
         if not model.jit_compile:
-            if why_without("nested-layers"):
-                return Effect.not_applied(f"Keras turned XLA off; {why_without('nested-layers')}")
-            layers = [f'"{name}"' for name in blocking_layers(model)]
-            if layers:
-                named = ", ".join(layers[:3]) + (", ..." if layers[3:] else "")
-                return Effect.not_applied(f"Keras turned XLA off: no support in layer {named}")
-            return Effect.not_applied("Keras turned XLA off: jit_compile reads False")
+            return Effect.not_applied(_why_off(model, run.machine))
         missing = why_without("xla-choice")
         if missing:
             return Effect.applied_as(f"model.jit_compile is True; {missing}{self._kept()}")
@@ -198,6 +200,23 @@ class Xla(Plugin):
             lines.insert(0, f'os.environ["TF_XLA_FLAGS"] = "{flag}"')
             lines.insert(0, "# before TensorFlow is imported")
         return "\n".join(lines)
+
+
+def _why_off(model: Any, machine: Machine) -> str:
+    """Why Keras turned XLA off for a model that asks for it."""
+    import keras
+
+    if why_without("nested-layers"):
+        return f"Keras turned XLA off; {why_without('nested-layers')}"
+    layers = blocking_layers(model)
+    if not layers:
+        return "Keras turned XLA off: jit_compile reads False"
+    named = ", ".join(f'"{layer.name}"' for layer in layers[:3]) + (", ..." if layers[3:] else "")
+    reason = f"Keras turned XLA off: no support in layer {named}"
+    recurrent = keras.layers.LSTM, keras.layers.GRU
+    if machine.gpus and any(isinstance(layer, recurrent) for layer in layers):
+        reason += ", which cuDNN computes on a GPU, usually faster"
+    return reason
 
 
 def _effect_of_off(model: Any, *, on_before: bool) -> Effect:

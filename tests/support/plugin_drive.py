@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -50,8 +51,12 @@ class FakeProbe:
     timed: list[list[Any]] = attrs.field(factory=list)
     asked: list[int] = attrs.field(factory=list)
     probed: ProbedTraining | None = None
+    compiled: Callable[[Any], Any] = lambda plugin: SimpleNamespace(jit_compile=True)
     notes: list[str] = attrs.field(factory=list)
     conflicts: dict[str, str] = attrs.field(factory=dict)
+
+    def model(self, plugin: Any) -> Any:
+        return self.compiled(plugin)
 
     def training(self, plugin: Any) -> ProbedTraining:
         assert self.probed is not None

@@ -88,6 +88,10 @@ class Probe(Protocol):
         ends early once one of them is the fastest in every turn by far.
         """
 
+    def model(self, plugin: Any) -> Any:
+        """Return the compiled model with the full stack, with `plugin` in place of the one that is
+        being resolved; nothing is read from the data."""
+
     def training(self, plugin: Any) -> ProbedTraining:
         """Return the training with the full stack, with `plugin` in place of the one that is being
         resolved, ready for a step.

@@ -162,6 +162,10 @@ class ProcessProbe:
                 self.not_timed[f"{name} with {words}"] = time.why_not
         return [time.step_seconds for time in timed]
 
+    def model(self, plugin: Any) -> Any:
+        """Return the compiled model with the full stack around this plugin."""
+        return self._built(plugin).model
+
     def training(self, plugin: Any) -> ProbedTraining:
         """Return the training with the full stack around this plugin, ready for a step."""
         built = self._built(plugin)

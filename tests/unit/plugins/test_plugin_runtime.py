@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.lazy_modules import keras
-from support.plugin_drive import CPU, Driven, FakeProbe
+from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
 from tfopt_runtime.loops import candidates, smallest_good
 from tfopt_runtime.loops import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution
@@ -81,6 +81,27 @@ def test_xla_auto_takes_what_the_probe_timed_as_faster(
     plugin = Xla(mode="auto", persistent_cache=True).resolve(probe)
     assert (plugin.mode, plugin.persistent_cache) == (mode, mode == "on")
     assert probe.notes == [f"a step without XLA: 1,000.00 ms; with XLA: {said}"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.filterwarnings("ignore:Model doesn't support")
+def test_xla_auto_times_nothing_where_keras_turns_xla_off() -> None:
+    def compiled(plugin: Xla) -> Any:
+        lstm = keras.layers.LSTM(4, name="lstm")
+        lstm.supports_jit = False  # which Keras sets where there is a GPU
+        model = keras.Sequential([keras.Input((3, 2)), lstm, keras.layers.Dense(1)])
+        model.compile("sgd", "mse", jit_compile=plugin.mode == "on")
+        return model
+
+    found = 'nothing was timed: Keras turned XLA off: no support in layer "lstm"'
+    for machine, cudnn in (
+        (CPU, ""),
+        (machine_with((8, 0)), ", which cuDNN computes on a GPU, usually faster"),
+    ):
+        probe = FakeProbe(machine=machine, compiled=compiled)
+        assert Xla(mode="auto").resolve(probe).mode == "off"
+        assert probe.timed == []
+        assert probe.notes == [f"{found}{cudnn}"]
 
 
 def test_compiled_programs_are_kept_beside_flags_that_are_set(

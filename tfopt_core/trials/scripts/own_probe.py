@@ -65,6 +65,10 @@ class OwnLoopProbe(ProcessProbe):
         """Refuse. :raises PluginRefused: always."""
         raise PluginRefused(NOT_TIMED)
 
+    def model(self, plugin: Any) -> Any:
+        """Refuse. :raises PluginRefused: always."""
+        raise PluginRefused(NOT_TIMED)
+
     def training(self, plugin: Any) -> ProbedTraining:
         """Refuse. :raises PluginRefused: always."""
         raise PluginRefused(NOT_TIMED)

@@ -53,16 +53,33 @@ _OTHER_RESOURCES = (
     "message larger than max",
 )
 
+# What a message of TensorFlow holds, and what is wrong there and helps.
+_CURES = (
+    (
+        "Autotuner could not find any supported configs",
+        "XLA finds no algorithm in a cuDNN older than 9.24: upgrade it (pip install --upgrade "
+        "'nvidia-cudnn-cu12>=9.24,<10'), or train without XLA, for both sides alike, by "
+        "compile(jit_compile=False) in your own code",
+    ),
+)
+
+
+def cure_of(text: str) -> str | None:
+    """Return what is wrong and what helps, for a message of TensorFlow that does not say it."""
+    return next((cure for words, cure in _CURES if words in text), None)
+
 
 def describe(error: BaseException) -> str:
-    """An exception in one phrase: its class and the start of its message.
+    """An exception in one phrase: its class, the start of its message, and what helps if known.
 
     TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
     """
+    cure = cure_of(str(error))
     message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", str(error))).split())
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
-    return f"raised {type(error).__name__}" + (f": {message}" if message else "")
+    phrase = f"raised {type(error).__name__}" + (f": {message}" if message else "")
+    return phrase if cure is None else f"{phrase}; {cure}"
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

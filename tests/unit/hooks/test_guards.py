@@ -7,11 +7,12 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
+from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, cure_of, describe
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.guards import guarded
 from tfopt_core.plugins import Effect, Plugin, PluginRefused, RuntimeOptions, hookimpl, plugin
 from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
+from tfopt_core.workers.task import failure_of
 
 MACHINE = make_machine()
 
@@ -413,3 +414,15 @@ def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> 
 def test_the_bold_of_keras_messages_is_left_out() -> None:
     error = TypeError("Exception encountered.\n\n\x1b[1mInput 'y' is float32.\x1b[0m\n")
     assert describe(error) == "raised TypeError: Exception encountered. Input 'y' is float32."
+
+
+def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message() -> None:
+    words = "Autotuner could not find any supported configs"
+    error = RuntimeError(f"{'a graph ' * 100}{words}")
+    cure = cure_of(str(error))
+    assert cure is not None
+    assert "'nvidia-cudnn-cu12>=9.24,<10'" in cure
+    assert "compile(jit_compile=False)" in cure
+    assert describe(error).endswith(f" ...; {cure}")
+    assert failure_of(error).message == describe(error)
+    assert cure_of("another message") is None

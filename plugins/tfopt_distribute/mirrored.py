@@ -94,7 +94,7 @@ class Mirrored(Plugin):
 
     When it does not: where a device's share is too small to fill it, so that summing the gradients
     costs more than is saved. Logical CPU devices are for trying it out: they share the same cores.
-    Batch normalization sees a device's share only. GPUs and NCCL: not run on hardware yet.
+    Batch normalization sees a device's share only. Several GPUs: not run on hardware yet.
 
     Mixes with: mixed-precision, prefetch; steps-per-execution runs several steps a call. XLA fails
     over replicas, so it is off there, which on GPUs is on otherwise. A batch that is larger by

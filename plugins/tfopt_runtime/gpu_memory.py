@@ -45,11 +45,10 @@ class GpuMemory(Plugin):
 
     What it does: sets memory growth, or a limit, for every GPU before TensorFlow opens it; async
     has memory allocated by cudaMallocAsync (TF_GPU_ALLOCATOR=cuda_malloc_async), which gives free
-    memory back. TensorFlow's own choice is nearly all memory of the GPU, at once. Not run on
-    hardware: nothing here was measured on a GPU.
+    memory back. TensorFlow's own choice is nearly all memory of the GPU, at once.
 
-    Why it helps: several processes share a GPU; peak memory becomes a figure of the training, not
-    of the GPU; async fragments less where the sizes of tensors change.
+    Why it helps: several processes share a GPU; async fragments less where the sizes of tensors
+    change. The peak memory that tfopt reports is that of the tensors, with it and without.
 
     When it does not: on a CPU. It makes no step faster: growth may fragment memory, and the first
     steps wait for allocations. A limit that is too small ends the training.

@@ -13,18 +13,13 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.errors import cure_of
 from tfopt_core.records.doctor import DoctorFinding
 
 TIME_LIMIT_SECONDS = 90
-NO_XLA = "model.compile(..., jit_compile=False)"
 WITH_CUDA = "pip install 'tfopt[and-cuda]'"
 # What a message holds, what it means and what helps; the first that matches counts.
 KNOWN_FAILURES = (
-    (
-        "Autotuner could not find any supported configs",
-        "XLA finds no algorithm in the installed cuDNN; TensorFlow 2.21 needs cuDNN 9.24 or newer",
-        f"pip install --upgrade 'nvidia-cudnn-cu12>=9.24,<10', or do without XLA: {NO_XLA}",
-    ),
     (
         "Loaded runtime CuDNN library",
         "the cuDNN that was loaded is older than the one TensorFlow was built with",
@@ -165,6 +160,8 @@ def device_findings(report: DeviceReport) -> Iterator[DoctorFinding]:
 
 def explain(error: str) -> tuple[str, str]:
     """Return what an exception's text means, and what helps; the text itself if it is unknown."""
+    if known := cure_of(error):
+        return known, ""
     for pattern, cause, mend in KNOWN_FAILURES:
         if re.search(pattern, error):
             return cause, mend

@@ -62,7 +62,7 @@ def test_a_cudnn_that_is_too_old_for_xla_is_named_with_what_installs_a_newer_one
     assert finding.ok is False
     assert finding.detail.startswith("cannot train a convolution with XLA: XLA finds no algorithm")
     assert "pip install --upgrade 'nvidia-cudnn-cu12>=9.24,<10'" in finding.detail
-    assert "jit_compile=False" in finding.mend
+    assert "jit_compile=False" in finding.detail
 
 
 def test_steps_that_fail_for_the_same_reason_are_one_finding():

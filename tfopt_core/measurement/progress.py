@@ -77,9 +77,10 @@ class RunStarted:
 
 @attrs.frozen(kw_only=True)
 class RunProgress:
-    """The progress of the current run. `epoch` counts from 0, as in Keras, and `step` within the
-    epoch; `metrics` are those of the last finished epoch, empty before."""
+    """The progress of the run that trains now. `epoch` counts from 0, as in Keras, and `step`
+    within the epoch; `metrics` are those of the last finished epoch, empty before."""
 
+    run: RunStarted
     epoch: int
     epochs: int
     step: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from time import process_time
 
@@ -18,6 +20,8 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.run_maker import RunMaker
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full
 from tfopt_core.measurement.waiting import Waiting, add_waiting
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun
 from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
 from tfopt_core.statistics.intervals import LOOKS
@@ -32,8 +36,10 @@ from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
+from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 
 # Why the second contrast is measured no further.
 NO_TIME = "the budget holds no more runs of it beside those of the verdict"
@@ -77,8 +83,7 @@ class Rounds:
         # once for all runs: whether their processes start alike is asked of the plugins
         processes = Processes(self.planned.request, self.runner)
         return RunMaker(
-            processes=processes, prepared=self.planned.prepared, observer=self.observer,
-            code=self.code,
+            processes=processes, prepared=self.planned.prepared, observer=self.observer
         )  # fmt: skip
 
     def go(self) -> None:
@@ -216,32 +221,63 @@ class Rounds:
             self._longest = self.planned.longest_seconds(round_)
         given_up = failed_for_good(self.planned.runs)
         variants = [v for v in self.planned.variants(round_) if v.name not in given_up]
-        for scheduled in self._schedule.runs(round_, variants):
-            of_round = [run for run in self.planned.runs if run.round == round_]
-            if not any(
-                run.variant == scheduled.variant.name and run.status != "repeated"
-                for run in of_round
-            ):
-                self._run(attrs.evolve(scheduled, position=len(of_round)))
+        of_round = [run for run in self.planned.runs if run.round == round_]
+        done = {run.variant for run in of_round if run.status != "repeated"}
+        missing = [
+            one for one in self._schedule.runs(round_, variants) if one.variant.name not in done
+        ]
+        missing = [
+            attrs.evolve(one, position=len(of_round) + place) for place, one in enumerate(missing)
+        ]
+        measure = self.planned.request.recipe.measure
+        workload = self.planned.request.recipe.workload
+        if missing and self._longest is not None and can_take_turns(workload, measure.objective):
+            self._make(missing, in_turns=True)
+        else:
+            for one in missing:
+                self._make([one])
 
-    def _run(self, scheduled: ScheduledRun) -> None:
-        index, measurement = len(self.planned.runs), self.planned.request.folder.name
+    def _make(self, scheduled: Sequence[ScheduledRun], *, in_turns: bool = False) -> None:
+        """Make runs and keep them.
+
+        :raises EditedMeanwhile: if code was edited before their end.
+        """
+        self.code.check(len(self.planned.runs))
+        before, own = self.world.counters(), process_time()
+        first = len(self.planned.runs)
+        makes = [partial(self._run, one, first + place) for place, one in enumerate(scheduled)]
+        runs = self._in_turns(makes) if in_turns else [make(None) for make in makes]
+        self.code.check(first)
+        own = process_time() - own  # this process draws the display and summarizes the runs
+        computed = [run.cpu_seconds for run in runs]
+        ours = None if None in computed else math.fsum((own, *filter(None, computed)))
+        seen = disturbance(before, self.world.counters(), ours)
+        for place, run in enumerate(runs):
+            self._keep(attrs.evolve(run, disturbance=seen), first + place)
+
+    def _in_turns(self, makes: Sequence[Callable[[Tell | None], RunResult]]) -> list[RunResult]:
+        """Make runs in turns and return them. A failure beside others counts where it is alone:
+        less memory is free beside them."""
+        ended = nullcontext(lambda: None)
+        with self.runner.called_off() if isinstance(self.runner, ForkRunner) else ended as end:
+            runs = TurnsOfProcesses(makes, nullcontext, end).carry_out()
+        return [run if run.ok else make(None) for run, make in zip(runs, makes, strict=True)]
+
+    def _run(self, scheduled: ScheduledRun, index: int, turn_over: Tell | None) -> RunResult:
         started = progress.RunStarted(
             index=index, total_runs=self.planned.total_runs(), variant=scheduled.variant.name,
             round=scheduled.round, pairs=self.planned.pairs,
         )  # fmt: skip
-        before, own = self.world.counters(), process_time()
-        run = self.maker.make(
-            scheduled, f"{measurement}-{index:02d}", started=started, kept=index,
+        return self.maker.make(
+            scheduled, f"{self.planned.request.folder.name}-{index:02d}", started=started,
             save=self.planned.request.save_to is not None and scheduled.variant.name == FULL,
-            longest_seconds=self._longest,
+            longest_seconds=self._longest, turn_over=turn_over,
         )  # fmt: skip
-        own = process_time() - own  # this process draws the display and summarizes the run
-        ours = None if run.cpu_seconds is None else run.cpu_seconds + own
-        seen = disturbance(before, self.world.counters(), ours)
-        run = attrs.evolve(run, disturbance=seen)
+
+    def _keep(self, run: RunResult, index: int) -> None:
+        """Store a run, and report that it has ended."""
         with HoldInterrupt():
-            self.store.add_run(measurement, run)
+            self.store.add_run(self.planned.request.folder.name, run)
             self.planned.runs.append(run)
         self.observer(
             progress.RunEnded(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import attrs
 
 from tfopt_core.measurement import progress
-from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell
+from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, TurnOver
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.trials.processes import Processes
+
+# A run trains for so long before it is another one's turn.
+TURN_SECONDS = 0.5
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -21,7 +25,6 @@ class RunMaker:
     processes: Processes
     prepared: Prepared
     observer: Observer
-    code: CodeAtStart
 
     def make(
         self,
@@ -29,29 +32,41 @@ class RunMaker:
         run_id: str,
         *,
         started: progress.RunStarted,
-        kept: int,
         save: bool = False,
         longest_seconds: float | None = None,
+        turn_over: Tell | None = None,
     ) -> RunResult:
         """Make a run and return it. It is not stored.
 
         :param started: the event of its start.
-        :param kept: how many runs before it are kept.
         :param save: whether its model is saved.
         :param longest_seconds: the seconds of timed steps after which it is cut, None to train to
             the end.
-        :raises EditedMeanwhile: if code was edited before its end.
+        :param turn_over: called at the ends of its turns, and returns when its next one comes; None
+            where it takes no turns.
         """
-        self.code.check(kept)
         self.observer(started)
-        run = self.processes.run(
-            scheduled, run_id, self._teller(), save=save, longest_seconds=longest_seconds
-        )
-        self.code.check(kept)
-        return run
+        stopped = 0.0
 
-    def _teller(self) -> Tell:
-        """Return a function that turns a process' messages into events."""
+        def tell(message: Progress) -> None:
+            nonlocal stopped
+            if turn_over is None or not isinstance(message, TurnOver):
+                told(message)
+                return
+            since = time.monotonic()
+            turn_over(message)
+            stopped += time.monotonic() - since
+
+        told = self._teller(started)
+        run = self.processes.run(
+            scheduled, run_id, tell, save=save, longest_seconds=longest_seconds,
+            turn_seconds=None if turn_over is None else TURN_SECONDS,
+        )  # fmt: skip
+        taken = run.process_seconds
+        return attrs.evolve(run, process_seconds=None if taken is None else taken - stopped)
+
+    def _teller(self, started: progress.RunStarted) -> Tell:
+        """Return a function that turns the messages of a run's process into events."""
         metrics: dict[str, float] = {}
 
         def tell(message: Progress) -> None:
@@ -64,6 +79,7 @@ class RunMaker:
                 return
             self.observer(
                 progress.RunProgress(
+                    run=started,
                     epoch=message.epoch,
                     epochs=self.prepared.epochs,
                     step=step,

@@ -48,8 +48,11 @@ def with_whole_pair(results: Results, rounds: Rounds) -> Results:
         )
         try:
             kept = len(rounds.planned.runs)
-            run_id = f"{results.id}-whole-{place}"
-            whole.append(rounds.maker.make(scheduled, run_id, started=started, kept=kept))
+            rounds.code.check(kept)
+            whole.append(
+                rounds.maker.make(scheduled, f"{results.id}-whole-{place}", started=started)
+            )
+            rounds.code.check(kept)
         except KeyboardInterrupt:
             return _noted(attrs.evolve(results, interrupted=True), ENDED, rounds)
         except EditedMeanwhile as error:

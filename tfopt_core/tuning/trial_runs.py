@@ -105,13 +105,7 @@ class TrialRunner:
     @property
     def _in_turns(self) -> bool:
         """Whether the two sides of a pair train in turns."""
-        # for memory, the one's peak would count what the other holds; a training to a target is
-        # whole, and at the end of an epoch threads may sleep until a time of day; in one folder the
-        # sides would disturb each other
-        workload = self.request.recipe.workload
-        share_folder = workload.is_script and workload.isolate is False
-        turns = self.objective == "time" and not share_folder
-        return turns and can_take_turns()
+        return can_take_turns(self.request.recipe.workload, self.objective)
 
 
 @attrs.define(kw_only=True, eq=False)

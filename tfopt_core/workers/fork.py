@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self
 
 import attrs
@@ -78,6 +78,7 @@ class ForkRunner:
     preloaded: Sequence[str] = STATISTICS
     _servers: dict[frozenset[tuple[str, str]], list[Server]] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
+    _ended: bool = attrs.field(default=False, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +97,26 @@ class ForkRunner:
         for server in itertools.chain.from_iterable(self._servers.values()):
             server.close()
         self._servers.clear()
+
+    @contextlib.contextmanager
+    def called_off(self) -> Iterator[Callable[[], None]]:
+        """Yield a function that ends the processes of this block which other threads wait for."""
+        earlier = self.spawn
+
+        def end() -> None:
+            self._ended = True
+
+        def reason() -> str | None:
+            own = earlier.limits.called_off
+            return "interrupted" if self._ended else own and own()
+
+        try:
+            self.spawn = attrs.evolve(
+                earlier, limits=attrs.evolve(earlier.limits, called_off=reason)
+            )
+            yield end
+        finally:
+            self.spawn, self._ended = earlier, False
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         if why_not_forked(task, environment) is not None:

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from tfopt_core.hooks.machine import available_memory_bytes
+from tfopt_core.recipe import Objective, WorkloadSpec
 from tfopt_core.records.messages import Progress, Tell, TurnOver
 
 Result = TypeVar("Result")
@@ -26,9 +27,15 @@ LOOK_SECONDS = 0.005
 FREE_MEMORY = 1.5
 
 
-def can_take_turns() -> bool:
-    """Return whether two trainings can take turns: on Linux, where stopping a process is tested."""
-    return sys.platform.startswith("linux")
+def can_take_turns(workload: WorkloadSpec, objective: Objective) -> bool:
+    """Return whether trainings of a workload that are cut short can take turns.
+
+    For memory, the one's peak would count what the other holds; a training to a target is whole,
+    and at the end of an epoch threads may sleep until a time of day; in one folder the sides would
+    disturb each other. Stopping a process is tested on Linux.
+    """
+    share_folder = workload.is_script and workload.isolate is False
+    return objective == "time" and not share_folder and sys.platform.startswith("linux")
 
 
 class TurnsEnded(Exception):

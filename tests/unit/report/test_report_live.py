@@ -37,7 +37,7 @@ from tfopt_core.report.style.console import make_console
 READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8,
               warnings=("no validation data\x1b[31m",))  # fmt: skip
 STARTED = RunStarted(index=2, total_runs=8, variant="full", round=1, pairs=4)
-PROGRESS = RunProgress(epoch=1, epochs=5, step=900, steps_per_epoch=1875,
+PROGRESS = RunProgress(run=STARTED, epoch=1, epochs=5, step=900, steps_per_epoch=1875,
                        metrics={"val_accuracy": 0.89, "loss": 0.31})  # fmt: skip
 ENDED = RunEnded(index=2, total_runs=8, run=make_run(2, "full"), speedup_so_far=1.24,
                  seconds_left=200.0)  # fmt: skip
@@ -45,7 +45,7 @@ FAILED = RunEnded(
     index=9, total_runs=8, speedup_so_far=None, seconds_left=None,
     run=make_run(3, "without [/red]", status="failed", fits=(), error="killed\nby SIGKILL"),
 )  # fmt: skip
-UNKNOWN = RunProgress(epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
+UNKNOWN = RunProgress(run=STARTED, epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
 EVENTS: tuple[Event, ...] = (
     Preparing(),
     Certifying(),

@@ -59,7 +59,7 @@ def after(state: State, event: Event, now: float) -> State:
         case RunStarted():
             return attrs.evolve(state, run=event, progress=None)
         case RunProgress():
-            return attrs.evolve(state, progress=event)
+            return attrs.evolve(state, run=event.run, progress=event)
         case RunEnded():
             return attrs.evolve(
                 state,

@@ -106,7 +106,7 @@ def step_seconds(
                 seconds[name].append(None)
                 continue
             fit = run.fit
-            seconds[name].append(fit.step_seconds if fit.steady else fit.mean_step_seconds)
+            seconds[name].append(fit.step_seconds)
     return seconds
 
 

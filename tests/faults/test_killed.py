@@ -240,7 +240,7 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
 # in its own session, and one in another.
 LIES = """
         import json, os, time
-        fit = dict(one_time_seconds=0, blocks=[], steady=True, step_seconds=1e-9, steps=777,
+        fit = dict(one_time_seconds=0, blocks=[], step_seconds=1e-9, steps=777,
                    examples_per_second=1e9, trainable_parameters=777, epochs=777,
                    epochs_to_target=None, seconds_to_target=None, jit_compile=False,
                    metrics={"loss": 0.0}, history={"loss": [0.0]})

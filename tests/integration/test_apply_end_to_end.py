@@ -43,7 +43,7 @@ def test_the_json_has_every_field_of_the_design(applied):
             assert {"applied", "detail"} <= set(effect)
         [fit] = run["fits"]
         assert {
-            "one_time_seconds", "blocks", "steady", "step_seconds", "examples_per_second",
+            "one_time_seconds", "blocks", "step_seconds", "examples_per_second",
             "trainable_parameters", "epochs", "epochs_to_target", "seconds_to_target", "metrics",
             "history",
         } <= set(fit)  # fmt: skip

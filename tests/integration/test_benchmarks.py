@@ -573,7 +573,7 @@ class Bench:
         seconds *= 1 + number / 100
         run = make_run(place, name, number, seconds)
         fit = attrs.evolve(
-            run.fit, mean_step_seconds=seconds / 50, one_time_seconds=3 - seconds,
+            run.fit, step_seconds=seconds / 50, one_time_seconds=3 - seconds,
             seconds_to_target=seconds,
         )  # fmt: skip
         started = "forked" if self.baseline_of(place, name) == "baseline" else "spawned"

@@ -28,7 +28,7 @@ PROGRAM = """
 import sys
 from tfopt_core.cli.main import run
 code = run(sys.argv[1:])
-heavy = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
+heavy = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 print("heavy:", [name for name in heavy if name in sys.modules])
 sys.exit(code)
 """

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
+HEAVY = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 SERVER = f"""
 import importlib, json, os, pkgutil, sys
 from importlib.metadata import entry_points

@@ -10,7 +10,7 @@ from tfopt_core.statistics.judgement import Judgement
 
 def make_fit(**changes):
     plain = {
-        "one_time_seconds": 1.0, "blocks": (), "steady": True, "step_seconds": 0.01,
+        "one_time_seconds": 1.0, "blocks": (), "step_seconds": 0.01,
         "examples_per_second": 3200.0, "trainable_parameters": 10, "epochs": 2, "steps": 100,
         "epochs_to_target": None, "seconds_to_target": None, "jit_compile": False,
         "metrics": {"val_accuracy": 0.9}, "history": {"val_accuracy": (0.8, 0.9)},

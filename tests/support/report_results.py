@@ -36,7 +36,7 @@ def make_fit(seconds: float = 0.0123, **changes: Any) -> FitResult:
     metrics = {"accuracy": 0.9132, "loss": 0.2381,
                "val_accuracy": 0.9012, "val_loss": 0.2804, "val_data_loss": 0.2804}  # fmt: skip
     fit = FitResult(
-        one_time_seconds=1.84, blocks=(Block(10, 10 * seconds),), steady=True,
+        one_time_seconds=1.84, blocks=(Block(10, 10 * seconds),),
         step_seconds=seconds, examples_per_second=32 / seconds, trainable_parameters=421_642,
         epochs=5, steps=9375, epochs_to_target=None, seconds_to_target=None, jit_compile=False,
         metrics=metrics, history={name: (value,) for name, value in metrics.items()},

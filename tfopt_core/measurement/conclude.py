@@ -244,9 +244,7 @@ def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
             f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
             "about the steps alone, and a larger --budget lets each run go on for longer"
         )
-    errors = [
-        fit.mean_step_error or 0.0 for run in runs for fit in run.timed_fits if not fit.complete
-    ]
+    errors = [fit.step_error or 0.0 for run in runs for fit in run.timed_fits if not fit.complete]
     vague = [error for error in errors if error >= ENOUGH]
     if vague:
         warnings.append(

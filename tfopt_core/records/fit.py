@@ -20,13 +20,15 @@ class Block:
 
     `cold` says why the block is no sample of a steady step: "trace" holds a trace or
     compilation, "cache" belongs to an epoch that fills a cache, "turn" begins one before which the
-    process was stopped; "" for an ordinary block.
+    process was stopped; "" for an ordinary block. `in_turns` says whether the process had been
+    stopped before it ended, since it took turns with another one.
     """
 
     steps: int
     seconds: float
     epoch: int = 0
     cold: str = ""
+    in_turns: bool = False
 
 
 # Why a step was traced: "first", before a step was made; "shapes", for shapes that the fit had not

@@ -14,7 +14,7 @@ from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
 # "served": the process only served a training of other processes.
@@ -26,17 +26,16 @@ class FitResult(FitFacts):
     """One fit of a run.
 
     `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
-    `cluster_seconds`. `step_seconds` is the median of the steady blocks, None if there are none;
-    `mean_step_seconds` is their mean, stalls included, and `mean_step_error` the relative standard
-    error of that. `metrics` are the last epoch's. `epochs_to_target` and `seconds_to_target`
-    (counted from the start of the run's training) are None without a target or if it was not
-    reached. A fit that ended once its step time was known is not `complete`: its metrics are no
-    result, and `projected_seconds` is what the whole training would take; None if unknown,
-    for the reason in `why_not_projected`. `wall_seconds` are those of a script's call of `fit`.
+    `cluster_seconds`. `step_seconds` is the mean of the warm blocks, stalls included, None if there
+    are none, and `step_error` the relative standard error of that. `metrics` are the last epoch's.
+    `epochs_to_target` and `seconds_to_target` (counted from the start of the run's training) are
+    None without a target or if it was not reached. A fit that ended once its step time was known is
+    not `complete`: its metrics are no result, and `projected_seconds` is what the whole training
+    would take; None if unknown, for the reason in `why_not_projected`. `wall_seconds` are those of
+    a script's call of `fit`.
     """
 
     one_time_seconds: float
-    steady: bool
     step_seconds: float | None
     examples_per_second: float | None
     epochs_to_target: int | None
@@ -45,8 +44,7 @@ class FitResult(FitFacts):
     complete: bool = True
     projected_seconds: float | None = None
     why_not_projected: str = ""
-    mean_step_seconds: float | None = None
-    mean_step_error: float | None = None
+    step_error: float | None = None
     wall_seconds: float | None = None
 
     @property

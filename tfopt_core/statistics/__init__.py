@@ -1,4 +1,4 @@
-"""Pure arithmetic on records: intervals, steady state, projections, verdicts.
+"""Pure arithmetic on records: intervals, projections, verdicts.
 
 No process, no file, no TensorFlow.
 """

@@ -56,9 +56,9 @@ def seconds_in_steps(run: RunResult) -> float | None:
     """
     fits = run.timed_fits
     known = [
-        fit.mean_step_seconds * steps
+        fit.step_seconds * steps
         for fit in fits
-        if fit.mean_step_seconds is not None and (steps := fit.planned_steps) is not None
+        if fit.step_seconds is not None and (steps := fit.planned_steps) is not None
     ]
     return math.fsum(known) if known and len(known) == len(fits) else None
 

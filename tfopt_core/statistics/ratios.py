@@ -45,14 +45,10 @@ def _total(run: RunResult) -> float | None:
     return None if not_projected(run) is not None else total_seconds(run)
 
 
-def _steady_step(run: RunResult) -> float | None:
-    return run.fit.step_seconds if run.fit.steady else None
-
-
 FIGURES: dict[str, Read] = {
     "wall_seconds": _total,
-    "step_seconds": _steady_step,
-    "examples_per_second": lambda run: run.fit.examples_per_second if run.fit.steady else None,
+    "step_seconds": lambda run: run.fit.step_seconds,
+    "examples_per_second": lambda run: run.fit.examples_per_second,
     "one_time_seconds": lambda run: run.fit.one_time_seconds,
     "epochs_to_target": lambda run: run.fit.epochs_to_target,
     "seconds_to_target": lambda run: run.fit.seconds_to_target,

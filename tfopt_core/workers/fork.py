@@ -37,7 +37,7 @@ START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 # The libraries of `statistics`: importing them takes 0.7 s. Runs that are cut short need them, and
 # this process for the figures of each run.
-STATISTICS = ("ruptures", "scipy.stats")
+STATISTICS = ("scipy.stats",)
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ import attrs
 # The modules of the distributions that tfopt requires (pyproject.toml).
 LIBRARIES = frozenset({
     "attr", "attrs", "cattr", "cattrs", "click", "keras", "numpy", "pluggy", "psutil", "rich",
-    "rich_click", "ruptures", "scipy", "tensorflow", "tomlkit",
+    "rich_click", "scipy", "tensorflow", "tomlkit",
 })  # fmt: skip
 
 

@@ -25,7 +25,7 @@ FIELDS = {
     "attribution",
     "runs": "id variant round seed status wall_seconds peak_rss_bytes peak_device_bytes "
     "disturbance effects fits",
-    "fits": "one_time_seconds blocks steady step_seconds examples_per_second "
+    "fits": "one_time_seconds blocks step_seconds examples_per_second "
     "trainable_parameters epochs epochs_to_target seconds_to_target metrics history",
     "blocks": "steps seconds",
     "comparison": "kind speedup low high confidence pairs run_ids statement quality",
@@ -61,6 +61,7 @@ def test_raw_samples_are_there() -> None:
         "seconds": pytest.approx(0.123),
         "epoch": 0,
         "cold": "",
+        "in_turns": False,
     }
     assert fit["history"]["loss"] == [0.2381]
 

@@ -173,11 +173,6 @@ def test_metrics_of_validation_stand_after_those_of_training() -> None:
     assert labels == ["loss", "accuracy", "val_loss", "val_accuracy"]
 
 
-def test_an_unsteady_step_time_is_called_so() -> None:
-    assert "step time, not steady" in rows(make_results(runs=both(steady=False)))
-    assert "step time" in rows(make_results())
-
-
 def test_a_figure_of_some_runs_says_of_how_many_and_claims_no_gain() -> None:
     reached = [make_run(n, fits=(make_fit(epochs_to_target=3),)) for n in range(2)]
     missed = [make_run(n, fits=(make_fit(),)) for n in (2, 3)]

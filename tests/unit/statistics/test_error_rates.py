@@ -15,7 +15,6 @@ from tfopt_core.measurement.schedule import Schedule
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOKS, log_ratios, t_interval
 from tfopt_core.statistics.pairs import pairs_of
-from tfopt_core.statistics.timing.steady import last_segment
 from tfopt_core.statistics.verdicts.attribution import attribute
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.verdict import compare
@@ -202,19 +201,3 @@ def test_three_useless_plugins_keep_that_rate_over_the_looks(trials):
         false += any(any_row_claims(runs[: 4 * look], AT_LOOKS) for look in LOOKS)
     print(f"a useless plugin is called useful over the looks: {false / trials:.3f}")
     assert false / trials <= 0.05 + slack(0.05, trials)
-
-
-# Steady state
-
-
-def test_noise_alone_is_seldom_cut_and_a_shift_of_a_tenth_nearly_always_is():
-    source, trials, blocks = np.random.default_rng(8), 60, 80
-    whole = found = 0
-    for _ in range(trials):
-        times = 0.01 * np.exp(source.normal(0, 0.01, blocks))
-        whole += len(last_segment(times.tolist())) == blocks
-        times[: blocks // 4] *= 1.1
-        found += abs(len(last_segment(times.tolist())) - blocks * 3 // 4) <= 2
-    print(f"steady: one segment {whole / trials:.3f}, shift found {found / trials:.3f}")
-    assert whole / trials >= 0.95
-    assert found / trials >= 0.95

@@ -25,7 +25,6 @@ from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_inter
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.timing.projection import _relative_error
 from tfopt_core.statistics.timing.retraces import SHOWN, retraced_runs, retraces
-from tfopt_core.statistics.timing.steady import last_segment, steady_from
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.amounts import examples
@@ -147,26 +146,9 @@ def test_the_error_of_a_mean_step_is_that_of_the_textbook():
     blocks = [Block(1, seconds) for seconds in (1.0, 3.0)]
     assert _relative_error(blocks, 2.0) == pytest.approx(0.5)  # sqrt(2 / 1 / 2) / 2
     assert _relative_error(blocks[:1], 1.0) == math.inf
-    assert summarize(make_outcome(), None).mean_step_error is None  # of one block
+    assert summarize(make_outcome(), None).step_error is None  # of one block
     two = summarize(make_outcome(blocks=(Block(10, 1.0), Block(10, 3.0))), None)
-    assert two.mean_step_error == pytest.approx(0.5)
-
-
-def test_short_blocks_are_left_out_where_there_are_long_ones():
-    short = [Block(1, 0.5), Block(20, 0.001)] * 30
-    long = [Block(10, 0.1 + 0.0001 * (n % 3)) for n in range(40)]
-    # the short ones differ among each other, and the long ones begin behind them
-    assert steady_from([*short, *long]) == 60
-    assert steady_from([*long, *short]) == 0
-
-
-def test_a_level_within_a_percent_of_the_last_belongs_to_it():
-    noise = [1 + 0.0005 * (-1) ** n * (1 + n % 3) for n in range(40)]
-    near = [0.100 * x for x in noise] + [0.1005 * x for x in noise]
-    far = [0.115 * x for x in noise] + [0.100 * x for x in noise]
-    assert len(last_segment(near)) == 80
-    assert len(last_segment(far)) == 40
-    assert len(last_segment([1000 * x for x in near])) == 80
+    assert two.step_error == pytest.approx(0.5)
 
 
 def test_retraces_are_those_of_their_own_variant():

@@ -11,7 +11,7 @@ from tfopt_core.records.fit import TURN, Block, FitOutcome
 from tfopt_core.statistics.timing.cutting import (
     LEAST_SECONDS,
     LONGEST_SECONDS,
-    UNSTEADY_SECONDS,
+    SHORTEST_SECONDS,
     CutRule,
     longest_seconds,
 )
@@ -51,7 +51,7 @@ WHOLE = (
 def test_a_projection_is_what_the_whole_training_takes():
     fit = summarize(cut_after_a_warm_epoch(), None)
     assert fit.projected_seconds == pytest.approx(WHOLE)
-    assert fit.mean_step_seconds == pytest.approx(STEP)
+    assert fit.step_seconds == pytest.approx(STEP)
     assert not fit.complete
 
 
@@ -95,7 +95,7 @@ def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
     fit = summarize(early, None)
     assert fit.projected_seconds is None
     assert fit.why_not_projected == NO_EDGE
-    assert fit.mean_step_seconds == pytest.approx(STEP)
+    assert fit.step_seconds == pytest.approx(STEP)
 
 
 def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
@@ -107,19 +107,10 @@ def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
     assert project(fit).seconds == pytest.approx(SET_UP + TRACE + EPOCHS * (EPOCH + EDGE))
 
 
-def test_a_stall_counts_and_a_warm_up_counts_once():
+def test_a_stall_counts():
     quiet = [Block(10, 0.1, 0)] * 60
     stalled = [*quiet[:30], Block(10, 0.7, 0), *quiet[:30]]
     assert mean_step(stalled).seconds == pytest.approx((6.0 + 0.7) / 610)
-    source = random.Random(1)
-    slow, warm = ([Block(10, s * (1 + source.gauss(0, 0.01)), 0) for _ in range(40)]
-                  for s in (0.2, 0.1))  # fmt: skip
-    assert mean_step([*slow, *warm]).seconds == pytest.approx(0.01, rel=0.02)
-    fit = cut_after_a_warm_epoch(
-        blocks=(*slow, *warm), steps=800, steps_per_epoch=1000, planned_epochs=1, edge_seconds=(),
-        validation_seconds=(),
-    )  # fmt: skip
-    assert project(fit).seconds == pytest.approx(SET_UP + 40 * 0.2 + 60 * 0.1, rel=0.02)
 
 
 def noisy(count, noise=0.01, epoch=0, seconds=0.1, seed=1):
@@ -156,10 +147,7 @@ def test_a_run_waits_for_an_epoch_that_ends_soon_and_for_no_other():
     assert CutRule(epochs=5, steps_per_epoch=10_000)(noisy(60))
 
 
-def test_a_run_that_never_gets_steady_or_known_ends_all_the_same():
-    drifting = [Block(10, 0.2 * 0.999**i, 0) for i in range(45)]
-    assert sum(block.seconds for block in drifting) > UNSTEADY_SECONDS
-    assert ONE_EPOCH(drifting)
+def test_a_run_whose_step_is_never_known_ends_all_the_same():
     wild = noisy(240, noise=0.8, seed=3)
     assert sum(block.seconds for block in wild) > LONGEST_SECONDS
     assert mean_step(wild).error > 0.02
@@ -169,7 +157,7 @@ def test_a_run_that_never_gets_steady_or_known_ends_all_the_same():
 def test_a_run_may_go_on_for_a_share_of_the_budget():
     assert longest_seconds(600.0) == LONGEST_SECONDS
     assert longest_seconds(3600.0) == pytest.approx(120.0)
-    assert longest_seconds(60.0) == UNSTEADY_SECONDS
+    assert longest_seconds(60.0) == SHORTEST_SECONDS
 
 
 def test_the_start_of_an_epoch_is_waited_for_by_the_steps_that_are_left_of_it():

@@ -480,7 +480,7 @@ def steps_alone(factor, **changes):
     fit = {"complete": False, "metrics": {}, "why_not_projected": "no epoch ended",
            "planned_epochs": 3, "steps_per_epoch": 1000}  # fmt: skip
     return [
-        attrs.evolve(run, fits=(make_fit(**fit, mean_step_seconds=run.wall_seconds / 1000),))
+        attrs.evolve(run, fits=(make_fit(**fit, step_seconds=run.wall_seconds / 1000),))
         for run in make_pairs(BASE, [b / factor + i / 100 for i, b in enumerate(BASE)])
     ]
 

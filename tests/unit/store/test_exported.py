@@ -75,8 +75,8 @@ def test_a_field_of_a_later_version_is_ignored(path):
 
 
 def test_a_newer_schema_is_refused(path):
-    said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 3}))
-    assert "was written by a newer tfopt (schema 3, this one knows 2); upgrade tfopt" in said
+    said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 4}))
+    assert "was written by a newer tfopt (schema 4, this one knows 3); upgrade tfopt" in said
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"measurements": []}', '{"id": "m", "runs": []}'])

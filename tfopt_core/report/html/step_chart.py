@@ -13,7 +13,6 @@ from tfopt_core.records.results import FitResult, Results, RunResult
 from tfopt_core.report.html.frame import Frame, colors_of, make_frame, variants_of
 from tfopt_core.report.html.svg import tick_text
 from tfopt_core.report.style.vocabulary import variant_in_words
-from tfopt_core.statistics.timing.steady import steady_from
 
 # A block is a stall if its steps took more than so many times the median of its run.
 STALL = 2.0
@@ -37,13 +36,13 @@ class TimedBlock:
 
 
 def timed_blocks(fit: FitResult) -> tuple[TimedBlock, ...]:
-    """Return the blocks of a fit in order. Warm-up ends where the steady state begins, at the
-    latest with the last block that holds a trace or fills a cache."""
+    """Return the blocks of a fit in order. Warm-up ends with the first block that holds no trace
+    and fills no cache."""
     blocks = [block for block in fit.blocks if block.steps > 0 and block.seconds > 0]
     if not blocks:
         return ()
     warm = [index for index, block in enumerate(blocks) if not block.cold]
-    begin = warm[steady_from([blocks[index] for index in warm])] if warm else len(blocks)
+    begin = warm[0] if warm else len(blocks)
     times = [block.seconds / block.steps for block in blocks]
     usual = median(times[index] for index in warm) if warm else median(times)
     ends = accumulate(block.steps for block in blocks)

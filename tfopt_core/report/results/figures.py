@@ -113,8 +113,6 @@ class _Gains:
 
 def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     fits = [run.fit for runs in sides for run in runs if run.fits]
-    steady = all(fit.steady for fit in fits)
-    step = "step time" if steady else "step time, not steady"
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
@@ -122,7 +120,7 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     gains = _Gains.of(results)
     rows = (
         *_wall_time(sides, results.comparison.kind, gains),
-        *_row(sides, step, step_time, units.seconds_text, *gains.less("step_seconds")),
+        *_row(sides, "step time", step_time, units.seconds_text, *gains.less("step_seconds")),
         *_row(
             sides, "examples a second", rate, units.rate_text, *gains.more("examples_per_second")
         ),
@@ -150,8 +148,7 @@ def _wall_time(sides: Sides, kind: ComparisonKind, gains: _Gains) -> tuple[Row, 
     # these runs end once the step time is known, so their lengths cannot be compared
     stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
     if kind is ComparisonKind.STEPS:
-        mean = _of_fit(lambda fit: fit.mean_step_seconds)
-        return (*_row(sides, "step time, mean", mean, units.seconds_text), *stopped)
+        return stopped
     total = _row(sides, "wall time, projected", _total_seconds, units.seconds_text, *gain)
     return (*total, *stopped)
 

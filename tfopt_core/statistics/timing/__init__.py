@@ -1,1 +1,1 @@
-"""Compute a run's figures from its timed steps: steady state, cut runs and their projection."""
+"""Compute a run's figures from its timed steps: cut runs and their projection."""

@@ -10,12 +10,11 @@ import attrs
 from tfopt_core.hooks import RunContext
 from tfopt_core.records.fit import Block
 from tfopt_core.statistics.timing.projection import first_of_later_epochs, mean_step
-from tfopt_core.statistics.timing.steady import steady_state
 
 # Twenty blocks may last only 0.4 s, and a machine's speed drifts over longer times.
 LEAST_SECONDS = 2.0
-# On a noisy machine fewer than half of all runs become steady (Barrett et al. 2017).
-UNSTEADY_SECONDS = 8.0
+# No run is cut sooner for its budget alone.
+SHORTEST_SECONDS = 8.0
 # The standard error of the mean step below which a run may end, relative to it.
 ENOUGH = 0.02
 # Of fewer blocks the standard error is known too badly: of two it is often small by chance.
@@ -32,7 +31,7 @@ def longest_seconds(budget: float) -> float:
 
     :param budget: the budget of the whole measurement, in seconds.
     """
-    return max(UNSTEADY_SECONDS, budget * SHARE_OF_BUDGET)
+    return max(SHORTEST_SECONDS, budget * SHARE_OF_BUDGET)
 
 
 def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
@@ -46,7 +45,7 @@ def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
 
 
 def warm_seconds(blocks: Sequence[Block]) -> float:
-    """Return the seconds of all blocks that are samples of a steady step."""
+    """Return the seconds of all blocks that are samples of a step."""
     return math.fsum(block.seconds for block in blocks if not block.cold)
 
 
@@ -82,9 +81,7 @@ class CutRule:
         step = mean_step(blocks)
         if step is None or step.error >= ENOUGH:
             return False
-        if self.waits_for_epoch(blocks, self.longest_seconds - warm):
-            return False
-        return warm >= UNSTEADY_SECONDS or steady_state(blocks).steady
+        return not self.waits_for_epoch(blocks, self.longest_seconds - warm)
 
     def waits_for_epoch(
         self, blocks: Sequence[Block], seconds_left: float, starts: int = 1

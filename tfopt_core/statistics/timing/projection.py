@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.records.fit import TURN, Block, FitOutcome
-from tfopt_core.statistics.timing.steady import steady_from
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
 NO_STEP = "no step was timed that is not part of the start-up"
@@ -35,7 +34,7 @@ class Projection:
 
 
 def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
-    """Return the mean step over the warm blocks since the last change of level.
+    """Return the mean step over the warm blocks, of a run that took turns over those in turns.
 
     A mean, not a median: stalls are part of a training's time. The first block of a later epoch is
     left out, since it holds the cost of the epoch's start, such as filling a shuffle buffer again.
@@ -45,7 +44,7 @@ def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
     """
     ordinary = [block for block in _but_first_of_later_epochs(blocks) if not block.cold]
     warm = ordinary or [block for block in blocks if not block.cold]
-    warm = warm[steady_from(warm) :]
+    warm = [block for block in warm if block.in_turns] or warm
     steps = sum(block.steps for block in warm)
     if not steps:
         return None

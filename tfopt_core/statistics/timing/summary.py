@@ -12,7 +12,6 @@ from tfopt_core.records.fit import TURN, FitFacts, FitOutcome
 from tfopt_core.records.results import FitResult
 from tfopt_core.statistics.intervals import median
 from tfopt_core.statistics.timing.projection import Projection, mean_step, project
-from tfopt_core.statistics.timing.steady import steady_state
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
@@ -22,18 +21,16 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         the history, at the ends of epochs.
     """
     facts = {field.name: getattr(outcome, field.name) for field in attrs.fields(FitFacts)}
-    steady = steady_state(outcome.blocks)
     reached = epochs_to_target(outcome.history, target) if target else None
     mean = mean_step(outcome.blocks)
+    step = None if mean is None else mean.seconds
     projection = project(outcome) if outcome.cut_short else Projection(None)
     return FitResult(
         **facts,
-        one_time_seconds=one_time_seconds(outcome, steady.step_seconds),
-        steady=steady.steady,
-        step_seconds=steady.step_seconds,
-        mean_step_seconds=None if mean is None else mean.seconds,
-        mean_step_error=None if mean is None or mean.error == math.inf else mean.error,
-        examples_per_second=_examples_per_second(outcome.batch_size, steady.step_seconds),
+        one_time_seconds=one_time_seconds(outcome, step),
+        step_seconds=step,
+        step_error=None if mean is None or mean.error == math.inf else mean.error,
+        examples_per_second=_examples_per_second(outcome.batch_size, step),
         epochs_to_target=reached,
         seconds_to_target=_seconds_to(reached, outcome),
         # those of a training that was cut short compare with nothing
@@ -49,7 +46,7 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
 
 def one_time_seconds(outcome: FitOutcome, step_seconds: float | None) -> float:
     """Return the one-time cost: the build, and the time of cold blocks and of the first validation
-    beyond their steady share. A fit of a single call has no steady share."""
+    beyond the share of their steps. A fit of a single call has no such share."""
     step = step_seconds or 0.0
     cold = sum(b.seconds - b.steps * step for b in outcome.blocks if b.cold not in ("", TURN))
     first, *later = outcome.validation_seconds or (0.0,)

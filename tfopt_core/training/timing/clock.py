@@ -210,6 +210,7 @@ class StepClock:
                 cold = "cache"
             cold, self._start_cold = cold or self._start_cold, ""
             seconds = (end - self._start) / 1e9
-            self.blocks.append(Block(self._steps, seconds, self._epoch, cold))
+            in_turns = self.stopped() > 0
+            self.blocks.append(Block(self._steps, seconds, self._epoch, cold, in_turns))
             self._start = end
         self._steps = 0

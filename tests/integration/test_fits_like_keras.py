@@ -247,6 +247,23 @@ def test_a_layer_that_is_frozen_behind_a_trace_is_trained_on_as_in_plain_keras()
     assert not compare(plain, found).differences
 
 
+def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_frozen_layers():
+    # the callback keeps Keras' own loop in the first fit
+    fits = """
+        model = network()
+        stop = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"])
+        fit("fit 1", model, x, y, shuffle=False, callbacks=[stop])
+        model.get_layer("first").trainable = False
+        fit("fit 2", model, x, y, shuffle=False, epochs=2)
+        model.get_layer("first").trainable = True
+        fit("fit 3", model, x, y, shuffle=False)
+    """
+    chunked = [{"use": "chunked", "steps": 3, "xla": False}]
+    plain, found = (trainer().run(script(fits, stack)) for stack in (None, chunked))
+    assert not compare(plain, found).differences
+    assert "in 1 of 3 fits" in found.effects["chunked"][1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_stack_trains_as_plain_keras_or_is_refused_by_name(kind):
     plain = trainer().run(script(KINDS[kind], None))

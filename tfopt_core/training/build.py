@@ -38,6 +38,8 @@ class Built:
         it does not know. `fit` is told the same of the data that replace them.
     :param steps_given: whether `fit` is told how many steps an epoch has.
     :param endless: whether the workload's own training data never end.
+    :param keeps_step: whether an earlier fit has traced the step for Keras' own number of steps a
+        call, with other layers frozen, which only that goes on with.
     :param shuffle_draws: counts the iterators over the data while they are trained on.
     """
 
@@ -53,6 +55,7 @@ class Built:
     batches: Mapping[str, int | None] = attrs.field(factory=dict)
     steps_given: bool = False
     endless: bool = False
+    keeps_step: bool = False
     shuffle_draws: ShuffleDraws | None = None
 
     @property

@@ -14,6 +14,7 @@ from tfopt_core.training.distributed.distribution import Distribution
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.graph_steps import note_trace
 from tfopt_core.training.loops.pass_end import PassEnd
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
@@ -172,6 +173,10 @@ class TimedFunction:
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
+        if self._functions.is_empty:
+            loop = loop_of(self.built)
+            own = loop.kind == "keras" and loop.steps == model.steps_per_execution
+            note_trace(model, own_steps=own)
         function = self.of_stack = self._function_of_stack()
         if function is not None:
             model.train_function = self.clock.timed(function, lambda: function.report.last_call)
@@ -219,9 +224,9 @@ class TimedFunction:
             model.test_step, model.test_function = wrap(model.test_step), None
 
     def _key(self) -> tuple[Any, ...]:
-        training = self.built.training
-        size = self.built.plans["train"].batch_size if training.loop != "keras" else None
-        return (loop_of(self.built), size, training.wrap_train_step is None)
+        loop = loop_of(self.built)
+        size = self.built.plans["train"].batch_size if loop.kind != "keras" else None
+        return (loop, size, self.built.training.wrap_train_step is None)
 
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
         cache = self._functions

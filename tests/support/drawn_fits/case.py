@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import cattrs
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
+_SHUFFLED_AND_REPEATED = re.compile(r"\.shuffle\(.*\.repeat\(")
 
 
 @attrs.frozen
@@ -55,6 +57,12 @@ class Case:
     def shuffles_arrays(self) -> bool:
         """Whether Keras itself draws the order of arrays."""
         return not self.train and any("shuffle=False" not in one.arguments for one in self.fits)
+
+    @property
+    def order_by_reading_ahead(self) -> bool:
+        """Whether a shuffle stands before a repeat: a pass that tf.data begins ahead draws the seed
+        that the next iterator would get, so the order of later readings hangs on its pace."""
+        return any(_SHUFFLED_AND_REPEATED.search(data) for data in (self.train, self.validation))
 
     @property
     def depends_on_order(self) -> bool:

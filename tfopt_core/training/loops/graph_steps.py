@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -33,6 +34,30 @@ class TracedSteps:
         if key not in self._steps:
             self._steps[key] = one_step(self.model, jit_compile=jit_compile)
         return self._steps[key]
+
+
+# The weights that could be trained, by number, when the step of a model was traced by Keras' own
+# number of steps a call; none if another loop traced it.
+_TRAINABLE: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+
+
+def note_trace(model: Any, *, own_steps: bool) -> None:
+    """Note that a fit will trace the model's step.
+
+    :param own_steps: whether it makes as many steps a call as Keras would.
+    """
+    _TRAINABLE[model] = _trainable(model) if own_steps else frozenset()
+
+
+def goes_on_as_traced(model: Any) -> bool:
+    """Return whether only Keras' own number of steps a call trains on as before: a layer was frozen
+    behind the trace, or thawed, which Keras does not notice before the model is compiled again."""
+    traced = _TRAINABLE.get(model) if model.train_function is not None else None
+    return bool(traced) and traced != _trainable(model)
+
+
+def _trainable(model: Any) -> frozenset[int]:
+    return frozenset(map(id, model.trainable_variables))
 
 
 def one_step(model: Any, *, jit_compile: bool) -> Any:

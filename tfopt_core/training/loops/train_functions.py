@@ -40,7 +40,7 @@ def loop_function(
     if not _asks_for_a_loop(built) and not traced.used:
         return None
     reason, own = why_no_loop(built), _why_keras_itself(built)
-    if own:
+    if own or (built.keeps_step and not traced.used):
         note_loop(built.model, LoopReport(why_not=reason))
         return None
     function: TrainFunction = before or made_function(built, loop_of(built), traced)
@@ -123,6 +123,8 @@ def why_no_loop(built: Built) -> str:
     reason = _why_keras_itself(built)
     if reason:
         return reason
+    if built.keeps_step:
+        return "an earlier fit has traced the step for Keras' own loop, with other layers frozen"
     training, own = built.training, built.model.steps_per_execution
     if training.steps_per_execution > 1:
         names = batch_callbacks(training.callbacks)

@@ -19,6 +19,7 @@ from tfopt_core.training.distributed.models import weighed
 from tfopt_core.training.job import Job
 from tfopt_core.training.keras_data import counted_as
 from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.loops.graph_steps import goes_on_as_traced
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.penalties import with_data_loss
@@ -205,7 +206,8 @@ class FitWorkload(Workload):
             job, self, stack, run, plans, model, precision, float32_layers, training,
             batches={split: self.data.batches(split) for split in plans},
             steps_given=self.call.steps_per_epoch is not None,
-            endless=self.data.endless, shuffle_draws=session.shuffle_draws,
+            endless=self.data.endless, keeps_step=goes_on_as_traced(model),
+            shuffle_draws=session.shuffle_draws,
         )  # fmt: skip
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:
             # no loop trains on what is held: the data stay as they were

@@ -72,7 +72,8 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
                 "it behind the batches, as a map of batches",
             )
         head.append(stage)
-    if sum(isinstance(stage, Shuffle) and stage.reshuffle for stage in behind) > 1:
+    shuffles = [stage for stage in behind if isinstance(stage, Shuffle)]
+    if len(shuffles) > 1 and any(stage.reshuffle for stage in shuffles):
         return Placed(plan, "two shuffles stand behind each other, and one draws as it is read")
     reason = why_not_gathered(behind) or _why_not_held(plan.with_stages(head))
     if reason:

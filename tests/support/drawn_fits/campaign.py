@@ -165,7 +165,7 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
 
 def _reorders(case: Case, plugin: Mapping[str, Any], other: Outcome) -> bool:
     """Return whether a plugin was applied that may give the examples in another order."""
-    own = math_in(plugin) == "order" or case.order_by_reading_ahead
+    own = math_in(plugin) == "order" or case.order_by_readers
     own = own or (case.shuffles_arrays and changes_data(plugin))
     return own and other.applied(plugin["use"])
 

@@ -14,7 +14,7 @@ import cattrs
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
-_SHUFFLED_AND_REPEATED = re.compile(r"\.shuffle\(.*\.repeat\(")
+_SHUFFLED_AND_KEPT = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(")
 
 
 @attrs.frozen
@@ -59,10 +59,13 @@ class Case:
         return not self.train and any("shuffle=False" not in one.arguments for one in self.fits)
 
     @property
-    def order_by_reading_ahead(self) -> bool:
-        """Whether a shuffle stands before a repeat: a pass that tf.data begins ahead draws the seed
-        that the next iterator would get, so the order of later readings hangs on its pace."""
-        return any(_SHUFFLED_AND_REPEATED.search(data) for data in (self.train, self.validation))
+    def order_by_readers(self) -> bool:
+        """Whether the order of a reading hangs on earlier ones: behind a shuffle a pass that
+        tf.data begins ahead of a repeat draws the seed that the next iterator would get, and a
+        cache keeps the order of who reads first."""
+        if len(self.fits) == 1 and "Evaluate(" not in str(self.fits):
+            return False
+        return any(_SHUFFLED_AND_KEPT.search(data) for data in (self.train, self.validation))
 
     @property
     def depends_on_order(self) -> bool:

@@ -19,6 +19,7 @@ from tfopt_runtime.threads import Threads, tensorflow_default
 from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan
+from tfopt_core.data import Shuffle
 from tfopt_core.data.stages.resident import why_not_gathered
 from tfopt_core.hooks import Gpu
 from tfopt_core.plugins import Diagnosis, PluginRefused
@@ -275,3 +276,8 @@ def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:
     assert Threads().suggest(DIAGNOSIS) is None
     few = attrs.evolve(CPU, cpu_count=tensorflow_default() + 1)
     assert Threads().suggest(changed(machine=few)) == {}
+
+
+def test_two_shuffles_of_which_one_draws_anew_are_not_gathered() -> None:
+    shuffled = plan_of().shuffle(seed=7).append(Shuffle(seed=7, buffer_size=8, reshuffle=False))
+    assert "two shuffles stand behind each other" in with_resident(shuffled.batch(4)).reason

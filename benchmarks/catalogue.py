@@ -34,8 +34,6 @@ from options import make_parser, output, positive
 from pacing import add_pacing, run_within, say, say_what_is_left
 from peers.course import Store
 
-from tfopt_core.measurement.busy import watch_idle
-
 OUT = ROOT / "docs" / "catalogue.md"
 # To check that it runs: by default a plugin that is applied and one that is not, at one place.
 SMOKE_PLACES, SMOKE_PLUGINS = ["prepared rows"], ["gpu-memory", "prefetch"]
@@ -115,8 +113,6 @@ def main() -> None:
             if options.plan:
                 say_plan(catalogue)
                 return
-            for warning in watch_idle():
-                say(warning)
             ended = run_within(catalogue, options.minutes)
         print(catalogue_page.table(catalogue))
         if options.out is not None:

@@ -21,7 +21,7 @@ from measured import speedup
 
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.statistics.disturbance import from_outside
+from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.intervals import LOOK_LEVEL, MINIMUM_PAIRS, median
 from tfopt_core.statistics.pairs import Pair
 
@@ -181,13 +181,13 @@ def _kind(catalogue: Catalogue, place: str, name: str) -> str:
 
 def _machine(catalogue: Catalogue) -> str:
     machine, runs = read_machine(), catalogue.all_runs()
-    disturbed = sum(run.run is not None and from_outside(run.run.disturbance) for run in runs)
+    seen = seen_in_words([run.run for run in runs if run.run is not None])
     gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
     return (
         f"{machine.cpu_model}, {machine.cpu_count} CPUs, {machine.memory_bytes / 2**30:.0f} GiB of "
         f"memory, {gpus}; TensorFlow {version('tensorflow')}, Keras {version('keras')}, "
-        f"{machine.system}; {datetime.now(UTC):%-d %B %Y}.\n{len(runs)} runs; other programs "
-        f"disturbed {disturbed} of them."
+        f"{machine.system}; {datetime.now(UTC):%-d %B %Y}.\n{len(runs)} runs"
+        f"{f'; {seen}' if seen else ''}."
     )
 
 

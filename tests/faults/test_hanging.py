@@ -17,9 +17,7 @@ from support.real_process import environment, tfopt, tiny_project, wait_until
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.cli.main import run
-from tfopt_core.measurement import busy
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
-from tfopt_core.statistics import disturbance
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import supervise
 from tfopt_core.workers.spawn import SpawnRunner
@@ -90,9 +88,7 @@ def test_a_measurement_goes_on_behind_a_run_that_hangs(hanging, forked_runs, mon
             forked_runs.with_spawn(SpawnRunner(limits=limits))
         ),
     )
-    # other tests use the CPUs too, and no round is measured again for them
-    monkeypatch.setattr(disturbance, "FOREIGN", ())
-    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, hanging(call=5, pairs=5)))
+    hanging(call=5, pairs=5)
     code = run(["apply", "recipe.toml", "--time-limit", "10m", "--json", "out.json"])
     printed = capsys.readouterr()
     assert code == 0, printed.err

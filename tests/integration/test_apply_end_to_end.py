@@ -24,8 +24,7 @@ def ok_runs(applied):
 def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
     assert applied.code == 0
     assert len(ok_runs(applied)) == 8
-    # a busy machine has rounds repeated, and that is said
-    assert {run["status"] for run in applied.data["runs"]} <= {"ok", "repeated"}
+    assert {run["status"] for run in applied.data["runs"]} == {"ok"}
 
 
 def test_the_json_has_every_field_of_the_design(applied):

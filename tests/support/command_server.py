@@ -57,14 +57,8 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
-    from tfopt_core.measurement import busy
-    from tfopt_core.statistics import disturbance
     from tfopt_core.workers.fork import STATISTICS
     from tfopt_core.workers.fork_server import PRELOADED
-
-    # other tests use the CPUs too: rounds are not measured again for them, nor are they looked for
-    disturbance.FOREIGN = ()
-    busy.watch_idle.__defaults__ = (0.0, Path("/"))
 
     for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED, *STATISTICS):
         importlib.import_module(name)

@@ -20,7 +20,6 @@ from tfopt_core.cli.main import run
 from tfopt_core.data.stages.running import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement import busy
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
@@ -109,8 +108,6 @@ def carry_out_here(monkeypatch: Any) -> None:
         "tfopt_core.workers.fork.ForkRunner",
         lambda spawn, preloaded=(): contextlib.nullcontext(spawn),
     )
-    # other tests use the CPUs too, and are not looked for
-    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, Path("/")))
 
 
 def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:

@@ -11,7 +11,7 @@ from support.measure_runs import make_judgement, make_run
 from tfopt_core.measurement.schedule import Schedule
 from tfopt_core.records.variants import BASELINE, FULL, Variant
 from tfopt_core.statistics.intervals import LOOKS
-from tfopt_core.statistics.verdicts.stopping import settled, worth_repeating
+from tfopt_core.statistics.verdicts.stopping import settled
 from tfopt_core.statistics.verdicts.verdict import compare
 
 VARIANTS = (Variant(BASELINE, ()), Variant(FULL, ()))
@@ -24,11 +24,8 @@ START = 1.0
 Walls = Callable[[str, float], tuple[float, dict[str, float]]]
 
 
-def verdict_of(source: np.random.Generator, walls: Walls, *, repeating: bool = True) -> str:
-    """The verdict of one measurement: rounds until a look settles it.
-
-    :param repeating: whether rounds that were disturbed from outside are made once more.
-    """
+def verdict_of(source: np.random.Generator, walls: Walls) -> str:
+    """The verdict of one measurement: rounds until a look settles it."""
     schedule, now, runs = Schedule(int(source.integers(2**31))), source.uniform(0, 1000), []
 
     def make_round(round_):
@@ -41,11 +38,6 @@ def verdict_of(source: np.random.Generator, walls: Walls, *, repeating: bool = T
 
     for round_ in range(LOOKS[-1]):
         make_round(round_)
-        if repeating and worth_repeating(runs, round_):
-            runs[:] = [
-                attrs.evolve(run, status="repeated") if run.round == round_ else run for run in runs
-            ]
-            make_round(round_)
         if round_ + 1 in LOOKS and settled(runs, AT_LOOKS, round_ + 1):
             break
     return compare(runs, AT_LOOKS).verdict

@@ -19,7 +19,7 @@ from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import FULL, Contrast
-from tfopt_core.statistics.disturbance import disturbed_in_words
+from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.figures import not_projected
 from tfopt_core.statistics.intervals import LOOKS, MINIMUM_PAIRS
 from tfopt_core.statistics.judgement import Judgement, stack_math
@@ -205,14 +205,7 @@ def _why_too_few(
 
 def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
     """Return warnings about the circumstances of the runs."""
-    warnings = [disturbed_in_words([run for run in runs if run.ok])]
-    repeated = {run.round for run in runs if run.status == "repeated"}
-    if repeated:
-        rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
-        warnings.append(
-            f"{rounds} repeated because the machine was disturbed; the first runs of them are kept "
-            "and count for nothing"
-        )
+    warnings = [seen_in_words([run for run in runs if run.ok])]
     warnings += _of_cut_runs([run for run in runs if run.ok])
     warnings += retraced_runs([run for run in runs if run.ok])
     fell_back = sum(run.started == FELL_BACK for run in runs)

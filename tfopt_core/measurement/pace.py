@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from tfopt_core.measurement.busy import watch_idle
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
@@ -42,12 +41,10 @@ def budget_of(request: Request) -> float | None:
 class World:
     """The clock and the machine around a measurement, which tests replace.
 
-    `now` counts seconds from any start; `watch_idle` returns the warning that the machine is busy,
-    or nothing.
+    `now` counts seconds from any start.
     """
 
     now: Callable[[], float] = time.monotonic
-    watch_idle: Callable[[], tuple[str, ...]] = watch_idle
     counters: Callable[[], Counters] = read_counters
 
 

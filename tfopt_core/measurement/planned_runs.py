@@ -101,16 +101,15 @@ class PlannedRuns:
         return self.request.recipe.measure.pairs == "auto"
 
     def total_runs(self) -> int:
-        """Return how many runs there will be with those that were repeated."""
-        repeated = sum(run.status == "repeated" for run in self.runs)
+        """Return how many runs there will be."""
         planned = sum(self.variants_a_round(round_) for round_ in range(self.pairs))
-        return max(len(self.runs), planned + repeated)
+        return max(len(self.runs), planned)
 
     def seconds_left(self) -> float | None:
         """Return the seconds of the runs that are still to be made; None if that is unknown."""
         round_, alike = self.runs[-1].round, self.alike()
         of_round = [run for run in self.runs if run.round == round_]
-        done = {run.variant for run in of_round if run.status != "repeated"}
+        done = {run.variant for run in of_round}
         missing = [variant for variant in self.variants(round_) if variant.name not in done]
         for later in range(round_ + 1, self.pairs):
             missing += self.variants(later)
@@ -128,16 +127,6 @@ class PlannedRuns:
             return min(longest, max([SHORTEST_SECONDS, *known]))
         missing = max(0, LOOKS[0] - round_) * self.variants_a_round(round_)
         return self.pace.longest_run(self.alike(), missing, longest)
-
-    def may_repeat(self, round_: int) -> bool:
-        """Return whether a round fits once more, with those that follow up to the first verdict,
-        and no verdict that was told as final rests on it."""
-        if round_ < (self.state.settled_after or 0):
-            return False
-        a_round = self.seconds_a_round(round_) or 0.0
-        if round_ >= LOOKS[0]:
-            return self.pace.fits(a_round)
-        return self.pace.fits(a_round) and self.pace.fits_first((LOOKS[0] - round_) * a_round)
 
     def affordable(self, rounds: int) -> bool:
         """Return whether another round may begin. The budget may be overrun by one round at most,

@@ -57,7 +57,6 @@ def resume(
     stopped = _newest(request, store)
     request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
     world = world or World()
-    busy = world.watch_idle()
     with held(request.folder):
         stopped = _still_stopped(stopped, store)
         # a killed replay may have left its batches, which can be large
@@ -67,9 +66,6 @@ def resume(
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
         prepared, state = _decisions(stopped, store)
-        prepared = attrs.evolve(
-            prepared, warnings=tuple(dict.fromkeys((*prepared.warnings, *busy)))
-        )
         state = attrs.evolve(state, resumed=state.resumed + 1)
         request = with_prepared(request, prepared)
         runs = store.runs(stopped.id)

@@ -23,14 +23,13 @@ from tfopt_core.measurement.waiting import Waiting, add_waiting
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun
-from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
+from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.verdicts.stopping import (
     failed_for_good,
     no_pair_possible,
     settled,
     speedup_so_far,
-    worth_repeating,
 )
 from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
@@ -44,7 +43,6 @@ from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
 # Why the second contrast is measured no further.
 NO_TIME = "the budget holds no more runs of it beside those of the verdict"
 TOO_LITTLE_TIME = "what the verdict leaves of the budget does not hold four rounds of it"
-UNLIKE = "some of its runs were forks and others new processes"
 NO_TIME_TO_ISOLATE = (
     "no further runs without one plugin each: the budget holds no more of them beside the pairs of "
     "a first verdict"
@@ -104,7 +102,7 @@ class Rounds:
                     self.stop = "budget"
                     return
                 self._tell_overrun(round_)
-            self._round(round_)
+            self._missing_runs(round_)
             if round_ == 0 and all(run.round == 0 for run in self.planned.runs):
                 self._decide_after_the_first()
             if no_pair_possible(self.planned.runs):
@@ -184,7 +182,7 @@ class Rounds:
                 self._end_added(TOO_LITTLE_TIME)
                 return
             try:
-                self._round(round_)
+                self._missing_runs(round_)
             except EditedMeanwhile as error:
                 # the verdict stands: all its runs are from before
                 self._end_added(_why_ended(error))
@@ -207,13 +205,6 @@ class Rounds:
         self._told_after = rounds
         self.observer(progress.Noted(follows))
 
-    def _round(self, round_: int) -> None:
-        """Run each variant once, and all of them again if the machine was disturbed."""
-        self._missing_runs(round_)
-        if worth_repeating(self.planned.runs, round_) and self.planned.may_repeat(round_):
-            self._set_aside(round_)
-            self._missing_runs(round_)
-
     def _missing_runs(self, round_: int) -> None:
         """Make the missing runs of a round, in the order of the schedule."""
         # all runs of a round are cut by one rule; a resumed one may begin within a round
@@ -222,7 +213,7 @@ class Rounds:
         given_up = failed_for_good(self.planned.runs)
         variants = [v for v in self.planned.variants(round_) if v.name not in given_up]
         of_round = [run for run in self.planned.runs if run.round == round_]
-        done = {run.variant for run in of_round if run.status != "repeated"}
+        done = {run.variant for run in of_round}
         missing = [
             one for one in self._schedule.runs(round_, variants) if one.variant.name not in done
         ]
@@ -286,16 +277,6 @@ class Rounds:
                 seconds_left=self.planned.seconds_left(),
             )
         )  # fmt: skip
-
-    def _set_aside(self, round_: int) -> None:
-        """Mark the runs of a disturbed round as repeated: they are kept, but do not count."""
-        of_round = [run for run in self.planned.runs if run.round == round_ and run.ok]
-        why = disturbed_in_words(of_round) or UNLIKE
-        self.observer(progress.Noted(f"round {round_ + 1} is repeated: {why}"))
-        aside = {run.id: attrs.evolve(run, status="repeated") for run in of_round}
-        with HoldInterrupt():
-            self.store.replace_runs(list(aside.values()))
-            self.planned.runs = [aside.get(run.id, run) for run in self.planned.runs]
 
     def _end_added(self, why: str) -> bool:
         """Measure the second contrast no further; return whether that saves anything."""

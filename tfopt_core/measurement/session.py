@@ -67,16 +67,13 @@ def measure(
     :raises StoreError: if a run cannot be stored.
     """
     world = world or World()
-    busy = world.watch_idle()
     with held(request.folder):
         pace = Pace(world, budget_of(request), first_verdict=first_verdict)
         observer(progress.Preparing(budget_of(request), pace.seconds_to_first_verdict))
         # before the plugins' settings are resolved, as a resume reads it
         code, at_start = fingerprint(request), CodeAtStart.of(request.recipe)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
-        prepared = attrs.evolve(
-            prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
-        )
+        prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         if request.recipe.measure.length == "steady" and not prepared.can_be_cut_short:
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))

@@ -16,9 +16,8 @@ from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVer
 
 SCHEMA_VERSION = 3
 
-# "repeated": the machine was disturbed, so the round was measured again and the run set aside.
 # "served": the process only served a training of other processes.
-RunStatus = Literal["ok", "failed", "repeated", "served"]
+RunStatus = Literal["ok", "failed", "served"]
 
 
 @attrs.frozen(kw_only=True)
@@ -64,8 +63,7 @@ class RunResult(RunFacts):
     `variant` is "baseline", "full" or "without NAME"; `round` and `position` count from 0 and say
     when it ran; `started` says how its process began ("spawned" or "forked"). `process_seconds`
     hold its whole process; `disturbance` is what else the machine did meanwhile. A failed run has
-    its cause in `error` and the end of its output in `output_tail`, and does not count; nor does a
-    "repeated" one.
+    its cause in `error` and the end of its output in `output_tail`, and does not count.
     """
 
     id: str

@@ -24,5 +24,5 @@ class ControlTrial:
         """Whether the no-op is neither faster nor slower, or the control that sleeps is slower."""
         verdict = self.results.comparison.verdict
         if self.control == "nothing":
-            return verdict in (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE, Verdict.DISTURBED)
+            return verdict in (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE)
         return verdict is Verdict.SLOWER

@@ -35,7 +35,6 @@ class Verdict(StrEnum):
     WORSE        = "worse",        "faster but worse",               True,   True
     QUALITY_OPEN = "quality open", "faster, quality not established", False, True
     INCONCLUSIVE = "inconclusive", "inconclusive",                   False,  True
-    DISTURBED    = "disturbed",    "machine disturbed",              True,   True
     UNLIKE       = "unlike",       "unlike trainings",               True,   False
     NOT_APPLIED  = "not applied",  "not applied",                    True,   False
     SUSPICIOUS   = "suspicious",   "suspiciously identical timings", True,   False

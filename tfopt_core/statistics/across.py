@@ -19,9 +19,12 @@ from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics import intervals
-from tfopt_core.statistics.disturbance import no_difference
 from tfopt_core.statistics.figures import compared_seconds, not_projected
-from tfopt_core.statistics.judgement import band_in_words, verdict_on_interval
+from tfopt_core.statistics.judgement import (
+    band_in_words,
+    no_difference_in_words,
+    verdict_on_interval,
+)
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.wording import range_in_words
 
@@ -75,7 +78,7 @@ def compare_stacks(a: Results, b: Results) -> Across:
     band = band_in_words(high) if verdict is Verdict.FASTER else ""
     statement = f"B's stack is {verdict.value} than A's{of_what}: {figures}{band}"
     if verdict is Verdict.NO_DIFFERENCE:
-        verdict, statement = no_difference(runs, figures, f" between the stacks{of_what}")
+        statement = no_difference_in_words(figures, f" between the stacks{of_what}")
     elif verdict is Verdict.INCONCLUSIVE:
         statement = f"inconclusive: which stack is faster{of_what} cannot be told: {figures}"
     medians = [intervals.median(baseline) for baseline, _ in seconds]

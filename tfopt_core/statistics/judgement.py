@@ -105,6 +105,14 @@ def indifferent(low: float, high: float) -> bool:
     return low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE
 
 
+def no_difference_in_words(figures: str, of_what: str) -> str:
+    """Return the sentence on an interval that is indifferent.
+
+    :param of_what: of what it is true, such as " to the target".
+    """
+    return f"no measurable difference{of_what} (within {INDIFFERENCE:.0%}): {figures}"
+
+
 def band_in_words(high: float) -> str:
     """Return ` (within the 2% band)` for a gain that ends inside it, "" for a larger one."""
     return f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""

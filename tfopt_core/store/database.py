@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +79,6 @@ class Store:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (run.id, measurement, run.round, run.position, run.variant, run.status, data),
         )
-
-    def replace_runs(self, runs: Sequence[RunResult]) -> None:
-        """Overwrite stored runs, all or none, such as a round that is set aside."""
-        rows = [(run.status, json.dumps(_converter.unstructure(run)), run.id) for run in runs]
-        try:
-            with self._connection:
-                self._connection.executemany(
-                    "UPDATE run SET status = ?, data = ? WHERE id = ?", rows
-                )
-        except sqlite3.Error as error:
-            raise failure(self.path, "cannot be written", error) from error
 
     def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
         """Overwrite the request of a measurement."""

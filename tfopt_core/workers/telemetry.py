@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from tfopt_core.hooks.machine import process_cpus
@@ -12,7 +11,6 @@ from tfopt_core.records.counters import Counters
 
 # A counter of the kernel has at most 20 digits; longer numbers are ignored.
 MAXIMUM_DIGITS = 20
-PRESSURES = ("cpu", "io", "memory")
 
 
 def read_counters(root: Path = Path("/")) -> Counters:
@@ -23,15 +21,10 @@ def read_counters(root: Path = Path("/")) -> Counters:
     # what happens on the other CPUs of a large machine is no disturbance here
     ticks = parse_cpu_ticks(_text(root / "proc/stat"), process_cpus())
     tick = 1 / os.sysconf("SC_CLK_TCK")
-    groups = own_groups(_text(root / "proc/self/cgroup"), root / "sys/fs/cgroup")
     return Counters(
         seconds=time.monotonic(),
         cpus=ticks.pop("cpus", 0),
         cpu_seconds={name: count * tick for name, count in ticks.items()},
-        stall_seconds=_stalls(root / "proc/pressure", ""),
-        own_stall_seconds=next(filter(None, (_stalls(g, ".pressure") for g in groups)), {}),
-        throttled_seconds=_throttled(groups),
-        thermal_throttles=_thermal_throttles(root / "sys/devices/system/cpu"),
         swapped_pages=parse_swapped_pages(_text(root / "proc/vmstat")),
     )
 
@@ -63,26 +56,6 @@ def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
     busy = user + nice + system + hard + soft
     total = busy + idle + waiting + steal
     return {"total": total, "busy": busy, "steal": steal, "cpus": len(chosen)}
-
-
-def parse_pressure(text: str) -> dict[str, float]:
-    """Return the seconds of a pressure-stall file, by "some" (a task waited) and "full" (all)."""
-    seconds = {}
-    for line in text.splitlines():
-        kind, *fields = line.split() or [""]
-        total = next((f[len("total=") :] for f in fields if f.startswith("total=")), "")
-        microseconds = _integer(total)
-        if kind in ("some", "full") and microseconds is not None:
-            seconds[kind] = microseconds / 1e6
-    return seconds
-
-
-def parse_throttled(text: str) -> float | None:
-    """Return the throttled seconds of a control group's cpu.stat, version 2 (µs) or 1 (ns)."""
-    figures = _table(text)
-    if "throttled_usec" in figures:
-        return figures["throttled_usec"] / 1e6
-    return figures["throttled_time"] / 1e9 if "throttled_time" in figures else None
 
 
 def parse_swapped_pages(text: str) -> int | None:
@@ -135,36 +108,6 @@ def oom_kills(root: Path = Path("/")) -> int:
     )
     # the innermost group that counts: an ancestor may hold processes that are not ours
     return next((count for count in counts if count is not None), 0)
-
-
-def _throttled(groups: Iterable[Path]) -> float | None:
-    """Return the throttled seconds of all groups together: any ancestor may set a quota."""
-    figures = [parse_throttled(_text(group / "cpu.stat")) for group in groups]
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known else None
-
-
-def _stalls(folder: Path, suffix: str) -> dict[str, float]:
-    return {
-        f"{resource} {kind}": seconds
-        for resource in PRESSURES
-        for kind, seconds in parse_pressure(_text(folder / f"{resource}{suffix}")).items()
-    }
-
-
-def _thermal_throttles(folder: Path) -> int | None:
-    cores, packages = [], {}
-    try:
-        places = sorted(folder.glob("cpu[0-9]*/thermal_throttle"))
-    except OSError:
-        return None
-    for place in places:
-        cores.append(_integer(_text(place / "core_throttle_count").strip()))
-        # every CPU repeats the count of its package
-        package = _text(place.parent / "topology/physical_package_id").strip()
-        packages[package] = _integer(_text(place / "package_throttle_count").strip())
-    known = [count for count in (*cores, *packages.values()) if count is not None]
-    return sum(known) if known else None
 
 
 def _text(path: Path) -> str:

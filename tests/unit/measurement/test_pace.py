@@ -28,7 +28,7 @@ def variants(*names):
 
 def pace(budget, earlier=0.0, **wanted):
     clock = [50.0]
-    world = World(now=lambda: clock[0], watch_idle=lambda: (), counters=None)
+    world = World(now=lambda: clock[0], counters=None)
     return Pace(world, budget, earlier=earlier, **wanted), clock
 
 

@@ -140,11 +140,10 @@ def outcome(message, cause=None, seconds=1.0):
     )
 
 
-def world_of(runner, busy=None):
+def world_of(runner):
     """The clock of a runner, and a machine that is idle but for what the runner says."""
     return World(
         now=lambda: runner.now,
-        watch_idle=lambda: (busy,) if busy else (),
         counters=lambda: Counters(
             seconds=runner.now,
             cpus=1,
@@ -192,7 +191,7 @@ def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
     def go(
-        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
+        runner, plugins=("p",), save_to=None, resuming=False, observers=(),
         added=(), whole_pair=False, first_verdict=None, budget_share=1.0,
         waiting=None, **spec,
     ):  # fmt: skip
@@ -228,7 +227,7 @@ def world(tmp_path):
             runner=runner,
             store=store,
             observer=events.append,
-            world=world_of(runner, busy),
+            world=world_of(runner),
             whole_pair=whole_pair,
             **before,
             **({} if waiting is None else {"waiting": waiting}),
@@ -691,13 +690,6 @@ def test_a_budget_is_not_overrun_by_leaving_plugins_out_unless_that_is_asked_for
     assert any("as long as they fit into 15 min" in note for note in notes)
 
 
-def test_no_round_is_repeated_where_that_delays_a_first_verdict(world):
-    for wanted, runs in ((300.0, 10), (85.0, 8)):
-        runner = FakeRunner(disturbed=lambda number: number == 3)
-        results, _ = world(runner, first_verdict=wanted, budget_seconds=600.0)
-        assert len(results.runs) == runs
-
-
 def test_runs_are_cut_by_what_is_left_until_a_first_verdict(world):
     runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
     world(runner, budget_seconds=900.0, first_verdict=40.0)
@@ -711,52 +703,6 @@ def test_steady_is_taken_at_its_word(world):
     # nothing was certified and no training was finished
     assert results.comparison.verdict == "quality open"
     assert "steps are faster; quality not established" in results.comparison.statement
-
-
-# A disturbed machine
-
-
-def test_a_disturbed_round_is_repeated_once_and_counted(world):
-    runner = FakeRunner(disturbed=lambda number: number == 3)
-    results, events = world(runner, pairs=4)
-    [note] = [event.text for event in events if isinstance(event, Noted)]
-    assert note.startswith("round 2 is repeated: 1 of 2 runs were disturbed: steal")
-    assert [run.status for run in results.runs].count("repeated") == 2
-    assert len(results.runs) == 10
-    assert results.comparison.pairs == 4
-    assert any("1 round was repeated" in warning for warning in results.warnings)
-    assert world.store.results(results.id) == results
-    seeds = {run.seed for run in results.runs if run.round == 1}
-    assert len(seeds) == 1  # the same pair once more
-
-
-def test_an_undisturbed_machine_repeats_nothing(world):
-    results, _ = world(FakeRunner(), pairs=4)
-    assert all(run.status == "ok" for run in results.runs)
-    assert results.warnings == ()
-
-
-def test_only_what_other_processes_take_disturbs_a_run(world, monkeypatch):
-    runner = FakeRunner(busy_share=0.2)
-    results, _ = world(runner, pairs=4)
-    assert any(run.status == "repeated" for run in results.runs)
-    monkeypatch.setattr("tfopt_core.measurement.rounds.process_time", lambda: 0.2 * runner.now)
-    runner = FakeRunner(busy_share=0.2)  # and all of it by this process
-    results, _ = world(runner, pairs=4)
-    assert all(run.status == "ok" for run in results.runs)
-
-
-def test_a_machine_that_stays_disturbed_is_not_waited_for(world):
-    results, _ = world(FakeRunner(disturbed=lambda number: True), pairs=8)
-    assert len({run.round for run in results.runs if run.status == "repeated"}) == 2
-    assert any("runs were disturbed: " in warning for warning in results.warnings)
-
-
-def test_a_busy_machine_is_said_at_the_start(world, tmp_path):
-    results, events = world(FakeRunner(), pairs=4, busy="the machine is busy: it brews")
-    assert "the machine is busy: it brews" in results.warnings
-    ready = next(event for event in events if isinstance(event, Ready))
-    assert "the machine is busy: it brews" in ready.warnings
 
 
 # Resuming

@@ -38,7 +38,7 @@ WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
     3: {
         Verdict: {
             "faster", "slower", "steps faster", "steps slower", "unlike", "no difference",
-            "disturbed", "worse", "quality open", "inconclusive", "not applied", "void",
+            "worse", "quality open", "inconclusive", "not applied", "void",
             "suspicious", "fits", "does not fit", "none",
         },
         MemoryVerdict: {

@@ -47,19 +47,11 @@ def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
     assert found.statement.endswith("(within the 2% band)")
 
 
-def test_no_difference_needs_the_interval_inside_the_band_and_an_undisturbed_machine():
+def test_no_difference_needs_the_interval_inside_the_band():
     found = across(b=FAST_AGAIN)
     assert found.verdict == "no difference"
     assert found.statement.startswith(
         "no measurable difference between the stacks (within 2%): 1.00x"
-    )
-    b = make_measured("b", FAST_AGAIN)
-    runs = tuple(attrs.evolve(run, disturbance={"steal_share": 0.2}) for run in b.runs)
-    found = compare_stacks(make_measured("a", FAST), attrs.evolve(b, runs=runs))
-    assert found.verdict == "disturbed"
-    assert (
-        "steal 20% of CPU time in 8 of 16 runs; no difference between the stacks may be claimed"
-        in found.statement
     )
 
 

@@ -9,11 +9,9 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
 from support.report_results import make_comparison, make_quality
 
-from tfopt_core.records.counters import Counters
 from tfopt_core.records.fit import Block, StepTrace
 from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.verdict import QualityVerdict, Verdict
-from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
     PAIRS_FOR_SMALL_GAINS,
@@ -34,7 +32,6 @@ from tfopt_core.statistics.verdicts.stopping import (
     failed_for_good,
     is_complete,
     rounds_in_a_row,
-    worth_repeating,
 )
 from tfopt_core.statistics.wording import (
     bound_in_words,
@@ -171,23 +168,6 @@ def test_a_variant_that_failed_is_no_other_and_rounds_count_from_the_first():
     assert rounds_in_a_row(runs) == 0
 
 
-def test_repeating_ends_once_it_has_failed_often_enough():
-    def of_round(number, *, again, in_vain=True):
-        one = make_run("full", number, 9.0)
-        hit = attrs.evolve(one, disturbance={"steal_share": 0.2})
-        second = hit if in_vain else one
-        return [attrs.evolve(hit, status="repeated"), second] if again else [hit]
-
-    def runs(tried):
-        return [run for n in range(tried) for run in of_round(n, again=True)]
-
-    assert worth_repeating([*runs(1), *of_round(9, again=False)], 9)
-    for tried in (2, 3):
-        assert not worth_repeating([*runs(tried), *of_round(9, again=False)], 9)
-    mended = [run for n in range(2) for run in of_round(n, again=True, in_vain=False)]
-    assert worth_repeating([*mended, *of_round(9, again=False)], 9)
-
-
 # What to do next
 
 
@@ -261,12 +241,6 @@ def test_more_shapes_than_are_listed_are_told_by_dots(shapes, cut):
     [found] = retraces(traces)
     assert found.in_words.endswith("; ...") is cut
     assert f"({SHOWN - 1},)" in found.in_words
-
-
-def test_an_interval_of_time_is_the_difference_of_two_readings():
-    found = disturbance(Counters(seconds=1.0, cpus=2, throttled_seconds=0.0),
-                        Counters(seconds=11.0, cpus=2, throttled_seconds=4.0), 0.0)  # fmt: skip
-    assert found["throttled_share"] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(

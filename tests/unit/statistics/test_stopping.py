@@ -10,12 +10,7 @@ from tfopt_core.statistics.verdicts.stopping import (
     no_pair_possible,
     settled,
     speedup_so_far,
-    worth_repeating,
 )
-
-
-def disturbed(run):
-    return attrs.evolve(run, disturbance={"steal_share": 0.2})
 
 
 def test_two_failures_without_a_success_are_for_good():
@@ -48,34 +43,6 @@ def test_runs_that_were_cut_short_settle_no_quality_however_many_there_are():
         for run in make_pairs([10.0, 10.1, 9.9, 10.0], [8.0, 8.1, 7.95, 8.02])
     ]
     assert settled(cut, make_judgement(sequential=True, projected=True), 4)
-
-
-def test_a_disturbed_round_is_worth_one_more():
-    first = [disturbed(make_run("baseline", 0, 10.0)), make_run("full", 0, 8.0)]
-    assert worth_repeating(first, 0)
-    calm = [make_run("baseline", 0, 10.0), make_run("full", 0, 8.0)]
-    assert not worth_repeating(calm, 0)
-    assert worth_repeating([attrs.evolve(calm[0], started="forked"), calm[1]], 0)
-
-
-def test_a_round_is_repeated_once_only_and_not_if_a_run_of_it_failed():
-    aside = [attrs.evolve(disturbed(make_run(v, 0, 10.0)), status="repeated")
-             for v in ("baseline", "full")]  # fmt: skip
-    again = [disturbed(make_run(v, 0, 10.0)) for v in ("baseline", "full")]
-    assert not worth_repeating([*aside, *again], 0)
-    failed = [disturbed(make_run("baseline", 0, 10.0)), make_run("full", 0, 1.0, status="failed")]
-    assert not worth_repeating(failed, 0)
-
-
-def test_repeating_in_vain_twice_ends_it():
-    runs = []
-    for round_ in (0, 1):
-        for status in ("repeated", "ok"):
-            runs += [attrs.evolve(disturbed(make_run(v, round_, 10.0)), status=status)
-                     for v in ("baseline", "full")]  # fmt: skip
-    third = [disturbed(make_run(v, 2, 10.0)) for v in ("baseline", "full")]
-    assert not worth_repeating([*runs, *third], 2)
-    assert worth_repeating([*runs[:4], *third], 2)
 
 
 def test_the_speedup_so_far_is_that_of_complete_pairs():

@@ -249,37 +249,6 @@ def test_a_very_sure_interval_claims_no_certainty():
     assert "(99.5% interval" in row.statement
 
 
-def disturbed(runs, count, **figures):
-    """The same runs, the first `count` of them disturbed."""
-    return [attrs.evolve(r, disturbance=figures) if i < count else r for i, r in enumerate(runs)]
-
-
-def test_on_a_disturbed_machine_no_difference_is_not_claimed():
-    runs = disturbed(make_pairs(BASE, SAME), 3, steal_share=0.12)
-    comparison = compare(runs, make_judgement())
-    assert comparison.verdict == "disturbed"
-    assert comparison.statement.startswith(
-        "machine disturbed: at worst steal 12% of CPU time in 3 of 8 runs; "
-        "no difference may be claimed: 1.00x (95% interval"
-    )
-    assert comparison.speedup is not None
-
-
-def test_what_disturbs_no_run_or_another_variant_blocks_no_claim():
-    quiet = disturbed(make_pairs(BASE, SAME), 8, steal_share=0.01, cpu_pressure_share=0.9)
-    assert compare(quiet, make_judgement()).verdict == "no difference"
-    elsewhere = [
-        *make_pairs(BASE, SAME),
-        attrs.evolve(make_run("without p", 0, 10.0), disturbance={"steal_share": 0.5}),
-    ]
-    assert compare(elsewhere, make_judgement()).verdict == "no difference"
-
-
-def test_a_difference_that_shows_through_a_disturbance_is_still_one():
-    runs = disturbed(make_pairs(BASE, FAST), 3, steal_share=0.12)
-    assert compare(runs, make_judgement()) == compare(make_pairs(BASE, FAST), make_judgement())
-
-
 BLOCKS = tuple(Block(10, 0.05 + i / 1e6) for i in range(30))
 
 
@@ -441,40 +410,6 @@ def test_a_metric_that_is_no_finite_number_voids_a_gain(certificate, value):
     assert compare(earlier, make_judgement(certificate=certificate)).verdict == "faster"
 
 
-def of_one_side(optimized, variant, **figures):
-    return [
-        attrs.evolve(run, disturbance=figures) if run.variant == variant and not run.round else run
-        for run in make_pairs(BASE, optimized)
-    ]
-
-
-@pytest.mark.parametrize("variant", ["baseline", "full"])
-@pytest.mark.parametrize("cause", ["swapped_pages", "thermal_throttles", "throttled_share"])
-def test_what_a_run_may_do_to_itself_blocks_a_gain_where_one_side_alone_has_it(variant, cause):
-    comparison = compare(of_one_side(FAST, variant, **{cause: 300.0}), make_judgement())
-    assert comparison.verdict == "disturbed"
-    assert f'in 1 of 4 runs of "{variant}" and in none of' in comparison.statement
-    assert "1.25x" in comparison.statement
-    same = compare(of_one_side(SAME, variant, **{cause: 300.0}), make_judgement())
-    assert same.verdict == "disturbed"
-    # what slows the stack down itself is no reason to doubt that it is slower
-    slow = [b * 1.3 + i / 10 for i, b in enumerate(BASE)]
-    assert (
-        compare(of_one_side(slow, variant, **{cause: 300.0}), make_judgement()).verdict == "slower"
-    )
-
-
-@pytest.mark.parametrize("variant", ["baseline", "full"])
-def test_some_swapped_pages_of_the_machine_block_no_gain(variant):
-    comparison = compare(of_one_side(FAST, variant, swapped_pages=256.0), make_judgement())
-    assert comparison.verdict == "faster"
-
-
-def test_a_gain_stands_where_both_sides_had_it():
-    runs = disturbed(make_pairs(BASE, FAST), 8, swapped_pages=300.0)
-    assert compare(runs, make_judgement()).verdict == "faster"
-
-
 def steps_alone(factor, **changes):
     """Runs that were cut before an epoch ended: no total, but a mean step."""
     fit = {"complete": False, "metrics": {}, "why_not_projected": "no epoch ended",
@@ -535,19 +470,13 @@ def test_a_plugin_is_faster_slower_or_neither_in_the_words_of_its_contrast():
 
 
 def test_no_gain_is_claimed_for_a_plugin_where_its_own_runs_cast_doubt():
-    def swaps(run):
-        return attrs.evolve(
-            run, disturbance={"swapped_pages": 900} if run.variant == "full" else {}
-        )
-
     def diverges(run):
         fit = attrs.evolve(run.fit, history={"val_accuracy": (float("nan"),)})
         return attrs.evolve(run, fits=(fit,)) if run.variant == "full" else run
 
-    for edit, doubt in ((swaps, "swapping in 4 of 4"), (diverges, "val_accuracy")):
-        said = isolated(FAST, edit=edit).statement
-        assert said.startswith("p: no gain is claimed, ")
-        assert doubt in said
+    said = isolated(FAST, edit=diverges).statement
+    assert said.startswith("p: no gain is claimed, ")
+    assert "val_accuracy" in said
 
 
 def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_counts():

@@ -34,19 +34,9 @@ def slack(rate, trials):
 @pytest.mark.parametrize("trials", [FEW, MANY])
 def test_a_periodic_load_does_not_keep_step_with_the_order(trials, period):
     load = periodic_load(period)
-    repeated = false_rate(trials, 1, load)
-    kept = false_rate(trials, 2, load, repeating=False)
-    print(f"a job of 10 s every {period:.0f} s: {repeated:.3f} false, {kept:.3f} without repeating")
-    assert repeated <= 0.05 + slack(0.05, trials)
-    assert kept <= 0.10 + slack(0.10, trials)
-
-
-@pytest.mark.parametrize("trials", [FEW, MANY])
-def test_a_stack_that_swaps_in_some_runs_is_not_measured_until_it_does_not(trials):
-    found = rates(trials, 3, stalling_stack(cause="swapped_pages"))
-    print(f"swaps in a fifth of its runs: {found}")
-    assert found.get("faster", 0.0) <= 0.17 + slack(0.17, trials)
-    assert "no difference" not in found
+    false = false_rate(trials, 2, load)
+    print(f"a job of 10 s every {period:.0f} s: {false:.3f} false, of runs one after the other")
+    assert false <= 0.10 + slack(0.10, trials)
 
 
 @pytest.mark.parametrize("trials", [FEW, MANY])

@@ -169,7 +169,7 @@ def test_the_overview_tells_what_was_concluded(path):
 def test_the_overview_counts_the_pairs_of_what_was_never_concluded(path):
     with Store(path) as store:
         store.begin("m", "1", "r", "abc", REQUEST)
-        for round_, statuses in enumerate((("ok", "ok"), ("ok", "failed"), ("repeated", "ok"))):
+        for round_, statuses in enumerate((("ok", "ok"), ("ok", "failed"), ("served", "ok"))):
             for variant, status in zip(("baseline", "full"), statuses, strict=True):
                 run = attrs.evolve(RUN, id=f"{variant} {round_}", variant=variant, round=round_)
                 store.add_run("m", attrs.evolve(run, status=status))

@@ -167,12 +167,6 @@ def _left_out(results: Results) -> Iterator[tuple[str, str]]:
     if results.failed:
         title, causes = failures(results)
         yield title, "; ".join(causes)
-    repeated = sum(run.status == "repeated" for run in results.runs)
-    if repeated:
-        yield (
-            f"{repeated} {'run' if repeated == 1 else 'runs'}",
-            "the machine was disturbed, so their rounds were measured again",
-        )
     if not results.attribution and len(results.resolved) > 1:
         yield (
             "the share of each plugin",

@@ -38,13 +38,12 @@ def render_failures(results: Results) -> tuple[RenderableType, ...]:
 def failures(results: Results) -> tuple[str, tuple[str, ...]]:
     """Return how many runs failed, in words, and each cause once with its variants."""
     failed = results.failed
-    counted = sum(run.status != "repeated" for run in results.runs)
     ended = "ran out of memory" if all(run.out_of_memory for run in failed) else "failed"
     causes = tuple(
         f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
         for cause in dict.fromkeys(map(_cause, failed))
     )
-    return f"{len(failed)} of {counted} runs {ended}", causes
+    return f"{len(failed)} of {len(results.runs)} runs {ended}", causes
 
 
 def _cause(run: RunResult) -> str:

@@ -18,7 +18,6 @@ VERDICT_COLORS = {
     Verdict.NO_DIFFERENCE: "yellow",
     Verdict.QUALITY_OPEN: "yellow",
     Verdict.INCONCLUSIVE: "yellow",
-    Verdict.DISTURBED: "yellow",
     Verdict.UNLIKE: "yellow",
     Verdict.NOT_APPLIED: "yellow",
     Verdict.SUSPICIOUS: "yellow",

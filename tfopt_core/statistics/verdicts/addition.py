@@ -12,7 +12,6 @@ from tfopt_core.records.results import Addition, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.disturbance import on_one_side
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, Interval, speedup_interval
 from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, pairs_of
@@ -120,7 +119,7 @@ def _doubt(pairs: Sequence[Pair], failed: int) -> str | None:
     if failed:
         return f"{failed} of its runs failed"
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
-    return invalid or unlike_amounts(pairs) or on_one_side(pairs)
+    return invalid or unlike_amounts(pairs)
 
 
 def _in_words(verdict: Verdict, interval: Interval, judgement: Judgement) -> str:

@@ -82,7 +82,7 @@ def next_steps(
             steps.append("measure at a smaller batch size, or take out what holds data in memory")
         case Verdict.WORSE:
             steps.append("take out the plugins that change the arithmetic, one at a time")
-        case Verdict.INCONCLUSIVE | Verdict.DISTURBED:
+        case Verdict.INCONCLUSIVE:
             next_look = next((look for look in LOOKS if look > comparison.pairs), None)
             if budget_ended and next_look is not None:
                 steps.append(

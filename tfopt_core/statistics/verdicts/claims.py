@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Comparison, Quality, RunResult
 from tfopt_core.records.variants import FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.disturbance import on_one_side
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
     LOOKS,
@@ -51,17 +50,6 @@ def no_claim(
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
     if invalid is not None:
         return Verdict.VOID, f"no verdict: {invalid} ({statement})"
-    return None
-
-
-def disturbed_claim(statement: str, pairs: Sequence[Pair]) -> tuple[Verdict, str] | None:
-    """Return the verdict in place of a shorter time if only one side was disturbed; else None."""
-    one_sided = on_one_side(pairs)
-    if one_sided is not None:
-        return Verdict.DISTURBED, (
-            f"no verdict: {one_sided}, which may be its own doing and is not the same in every "
-            f"measurement ({statement})"
-        )
     return None
 
 

@@ -1,4 +1,4 @@
-"""Decide when to stop a measurement, and which rounds to repeat."""
+"""Decide when to stop a measurement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
-from tfopt_core.statistics.disturbance import from_outside
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import LOOKS, log_ratios
 from tfopt_core.statistics.judgement import Judgement
@@ -17,8 +16,6 @@ from tfopt_core.statistics.verdicts.verdict import compare
 
 # A variant that failed this often and never ended well is not tried again.
 MAX_FAILURES = 2
-# After this many repeated rounds that were disturbed again, no round is repeated.
-MAX_REPEATED_ROUNDS = 2
 
 
 def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
@@ -38,7 +35,7 @@ def no_pair_possible(runs: Sequence[RunResult]) -> bool:
 
 def is_complete(runs: Sequence[RunResult], round_: int) -> bool:
     """Return whether both sides of a round were run, successfully or not."""
-    variants = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
+    variants = {run.variant for run in runs if run.round == round_}
     return {BASELINE, FULL} <= variants
 
 
@@ -65,23 +62,6 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
     return verdict.settles or (is_open and never)
 
 
-def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
-    """Return whether a round was disturbed from outside and should be repeated. So is one of which
-    some runs were forks and others new processes.
-
-    A run that slows itself down counts: repeating it would hide a cost of the stack. A round is
-    repeated only once, and not after repeating has failed twice.
-    """
-    of_round = [run for run in runs if run.round == round_]
-    unlike = len({run.started for run in of_round}) > 1
-    if not (unlike or _disturbed(of_round)) or any(not run.ok for run in of_round):
-        return False
-    repeated = {run.round for run in runs if run.status == "repeated"}
-    # these rounds' current runs are their second attempt
-    in_vain = [r for r in repeated if _disturbed([run for run in runs if run.round == r])]
-    return len(in_vain) < MAX_REPEATED_ROUNDS
-
-
 def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
     """Return the mean speedup over complete pairs, None before the first."""
     pairs = pairs_of(runs)
@@ -90,7 +70,3 @@ def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | N
         return None
     ratios = log_ratios(*figures)
     return math.exp(math.fsum(ratios) / len(ratios))
-
-
-def _disturbed(runs: Sequence[RunResult]) -> bool:
-    return any(run.ok and from_outside(run.disturbance) for run in runs)

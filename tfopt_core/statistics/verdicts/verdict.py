@@ -8,7 +8,6 @@ import attrs
 
 from tfopt_core.records.results import Comparison, RunResult
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.disturbance import no_difference
 from tfopt_core.statistics.figures import compared_seconds, total_seconds
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
@@ -18,12 +17,16 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement, band_in_words, verdict_on_interval
+from tfopt_core.statistics.judgement import (
+    Judgement,
+    band_in_words,
+    no_difference_in_words,
+    verdict_on_interval,
+)
 from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.statistics.verdicts.amounts import examples
 from tfopt_core.statistics.verdicts.claims import (
     as_good,
-    disturbed_claim,
     fell,
     inconclusive,
     no_claim,
@@ -72,8 +75,7 @@ def compare(
         comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
-        counted = sum(run.status != "repeated" for run in runs)
-        note = f"{len(failed)} of {counted} runs failed"
+        note = f"{len(failed)} of {len(runs)} runs failed"
         comparison = attrs.evolve(comparison, statement=f"{comparison.statement}; {note}")
     return comparison
 
@@ -124,15 +126,13 @@ def _verdict(
     match verdict_on_interval(measured.low, measured.high, interval.count):
         case Verdict.FASTER:
             verdict, statement = _faster(measured, figures + band_in_words(measured.high))
-            refused = no_claim(statement, pairs, runs) or disturbed_claim(statement, pairs)
-            return refused or (verdict, statement)
+            return no_claim(statement, pairs, runs) or (verdict, statement)
         case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
             return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
         case Verdict.SLOWER:
             return Verdict.SLOWER, f"slower{of_what}: {figures}"
         case Verdict.NO_DIFFERENCE:
-            judged = [run for pair in pairs for run in (pair.without, pair.with_)]
-            return no_difference(judged, figures, of_what)
+            return Verdict.NO_DIFFERENCE, no_difference_in_words(figures, of_what)
         case _:
             return Verdict.INCONCLUSIVE, inconclusive(interval, pair_seconds)
 

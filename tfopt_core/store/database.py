@@ -11,11 +11,12 @@ from typing import Any
 import attrs
 from cattrs import Converter
 
-from tfopt_core.errors import DamagedMeasurement, InputError
+from tfopt_core.errors import DamagedMeasurement
 from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.store.connection import connect, connect_to_read, failure
 from tfopt_core.store.decoding import parse, parse_table, reading
 from tfopt_core.store.overview import Overview, make_overview
+from tfopt_core.store.schema_versions import check_version
 
 _converter = Converter()
 
@@ -149,11 +150,7 @@ class Store:
             return None
         with reading(measurement, self.path, "its results"):
             version = int(concluded.get("schema_version", SCHEMA_VERSION))
-            if version > SCHEMA_VERSION:
-                raise InputError(
-                    f'"{measurement}" was concluded by a newer tfopt (schema {version}, this one '
-                    f"knows {SCHEMA_VERSION}); upgrade tfopt"
-                )
+            check_version(version, SCHEMA_VERSION, f'"{measurement}" was concluded')
             results = _converter.structure(concluded, Results)
         return attrs.evolve(results, runs=self.runs(measurement))
 

@@ -15,6 +15,7 @@ from tfopt_core.records.diagnosis import SCHEMA_VERSION as SCHEMA_VERSION_OF_DIA
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import SCHEMA_VERSION, Results
 from tfopt_core.store.decoding import cause_in_words
+from tfopt_core.store.schema_versions import check_version
 
 # A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
@@ -62,11 +63,8 @@ def _structured(
     if not isinstance(data, Mapping) or any(key not in data for key in essential):
         raise InputError(f'"{path}" {what_it_is_not}')
     written = data.get("schema_version")
-    if isinstance(written, int) and written > version:
-        raise InputError(
-            f'"{path}" was written by a newer tfopt (schema {written}, this one knows '
-            f"{version}); upgrade tfopt"
-        )
+    if isinstance(written, int):
+        check_version(written, version, f'"{path}" was written')
     try:
         return _converter.structure(data, kind)
     except Exception as error:  # a file may hold anything in place of a number or a table

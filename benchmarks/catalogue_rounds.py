@@ -135,7 +135,7 @@ class Catalogue:
     @staticmethod
     def math_of(runs: Sequence[CatalogueRun]) -> Equivalence | None:
         """Return what a plugin does to the mathematics, None before it was applied."""
-        return next((run.math for run in runs if run.math is not None), None)
+        return next((run.equivalence for run in runs if run.equivalence is not None), None)
 
     def left(self) -> tuple[int, float]:
         """Return how many runs are left for all pairs, and about how many seconds they take.

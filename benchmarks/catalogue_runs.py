@@ -62,7 +62,7 @@ class CatalogueRun:
     failed: str = ""
     run: RunResult | None = None
     settings: Mapping[str, Any] | None = None
-    math: Equivalence | None = None
+    equivalence: Equivalence | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""
@@ -266,5 +266,5 @@ def _recorded(key: str, run: RunResult, plugins: Any) -> CatalogueRun:
     for effect in run.effects.values():
         if not effect.applied:
             return CatalogueRun(why_not=effect.detail, **common)
-    math = None if stacked is None else equivalence_of(stacked.name, stacked.plugin)
-    return CatalogueRun(run=attrs.evolve(run, output_tail=None), math=math, **common)
+    equivalence = None if stacked is None else equivalence_of(stacked.name, stacked.plugin)
+    return CatalogueRun(run=attrs.evolve(run, output_tail=None), equivalence=equivalence, **common)

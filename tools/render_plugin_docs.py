@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfopt_core.hooks.card import MATHEMATICS, MATHS, equivalence_of
+from tfopt_core.hooks.card import EQUIVALENCES, MATHEMATICS, equivalence_of
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting, inspect_plugins
 
@@ -130,7 +130,7 @@ def _mathematics(info: PluginInfo) -> str:
         math = equivalence_of(info.name, plugin)
     except AttributeError:
         return "depends on the settings"
-    assert math in MATHS
+    assert math in EQUIVALENCES
     return f'"{math}": {MATHEMATICS[math]}'
 
 

@@ -68,7 +68,7 @@ def test_the_core_takes_each_stack_as_it_is(stack: tuple[str, ...]) -> None:
 
 
 def test_each_pair_of_exact_plugins_stands_in_a_stack_that_can_be_certified() -> None:
-    exact = {name for name, one in KNOWN.items() if one.math == "exact"}
+    exact = {name for name, one in KNOWN.items() if one.equivalence == "exact"}
     certified = {pair for stack in STACKS if set(stack) <= exact for pair in pairs(stack)}
     wanted = {p for p in OPEN if p <= exact and with_required(set(p), KNOWN) <= exact}
     assert wanted

@@ -579,7 +579,7 @@ class Bench:
         started = "forked" if self.baseline_of(place, name) == "baseline" else "spawned"
         run = attrs.evolve(run, peak_rss_bytes=int(1e8 * seconds), fits=(fit,), started=started)
         return CatalogueRun(
-            key=key, seconds=seconds, run=run, math="exact" if name in ROWS else None,
+            key=key, seconds=seconds, run=run, equivalence="exact" if name in ROWS else None,
             settings={"resolved": name},
         )  # fmt: skip
 

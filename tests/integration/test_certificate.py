@@ -207,11 +207,11 @@ def replayed(project):
             folder=project / "run",
         )
 
-    def certificate(kind, *plugins, math="exact"):
+    def certificate(kind, *plugins, equivalence="exact"):
         shared = project / f"shared-{kind}"
         if kind not in baselines:
             baselines[kind] = replay(job_of(kind), shared)
-        return certify(math, baselines[kind], replay(job_of(kind, *plugins), shared))
+        return certify(equivalence, baselines[kind], replay(job_of(kind, *plugins), shared))
 
     return certificate
 
@@ -254,7 +254,7 @@ def test_a_pydataset_is_certified_without_its_data(replayed):
 
 def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     plugin = Materialize(order="batches", storage="memory")
-    certificate = replayed("pydataset", plugin, math="order")
+    certificate = replayed("pydataset", plugin, equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
     assert certificate.examples
@@ -269,7 +269,7 @@ def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     ids=type,
 )
 def test_another_order_of_the_same_examples_is_certified_as_such(replayed, plugin):
-    certificate = replayed("plain", plugin, math="order")
+    certificate = replayed("plain", plugin, equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
 
@@ -320,8 +320,8 @@ class SaysNothing(Plugin):
 
 
 def test_of_a_plugin_that_declares_nothing_the_replay_decides(replayed):
-    assert replayed("plain", SaysNothing(), math="unknown").certified
-    other = replayed("plain", SaysNothing(rate=0.02), math="unknown")
+    assert replayed("plain", SaysNothing(), equivalence="unknown").certified
+    other = replayed("plain", SaysNothing(rate=0.02), equivalence="unknown")
     assert other.kind == "diverges"
     assert "not every plugin declares what it does" in other.statement
 
@@ -345,7 +345,7 @@ def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
 
 
 def test_mixed_precision_diverges_by_a_figure(replayed):
-    certificate = replayed("plain", MixedPrecision(policy="mixed_bfloat16"), math="rounding")
+    certificate = replayed("plain", MixedPrecision(policy="mixed_bfloat16"), equivalence="rounding")
     assert certificate.kind == "diverges"
     assert certificate.statement.startswith("the stack rounds differently: over 96 replayed steps")
     assert 1e-4 < certificate.max_relative_loss_difference < 0.5

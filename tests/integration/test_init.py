@@ -11,7 +11,7 @@ from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.first_contact import NothingToMeasure, look_alone
 from tfopt_core.diagnosis.recipe_seal import is_unchanged
-from tfopt_core.hooks.card import EXACT_MATHS, equivalence_of
+from tfopt_core.hooks.card import EXACT_EQUIVALENCES, equivalence_of
 from tfopt_core.report.terminal import Terminal
 
 
@@ -29,6 +29,8 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     assert found.draft.extended
     assert [one.name for one in checked.plugins] == [one.plugin for one in found.draft.stack]
     # what is not exact is a comment
-    assert {equivalence_of(one.name, one.plugin) for one in checked.plugins} <= set(EXACT_MATHS)
+    assert {equivalence_of(one.name, one.plugin) for one in checked.plugins} <= set(
+        EXACT_EQUIVALENCES
+    )
     assert is_unchanged(found.path.read_text())
     assert not (project / ".tfopt").exists()

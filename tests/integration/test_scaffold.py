@@ -71,7 +71,8 @@ def test_its_wheel_registers_a_plugin_that_tfopt_finds_and_describes(
         archive.extractall(tmp_path / "site")
     asked = (
         "import json; from tfopt_core.hooks.installed.inspection import inspect_plugins as i; "
-        "[p] = i(['loss-watch']); print(json.dumps([p.error, p.distribution, p.summary, p.math]))"
+        "[p] = i(['loss-watch']); "
+        "print(json.dumps([p.error, p.distribution, p.summary, p.equivalence]))"
     )
     env = environment(PYTHONPATH=tmp_path / "site")
     done = run([sys.executable, "-P", "-c", asked], cwd=tmp_path)

@@ -292,9 +292,9 @@ def test_a_resident_loop_over_arrays_has_the_same_data_and_no_certificate(tmp_pa
             made.on_fit = look
             network().fit(**forms()[form], verbose=0)
     [plan] = found[-1].plugins
-    assert plan.math == "exact"
+    assert plan.equivalence == "exact"
     assert sides[0].epochs == sides[1].epochs
-    certificate = certify(plan.math, *sides)
+    certificate = certify(plan.equivalence, *sides)
     assert certificate.statement == (
         "no certificate: a replay leaves out the loop over resident data"
     )

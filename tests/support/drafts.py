@@ -25,8 +25,8 @@ class Diagnosed:
 
 def suggestion(name: str, **changes) -> Suggestion:
     plain = {
-        "plugin": name, "settings": {}, "bound": 1.33, "targets": ("input",), "math": "exact",
-        "summary": f"Does what {name} does.", "distribution": "tfopt",
+        "plugin": name, "settings": {}, "bound": 1.33, "targets": ("input",),
+        "equivalence": "exact", "summary": f"Does what {name} does.", "distribution": "tfopt",
     }  # fmt: skip
     return Suggestion(**{**plain, **changes})
 

@@ -127,14 +127,15 @@ def make_prepared(**changes: Any) -> Prepared:
         plugins=(
             PluginPlan(
                 name="mixed-precision", asked={"policy": "auto", "keep": []},
-                settings={"policy": "mixed_bfloat16", "keep": []}, math="rounding",
+                settings={"policy": "mixed_bfloat16", "keep": []}, equivalence="rounding",
                 summary="Computes in 16 bits, keeps the weights in 32.",
                 changes=(HookChange("configure_precision", None,
                                     ("policy: float32 -> mixed_bfloat16",)),),
             ),
             PluginPlan(
                 name="cache", asked={"storage": "memory"}, settings={"storage": "memory"},
-                math="exact", summary="Keeps what the input pipeline computes alike each epoch.",
+                equivalence="exact",
+                summary="Keeps what the input pipeline computes alike each epoch.",
                 changes=(HookChange("build_dataset", "train", (
                     "cache: in memory, after map_examples", "prefetch: 1 -> prefetch: auto")),
                     HookChange("build_dataset", "validation", ())),

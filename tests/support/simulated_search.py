@@ -28,7 +28,7 @@ def traits_of(**changes) -> Traits:
 
 def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN, **how) -> TuneCandidate:
     """A candidate with a bound, which rounds otherwise."""
-    how = {"math": "rounding", "summary": "", **how}
+    how = {"equivalence": "rounding", "summary": "", **how}
     return TuneCandidate(plugin=name, bound=bound, traits=traits, **how)
 
 

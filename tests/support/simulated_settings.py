@@ -37,12 +37,12 @@ class SimulatedTrainings:
     A training with 7 units fails, one with 9 runs out of memory, one with 11 never ends an epoch
     in time.
 
-    :param math: what its plugins do to the training; their setting "steps" makes it slower.
+    :param equivalence: what its plugins do to the training; their setting "steps" makes it slower.
     :param interrupt_at: the number of the run in which Ctrl-C is pressed; None for never.
     """
 
     interrupt_at: int | None = None
-    math: str = "rounding"
+    equivalence: str = "rounding"
     now: float = 0.0
     runs: list[tuple[dict, bool, int]] = attrs.field(factory=list)
     deadline: ProcessDeadline = attrs.field(init=False)
@@ -72,8 +72,8 @@ class SimulatedTrainings:
     def _prepared(self, task):
         plans = tuple(
             PluginPlan(
-                name=one.name, settings=one.settings, asked=one.settings, math=self.math,
-                summary="", changes=(),
+                name=one.name, settings=one.settings, asked=one.settings,
+                equivalence=self.equivalence, summary="", changes=(),
             )
             for one in task.job.plugins
         )  # fmt: skip

@@ -125,7 +125,7 @@ def covering_array(
     plugins only, so that these can be certified.
     """
     open_pairs = admissible_pairs(known)
-    exact = {name: one for name, one in known.items() if one.math == "exact"}
+    exact = {name: one for name, one in known.items() if one.equivalence == "exact"}
     stacks = []
     for pool in (exact, known):
         within = {pair for pair in open_pairs if with_required(set(pair), known) <= set(pool)}

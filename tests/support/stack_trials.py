@@ -22,7 +22,7 @@ from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.statistics.certificate import certify
-from tfopt_core.statistics.judgement import stack_math
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -87,7 +87,7 @@ class StackTrials:
             math.isfinite(value) for values in losses.values() for value in values
         ):
             return f"it trained {fit.epochs} epochs to {losses}"
-        if stack_math([equivalence_of(one.name, one.plugin) for one in plugins]) == "exact":
+        if stack_equivalence([equivalence_of(one.name, one.plugin) for one in plugins]) == "exact":
             return self._not_exact(processes, result)
         return None
 

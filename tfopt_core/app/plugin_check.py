@@ -21,7 +21,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import Certificate, replay_both
 from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
-from tfopt_core.statistics.judgement import stack_math
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import check_plugin
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -164,8 +164,8 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     yield DoctorFinding(subject="dry build", ok=True, detail=changes)
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
-    math = stack_math([plugin.math for plugin in prepared.plugins])
-    certificate = replay_both(processes, seed=SEED, math=math)
+    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
+    certificate = replay_both(processes, seed=SEED, equivalence=equivalence)
     yield exactness(equivalence_of(stacked.name, resolved.plugin), certificate)
     run = processes.run(
         ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
@@ -191,18 +191,18 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         )  # fmt: skip
 
 
-def exactness(math: str, certificate: Certificate | None) -> DoctorFinding:
+def exactness(equivalence: str, certificate: Certificate | None) -> DoctorFinding:
     """Return whether a replay agrees with what the plugin declares."""
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
         return DoctorFinding(subject="mathematics", ok=True, detail=detail)
-    detail = f'equivalence is "{math}": {certificate.statement}'
-    if math == "unknown":
+    detail = f'equivalence is "{equivalence}": {certificate.statement}'
+    if equivalence == "unknown":
         mend = 'declare equivalence = "exact", "order", "rounding" or "changes"'
         return DoctorFinding(subject="mathematics", ok=None, detail=detail, mend=mend)
     if certificate.kind == "impossible":
         return DoctorFinding(subject="mathematics", ok=None, detail=detail)
-    if certificate.certified or math == "rounding":
+    if certificate.certified or equivalence == "rounding":
         return DoctorFinding(subject="mathematics", ok=True, detail=detail)
     mend = "declare what it does, or mend it"
     return DoctorFinding(subject="mathematics", ok=False, detail=detail, mend=mend)

@@ -91,7 +91,7 @@ class ScriptTrials:
             with_stack = with_stack.at_pace(estimate, now)
         return Tried(
             (prepared, resolved), with_stack, prepared.not_applied, prepared.resolved,
-            {plugin.name: plugin.math for plugin in prepared.plugins},
+            {plugin.name: plugin.equivalence for plugin in prepared.plugins},
         )  # fmt: skip
 
     def _prepared(self, draft: Draft) -> tuple[Prepared, Request]:

@@ -194,11 +194,11 @@ def draft_of(
         additions=proposed_additions(diagnosed),
     )  # fmt: skip
     for one in draft.additions:
-        if one.math == "changes":
+        if one.equivalence == "changes":
             draft = draft.leaving_out(one.plugin, BY_TARGET)
     return attrs.evolve(
         draft,
-        additions=tuple(one for one in draft.additions if one.math != "changes"),
+        additions=tuple(one for one in draft.additions if one.equivalence != "changes"),
         measure=measure_table(diagnosed, budget, pairs),
     )
 

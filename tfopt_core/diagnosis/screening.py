@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
-from tfopt_core.hooks.card import EXACT_MATHS, Equivalence
+from tfopt_core.hooks.card import EXACT_EQUIVALENCES, Equivalence
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.estimate import Estimate
 
@@ -238,7 +238,7 @@ def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
     """Return why a plugin does not stay among the exact ones, or the others; empty if it does."""
     if plugin not in tried.maths:
         return ""
-    exact = tried.maths[plugin] in EXACT_MATHS
+    exact = tried.maths[plugin] in EXACT_EQUIVALENCES
     if all(one.plugin != plugin for one in candidate.additions):
         return "" if exact else "it is not exact with the settings that were found for it"
     stands_already = exact and any(one.plugin == plugin for one in candidate.stack)

@@ -19,9 +19,9 @@ TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergen
 ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
 # From the least to the largest change.
-MATHS: tuple[Equivalence, ...] = ("exact", "order", "rounding", "unknown", "changes")
+EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order", "rounding", "unknown", "changes")
 # What a replay certifies without statistics of quality.
-EXACT_MATHS: tuple[Equivalence, ...] = ("exact", "order")
+EXACT_EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order")
 # The words for it in printed text.
 MATHEMATICS = {
     "exact": "the same training, exactly",
@@ -96,9 +96,9 @@ def equivalence_of(name: str, plugin: Any) -> Equivalence:
         return value() if callable(value) else value
 
     value = guarded(name, "equivalence", declared)
-    if value not in MATHS:
+    if value not in EQUIVALENCES:
         raise PluginDefinitionError(
-            name, f'"equivalence" returned "{value}", not one of {", ".join(MATHS)}'
+            name, f'"equivalence" returned "{value}", not one of {", ".join(EQUIVALENCES)}'
         )
     return cast(Equivalence, value)
 

@@ -22,7 +22,7 @@ from tfopt_core.records.variants import FULL, Contrast
 from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.figures import not_projected
 from tfopt_core.statistics.intervals import LOOKS, MINIMUM_PAIRS
-from tfopt_core.statistics.judgement import Judgement, stack_math
+from tfopt_core.statistics.judgement import Judgement, stack_equivalence
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.ratios import ratios
 from tfopt_core.statistics.timing.cutting import ENOUGH
@@ -56,7 +56,7 @@ def judgement_of(
         direction="max" if prepared.quality_direction == "max" else "min",
         tolerance=measure.quality.tolerance if measure.quality else None,
         examples=prepared.validation_examples,
-        math=stack_math([plugin.math for plugin in prepared.plugins]),
+        equivalence=stack_equivalence([plugin.equivalence for plugin in prepared.plugins]),
         target=measure.target,
         sequential=measure.pairs == "auto",
         projected=any(run.ok and not run.complete for run in runs),
@@ -156,7 +156,7 @@ def _addition(
         return None
     return judge_addition(
         runs, judgement, variant=added.variant, additions=added.additions,
-        resolved=added.resolved, math=added.math, certificate=added.certificate,
+        resolved=added.resolved, equivalence=added.equivalence, certificate=added.certificate,
         why_ended=added.why_ended,
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.intervals import LOOKS
-from tfopt_core.statistics.judgement import stack_math
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.preparation import prepare
@@ -166,12 +166,14 @@ def _certified(
     observer: Observer,
 ) -> MeasurementState:
     """Return the state with the certificates of the stack, and of that with additions."""
-    math = stack_math([plugin.math for plugin in prepared.plugins])
-    if math == "changes":
+    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
+    if equivalence == "changes":
         return state
-    stacks: list[tuple[Variant, Equivalence]] = [(baseline_and_full(request.plugins)[1], math)]
+    stacks: list[tuple[Variant, Equivalence]] = [
+        (baseline_and_full(request.plugins)[1], equivalence)
+    ]
     if state.added is not None:
-        stacks.append((Variant(state.added.variant, request.added), state.added.math))
+        stacks.append((Variant(state.added.variant, request.added), state.added.equivalence))
     found = certificates(
         request, prepared, stacks, seed=state.seed or 1, pace=pace, runner=runner,
         observer=observer,

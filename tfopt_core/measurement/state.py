@@ -23,7 +23,7 @@ class AddedStack:
 
     :param additions: the plugins that the full stack lacks, or has with other settings.
     :param resolved: the settings of the whole stack, by plugin, in its order.
-    :param math: what it does to the mathematics.
+    :param equivalence: what it does to the mathematics.
     :param certificate: what a replay of it showed; None without one.
     :param why_ended: why it is not measured any more; empty if it is.
     :param first_round: the first round that has a run of it; rounds before it are for a first
@@ -32,7 +32,7 @@ class AddedStack:
 
     additions: tuple[str, ...]
     resolved: dict[str, dict[str, Any]]
-    math: Equivalence
+    equivalence: Equivalence
     certificate: Certificate | None = None
     why_ended: str = ""
     first_round: int = 0

@@ -15,7 +15,7 @@ from tfopt_core.measurement.state import AddedStack, additions_to
 from tfopt_core.measurement.stored_state import state_writer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.variants import Variant
-from tfopt_core.statistics.judgement import stack_math
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -47,7 +47,7 @@ def added_stack(prepared: Prepared, extended: Prepared, first_round: int = 0) ->
         first_round=first_round,
         additions=additions_to(prepared.resolved, extended.resolved),
         resolved=extended.resolved,
-        math=stack_math([plugin.math for plugin in extended.plugins]),
+        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
     )
 
 
@@ -67,7 +67,7 @@ def add_waiting(
     request = attrs.evolve(planned.request, added=resolved.plugins)
     added = added_stack(planned.prepared, extended, rounds)
     [certificate] = certificates(
-        request, planned.prepared, [(Variant(added.variant, request.added), added.math)],
+        request, planned.prepared, [(Variant(added.variant, request.added), added.equivalence)],
         seed=planned.state.seed or 1, pace=planned.pace, runner=runner, observer=observer,
         after_verdict=True,
     )  # fmt: skip

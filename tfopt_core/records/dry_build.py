@@ -31,7 +31,7 @@ class PluginPlan:
     name: str
     settings: dict[str, Any]
     asked: dict[str, Any]
-    math: Equivalence
+    equivalence: Equivalence
     summary: str
     changes: tuple[HookChange, ...]
     search_notes: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Prepared:
             return "the number of steps in an epoch is unknown, so nothing could be projected"
         if self.several_processes:
             return "the processes of one training would stop at different steps"
-        if any(plugin.math == "changes" for plugin in self.plugins):
+        if any(plugin.equivalence == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
         if self.to_target:
             return "the runs are compared by their time to a target"

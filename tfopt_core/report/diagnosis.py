@@ -283,8 +283,8 @@ def _about(suggestion: Suggestion) -> RenderableType:
     notes = [suggestion.summary.rstrip(".")] if suggestion.summary else []
     if settings := settings_in_words(suggestion.settings):
         notes.append(settings)
-    if suggestion.math != "exact":
-        notes.append(MATHEMATICS.get(suggestion.math, suggestion.math))
+    if suggestion.equivalence != "exact":
+        notes.append(MATHEMATICS.get(suggestion.equivalence, suggestion.equivalence))
     if suggestion.left_out:
         notes.append(f"not below: {suggestion.left_out}")
     return words("; ".join(notes), "dim")

@@ -74,8 +74,8 @@ def _known(info: PluginInfo) -> Iterator[tuple[str, object]]:
             yield "role", traits.role
         if traits.model_change != "none":
             yield "model change", traits.model_change
-    if info.math:
-        yield "training", MATHEMATICS.get(info.math, info.math)
+    if info.equivalence:
+        yield "training", MATHEMATICS.get(info.equivalence, info.equivalence)
     if info.hooks:
         yield "hooks", ", ".join(info.hooks)
 

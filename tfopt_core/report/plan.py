@@ -84,7 +84,10 @@ def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     if plugin.summary:
         parts.append(words(plugin.summary, "dim"))
     rows: list[tuple[RenderableType, ...]] = [
-        (words("mathematics", "dim"), words(MATHEMATICS.get(plugin.math, plugin.math)))
+        (
+            words("mathematics", "dim"),
+            words(MATHEMATICS.get(plugin.equivalence, plugin.equivalence)),
+        )
     ]
     if settings := _settings(plugin):
         rows.insert(0, (words("settings", "dim"), Items(settings)))

@@ -49,13 +49,13 @@ def impossible(cause: str) -> Certificate:
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
-def certify(math: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
+def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
     """Compare both sides of a replay and return the certificate.
 
-    :param math: what the stack as a whole declares to do to the mathematics of training.
+    :param equivalence: what the stack as a whole declares to do to the mathematics of training.
     :raises ValueError: for a stack that changes them, and so trains differently by intention.
     """
-    if math == "changes":
+    if equivalence == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
     loss, weight = loss_difference(baseline, stack), stack.weight_difference
     drawn = Certificate(
@@ -66,7 +66,7 @@ def certify(math: Equivalence, baseline: Replayed, stack: Replayed) -> Certifica
         examples=baseline.epochs[0].examples if baseline.epochs and stack.epochs else None,
         batches=stack.steps,
     )
-    difference = data_difference(math, baseline.epochs, stack.epochs)
+    difference = data_difference(equivalence, baseline.epochs, stack.epochs)
     if difference is not None:
         if baseline.reproducible is False:
             cause = (
@@ -75,9 +75,9 @@ def certify(math: Equivalence, baseline: Replayed, stack: Replayed) -> Certifica
             )
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
         drawn = attrs.evolve(drawn, other_examples=difference.examples)
-        statement = f"{_declared(math)} {difference.statement}"
+        statement = f"{_declared(equivalence)} {difference.statement}"
         return _concluded(drawn, "diverges", statement)
-    if math == "rounding":
+    if equivalence == "rounding":
         return _concluded(drawn, "diverges", _rounds(drawn))
     if max(loss or 0.0, weight or 0.0) > SAME:
         own = stack.own_difference
@@ -87,21 +87,23 @@ def certify(math: Equivalence, baseline: Replayed, stack: Replayed) -> Certifica
                 drawn, "impossible", f"no certificate: {cause} differ by up to {_share(own)}"
             )
         apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
-        return _concluded(drawn, "diverges", f"{_declared(math)} {apart}")
+        return _concluded(drawn, "diverges", f"{_declared(equivalence)} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
         return _concluded(drawn, "impossible", f"no certificate: {gap}")
-    same = "same training up to the order of examples" if math == "order" else "same training"
+    same = (
+        "same training up to the order of examples" if equivalence == "order" else "same training"
+    )
     replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    scope = _scope(baseline, stack) + (f"; {UNDECLARED}" if math == "unknown" else "")
+    scope = _scope(baseline, stack) + (f"; {UNDECLARED}" if equivalence == "unknown" else "")
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
 
 
-def _declared(math: Equivalence) -> str:
+def _declared(equivalence: Equivalence) -> str:
     """Return the beginning of a statement of a difference."""
-    if math == "unknown":
+    if equivalence == "unknown":
         return f"{UNDECLARED}, and it is not the same:"
-    return f"declared {math}, but"
+    return f"declared {equivalence}, but"
 
 
 def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:

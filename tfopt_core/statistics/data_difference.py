@@ -23,19 +23,19 @@ class DataDifference:
 
 
 def data_difference(
-    math: Equivalence, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+    equivalence: Equivalence, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
 ) -> DataDifference | None:
     """Return how the stack's data differ from the baseline's; None if no difference was read.
 
-    :param math: "exact" and "unknown" require the same batches in the same order; "order" and
-        "rounding" allow another order of the same examples.
+    :param equivalence: "exact" and "unknown" require the same batches in the same order; "order"
+        and "rounding" allow another order of the same examples.
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
         if ours.whole and theirs.whole:
             examples = _examples(number, baseline, stack)
             if examples is not None:
                 return DataDifference(examples, examples=True)
-        if math in ("exact", "unknown"):
+        if equivalence in ("exact", "unknown"):
             order = _order(number, baseline, stack)
             if order is not None:
                 return DataDifference(order, examples=False)

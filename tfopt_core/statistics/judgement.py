@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks.card import MATHS, Equivalence
+from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
 from tfopt_core.recipe import Objective, TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
@@ -34,7 +34,7 @@ class Judgement:
     :param tolerance: by how much the metric may be worse; None means 0.005 for a metric that is
         better high (a share), and 1% of the baseline's mean for one that is better low.
     :param examples: the size of the validation set, None if unknown.
-    :param math: what the stack as a whole does to the mathematics of training.
+    :param equivalence: what the stack as a whole does to the mathematics of training.
     :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
         fixed before (95%).
     :param projected: whether some run was cut short, so that totals are projected.
@@ -48,7 +48,7 @@ class Judgement:
     direction: Literal["max", "min"]
     tolerance: float | None
     examples: int | None
-    math: Equivalence
+    equivalence: Equivalence
     target: TargetSpec | None
     sequential: bool
     projected: bool = False
@@ -71,7 +71,7 @@ class Judgement:
     def kind(self) -> ComparisonKind:
         """The kind of comparison: time to target for a stack that changes the algorithm, or where
         that is the objective."""
-        if self.math == "changes" or self.objective == "time-to-target":
+        if self.equivalence == "changes" or self.objective == "time-to-target":
             return ComparisonKind.TIME_TO_TARGET
         if self.per_step:
             return ComparisonKind.STEPS
@@ -118,11 +118,11 @@ def band_in_words(high: float) -> str:
     return f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
 
 
-def stack_math(maths: Sequence[Equivalence]) -> Equivalence:
+def stack_equivalence(maths: Sequence[Equivalence]) -> Equivalence:
     """Return what a stack does to the mathematics, that of its furthest-reaching plugin.
 
     With a plugin that rounds, one that declares nothing leaves the stack at "rounding": a replay
     could not certify it, and the statistics of quality decide in both cases.
     """
-    furthest: Equivalence = max(maths, key=MATHS.index, default="exact")
+    furthest: Equivalence = max(maths, key=EQUIVALENCES.index, default="exact")
     return "rounding" if furthest == "unknown" and "rounding" in maths else furthest

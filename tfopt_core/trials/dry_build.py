@@ -182,7 +182,7 @@ def plan_of(
         name=resolved.name,
         settings=plain(resolved.settings),
         asked=plain(before.settings),
-        math=equivalence_of(resolved.name, resolved.plugin),
+        equivalence=equivalence_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
         search_notes=search_notes,

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import EXACT_MATHS, MATHEMATICS, MATHS, Traits
+from tfopt_core.hooks.card import EQUIVALENCES, EXACT_EQUIVALENCES, MATHEMATICS, Traits
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import LEAST_BOUND
@@ -29,7 +29,7 @@ class TuneCandidate:
     plugin: str
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     bound: float
-    math: str
+    equivalence: str
     summary: str
     traits: Traits
     owns_strategy: bool = False
@@ -38,7 +38,7 @@ class TuneCandidate:
     @property
     def is_exact(self) -> bool:
         """Whether it changes no value of the training, but perhaps the order of the examples."""
-        return self.math in EXACT_MATHS
+        return self.equivalence in EXACT_EQUIVALENCES
 
 
 @attrs.frozen
@@ -103,14 +103,16 @@ def search_space(
             continue
         if settings is None:
             settings = {} if suggestion is None else suggestion.settings
-        math = suggestion.math if suggestion is not None else info.math or "unknown"
-        if math == "changes" and objective != "time-to-target":
+        equivalence = (
+            suggestion.equivalence if suggestion is not None else info.equivalence or "unknown"
+        )
+        if equivalence == "changes" and objective != "time-to-target":
             not_tried.append(NotTried(plugin=info.name, reason=_CHANGES))
             continue
         assert info.traits is not None
         candidates.append(
             TuneCandidate(
-                plugin=info.name, settings=settings, bound=bound, math=math,
+                plugin=info.name, settings=settings, bound=bound, equivalence=equivalence,
                 summary=info.summary, traits=info.traits, owns_strategy=OWNER_HOOK in info.hooks,
                 proposed=suggestion is not None,
             )
@@ -133,11 +135,11 @@ def _why_never(
         return "it is an observer, and optimizes nothing"
     if is_script and traits.model_change == "replaces":
         return "it replaces the model, and a script makes its own"
-    if not info.math and not named:
+    if not info.equivalence and not named:
         needed = [f'"{setting.name}"' for setting in info.settings if setting.default is None]
         what = " and ".join(needed) if needed else "settings"
         return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
-    if info.math == "changes" and objective != "time-to-target" and not named:
+    if info.equivalence == "changes" and objective != "time-to-target" and not named:
         return _CHANGES
     if info.spreads and device_count < 2 and not named:
         return "it is for several devices; name it in the recipe, and it is tried on this one"
@@ -188,13 +190,14 @@ def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, int, str]:
     # below a hundredth, bounds are equal: the least change to the training goes first, and of two
     # such the one for more parts of a step, which may gain what the other does and more
     return (
-        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.math),
+        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.equivalence),
         -len(set(candidate.traits.targets) & set(PARTS)), candidate.plugin,
     )  # fmt: skip
 
 
-def _place(math: str) -> int:
-    return list(MATHS).index(math) if math in MATHEMATICS else len(MATHS)  # type: ignore[arg-type]
+def _place(equivalence: str) -> int:
+    known = equivalence in MATHEMATICS
+    return list[str](EQUIVALENCES).index(equivalence) if known else len(EQUIVALENCES)
 
 
 def _listed(targets: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ def check_math(prepared: Prepared, objective: TuneObjective) -> None:
     if objective not in ("time", "memory"):
         return
     for one in prepared.plugins:
-        if one.math == "changes":
+        if one.equivalence == "changes":
             why = f'{one.name} changes the training, which "{objective}" may not'
             raise NoFigure(TrialOutcome.REFUSED, why)
 

@@ -19,7 +19,7 @@ def certificate(kind: Any) -> Certificate:
 
 
 @pytest.mark.parametrize(
-    ("math", "replayed", "ok"),
+    ("equivalence", "replayed", "ok"),
     [
         ("exact", certificate("certified"), True),
         ("exact", certificate("diverges"), False),

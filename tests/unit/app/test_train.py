@@ -34,7 +34,9 @@ class Spread(Plugin):
         return attrs.evolve(options, cluster=ClusterOptions(workers=2))
 
 
-SPREAD = PluginPlan(name="spread", settings={}, asked={}, math="exact", summary="", changes=())
+SPREAD = PluginPlan(
+    name="spread", settings={}, asked={}, equivalence="exact", summary="", changes=()
+)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -50,7 +52,7 @@ class Times(Plugin):
 
 NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'
 TIMES = PluginPlan(
-    name="times", settings={"steps": 1}, asked={"steps": "auto"}, math="exact", summary="",
+    name="times", settings={"steps": 1}, asked={"steps": "auto"}, equivalence="exact", summary="",
     changes=(), search_notes=(NOT_TIMED,),
 )  # fmt: skip
 

@@ -131,7 +131,7 @@ def test_the_seal_forgives_no_change_but_white_space():
     assert not is_unchanged("a = 1\n")
 
 
-LOW = suggestion("low", math="rounding", settings={"policy": "auto"})
+LOW = suggestion("low", equivalence="rounding", settings={"policy": "auto"})
 
 
 def read(path):
@@ -156,7 +156,7 @@ def test_another_setting_of_a_plugin_is_a_comment_below_its_own(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
     exact = suggestion("loop", settings={"xla": False})
-    other = suggestion("loop", settings={"xla": True}, math="rounding")
+    other = suggestion("loop", settings={"xla": True}, equivalence="rounding")
     made = draft(additions=(other,))
     path.write_text(type(made)(made.script, made.workload, made.diagnosed, (exact,),
                                (other,), measure=made.measure).text())  # fmt: skip
@@ -192,10 +192,10 @@ def proposing(*suggestions):
 
 
 def test_a_proposal_is_parted_into_what_is_exact_and_what_is_added_to_it():
-    form = ExactForm(settings={"xla": False}, bound=1.2, math="exact")
-    loop = suggestion("loop", math="rounding", exact_form=form)
-    order = suggestion("order", math="order")
-    found = proposing(suggestion("a"), LOW, loop, order, suggestion("new", math="unknown"))
+    form = ExactForm(settings={"xla": False}, bound=1.2, equivalence="exact")
+    loop = suggestion("loop", equivalence="rounding", exact_form=form)
+    order = suggestion("order", equivalence="order")
+    found = proposing(suggestion("a"), LOW, loop, order, suggestion("new", equivalence="unknown"))
     made = draft_of(found, WorkloadSpec(script="train.py"), None, None)
     assert [(one.plugin, one.settings) for one in made.stack] == [
         ("a", {}), ("loop", {"xla": False}), ("order", {})
@@ -205,7 +205,7 @@ def test_a_proposal_is_parted_into_what_is_exact_and_what_is_added_to_it():
 
 
 def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it():
-    found = proposing(suggestion("a"), suggestion("fewer", math="changes"))
+    found = proposing(suggestion("a"), suggestion("fewer", equivalence="changes"))
     made = draft_of(found, WorkloadSpec(script="train.py"), None, None)
     assert [one.plugin for one in made.extended] == ["a"]
     assert "only a recipe with a target" in made.left_out[0].reason

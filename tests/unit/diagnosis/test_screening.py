@@ -140,7 +140,7 @@ def test_where_steps_cannot_be_counted_what_works_stays():
     assert names(stays) == ["a"]
 
 
-LOW = suggestion("low", math="rounding")
+LOW = suggestion("low", equivalence="rounding")
 
 
 def trial(names, seconds, settings=None, maths=None):
@@ -220,7 +220,7 @@ def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
     """An exact loop stays, and is faster still where it may round otherwise."""
-    other = suggestion("loop", math="rounding", settings={})
+    other = suggestion("loop", equivalence="rounding", settings={})
 
     def attempt(candidate):
         [one] = candidate.stack
@@ -241,7 +241,7 @@ def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
 
 
 def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
-    other = suggestion("loop", math="rounding", settings={})
+    other = suggestion("loop", equivalence="rounding", settings={})
     proposal = draft("loop", additions=(other,))
     takes = iter((8, 5))
 

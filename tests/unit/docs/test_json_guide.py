@@ -96,7 +96,7 @@ def test_a_plugin_is_written(tmp_path: Path) -> None:
     assert set(data) == fields_of("# The JSON of `plugins`")
     [cache] = data["plugins"]
     assert set(cache) == fields_of("## `plugins[]`")
-    assert (cache["name"], cache["error"], cache["math"]) == ("cache", None, "exact")
+    assert (cache["name"], cache["error"], cache["equivalence"]) == ("cache", None, "exact")
     assert "storage" in {setting["name"] for setting in cache["settings"]}
 
 

@@ -31,7 +31,7 @@ class Registered:
         return self.what
 
 
-def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: Any) -> type:
+def plugin(answer: Any = None, targets=("input",), equivalence="exact", **attributes: Any) -> type:
     """A plugin class whose suggest gives this answer, or raises it."""
 
     def given(self, diagnosis):
@@ -49,7 +49,7 @@ def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: A
         def build_dataset(self, run, split, plan):
             return plan
 
-    Asked.targets, Asked.suggest, Asked.equivalence = targets, given, math
+    Asked.targets, Asked.suggest, Asked.equivalence = targets, given, equivalence
     for name, value in attributes.items():
         setattr(Asked, name, value)
     return Asked
@@ -82,7 +82,11 @@ def test_the_most_promising_goes_first(ask):
 
 
 def test_among_equals_what_changes_the_training_least_goes_first(ask):
-    plugins = {"a": plugin({}, math="rounding"), "b": plugin({}, math="order"), "c": plugin({})}
+    plugins = {
+        "a": plugin({}, equivalence="rounding"),
+        "b": plugin({}, equivalence="order"),
+        "c": plugin({}),
+    }
     assert names(ask(plugins)) == ["c", "b", "a"]
 
 
@@ -188,18 +192,18 @@ def test_without_a_bound_there_is_none(ask):
     assert one.bound is None
 
 
-def both(exact, other, math="rounding", targets=("dispatch",), **attributes):
+def both(exact, other, equivalence="rounding", targets=("dispatch",), **attributes):
     """A plugin that is exact with a size of 2, and says so where it is asked for that."""
     made = plugin({}, targets, **attributes)
     made.suggest = lambda self, diagnosis: exact if diagnosis.exact else other
-    made.equivalence = lambda self: "exact" if self.size == 2 else math
+    made.equivalence = lambda self: "exact" if self.size == 2 else equivalence
     return made
 
 
 def test_who_may_round_otherwise_is_asked_for_exact_settings_too(ask):
     [one] = ask({"loop": both({"size": 2}, {"size": 3})}, dispatch=2.0).suggestions
-    assert (one.settings, one.math, one.is_exact) == ({"size": 3}, "rounding", False)
-    assert (one.exactly.settings, one.exactly.math) == ({"size": 2}, "exact")
+    assert (one.settings, one.equivalence, one.is_exact) == ({"size": 3}, "rounding", False)
+    assert (one.exactly.settings, one.exactly.equivalence) == ({"size": 2}, "exact")
     assert one.exactly.exactly == one.exactly
 
 

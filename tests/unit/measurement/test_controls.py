@@ -48,7 +48,7 @@ def trial(control, ratio):
     runs = make_pairs(baseline, [(b + n) / ratio for b, n in zip(baseline, noise, strict=True)])
     results = Results(
         id="i", recipe="r", recipe_sha256="", resolved={}, machine={}, environment={},
-        runs=tuple(runs), comparison=compare(runs, make_judgement(math="exact")),
+        runs=tuple(runs), comparison=compare(runs, make_judgement(equivalence="exact")),
     )  # fmt: skip
     return ControlTrial(control, results)
 

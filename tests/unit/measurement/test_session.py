@@ -57,8 +57,9 @@ class FakeRunner:
     estimates, and `disturbed` says of a run's number whether the machine is disturbed in it."""
 
     def __init__(
-        self, walls=None, prepare_error=None, noise=0.003, math="exact", training_seconds=None,
-        disturbed=lambda number: False, several_processes=False, busy_share=0.0,
+        self, walls=None, prepare_error=None, noise=0.003, equivalence="exact",
+        training_seconds=None, disturbed=lambda number: False, several_processes=False,
+        busy_share=0.0,
     ):  # fmt: skip
         self.several_processes, self.busy_share = several_processes, busy_share
         self.now, self.steal, self.number = 100.0, 0.0, -1
@@ -67,7 +68,7 @@ class FakeRunner:
         self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
         self.prepare_error = prepare_error
         self.noise = random.Random(3), noise
-        self.math = math
+        self.equivalence = equivalence
         self.tasks, self.environments = [], []
         self.estimate_error = None
 
@@ -116,7 +117,7 @@ class FakeRunner:
             return outcome(Failure(**{**plain, **self.prepare_error}))
         plans = tuple(
             PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
-                       math=self.math, summary="", changes=())
+                       equivalence=self.equivalence, summary="", changes=())
             for p in task.job.plugins
         )  # fmt: skip
         quality = task.job.recipe.measure.quality
@@ -162,7 +163,7 @@ def prepared_before(request, training_seconds, waits):
     :param waits: whether that with the additions is made once a first verdict is there.
     """
     plan = PluginPlan(
-        name="p", settings={"threads": 4}, asked={}, math="exact", summary="", changes=()
+        name="p", settings={"threads": 4}, asked={}, equivalence="exact", summary="", changes=()
     )
     prepared = Prepared(
         plugins=(plan,), data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
@@ -171,7 +172,7 @@ def prepared_before(request, training_seconds, waits):
         policy="float32", baseline="", versions={"tensorflow": "2.21"},
         training_seconds=training_seconds,
     )  # fmt: skip
-    low = attrs.evolve(plan, name="low", math="rounding")
+    low = attrs.evolve(plan, name="low", equivalence="rounding")
     extended = attrs.evolve(prepared, plugins=(plan, low))
     if not waits:
         return {"prepared_before": (prepared, request), "extended": extended}
@@ -370,7 +371,7 @@ def test_auto_isolates_where_it_fits_the_budget_and_not_otherwise(world):
 
 def test_a_time_to_target_is_measured_from_the_first_run_on(world):
     target = TargetSpec(metric="val_accuracy", at_least=0.95)  # which nobody reaches
-    results, events = world(FakeRunner(math="changes"), pairs=4, target=target)
+    results, events = world(FakeRunner(equivalence="changes"), pairs=4, target=target)
     assert results.comparison.kind == "time-to-target"
     assert results.comparison.verdict == "void"
     ended = [event for event in events if isinstance(event, RunEnded)]
@@ -378,7 +379,7 @@ def test_a_time_to_target_is_measured_from_the_first_run_on(world):
 
 
 def test_a_stack_that_declares_nothing_is_judged_without_a_target(world):
-    results, _ = world(FakeRunner(math="unknown"), pairs=4)
+    results, _ = world(FakeRunner(equivalence="unknown"), pairs=4)
     assert results.comparison.kind == "end-to-end"
     assert results.comparison.quality.verdict in ("not worse", "not established", "worse")
 
@@ -956,7 +957,7 @@ def test_an_addition_is_run_in_the_rounds_of_the_stack_and_judged_apart(world):
     assert [run.variant for run in results.runs].count(PLUS) == 4
     assert results.comparison.speedup == pytest.approx(10 / 8, rel=0.02)
     added = results.addition
-    assert (added.plugins, added.variant, added.math) == (("low",), PLUS, "rounding")
+    assert (added.plugins, added.variant, added.equivalence) == (("low",), PLUS, "rounding")
     assert added.verdict == "faster"
     assert added.speedup == pytest.approx(8 / 4, rel=0.02)
     assert added.total == pytest.approx(10 / 4, rel=0.02)

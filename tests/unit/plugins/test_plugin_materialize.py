@@ -82,7 +82,7 @@ def same(ours: list[Any], theirs: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("change", "redrawn", "order", "math"),
+    ("change", "redrawn", "order", "equivalence"),
     [
         ("", False, "kept", "exact"),
         ("", True, "batches", "order"),

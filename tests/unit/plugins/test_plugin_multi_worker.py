@@ -70,7 +70,7 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "math"),
+    ("settings", "equivalence"),
     [
         ({}, "rounding"),
         ({"shard": "source"}, "changes"),

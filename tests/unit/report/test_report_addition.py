@@ -26,8 +26,9 @@ DIVERGES = "the stack rounds differently: over 100 replayed steps the loss diver
 
 def make_addition(**changes: Any) -> Addition:
     addition = Addition(
-        plugins=("low",), resolved={"cache": {}, "low": {}}, math="rounding", variant="plus low",
-        verdict=Verdict.FASTER, speedup=1.4, low=1.35, high=1.45, confidence=0.98, pairs=4,
+        plugins=("low",), resolved={"cache": {}, "low": {}}, equivalence="rounding",
+        variant="plus low", verdict=Verdict.FASTER, speedup=1.4, low=1.35, high=1.45,
+        confidence=0.98, pairs=4,
         run_ids=("r1",), total=1.75, total_low=1.7, total_high=1.8, statement=STATEMENT,
         quality=make_quality(
             verdict=QualityVerdict.NOT_ESTABLISHED, certificate=DIVERGES,
@@ -58,7 +59,7 @@ def test_the_page_says_below_the_verdict_what_it_adds_and_what_is_known_of_its_q
 
 def test_what_declares_nothing_has_another_title():
     assert "With what is not declared exact: low" in show(
-        render_summary(with_addition(math="unknown"))
+        render_summary(with_addition(equivalence="unknown"))
     )
 
 

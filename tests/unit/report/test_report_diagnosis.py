@@ -34,7 +34,7 @@ from tfopt_core.report.style.console import make_console
 
 def suggestion(plugin: str, **changes: Any) -> Suggestion:
     given = Suggestion(
-        plugin=plugin, settings={}, bound=1.5, targets=("input",), math="exact",
+        plugin=plugin, settings={}, bound=1.5, targets=("input",), equivalence="exact",
         summary=f"Does what {plugin} does.", distribution="tfopt",
     )  # fmt: skip
     return attrs.evolve(given, **changes)
@@ -122,7 +122,7 @@ def test_a_place_below_the_working_directory_is_named_from_there() -> None:
 def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
     both = (
         suggestion("cache", settings={"storage": "disk", "sizes": [1, 2]}),
-        suggestion("chunked", bound=None, math="order", left_out='conflicts with "cache"'),
+        suggestion("chunked", bound=None, equivalence="order", left_out='conflicts with "cache"'),
     )
     text = page(suggestions=both, proposed_stack=("cache",))
     assert "1.  cache    at most about 1.50x  Does what cache does; storage" in text

@@ -31,7 +31,7 @@ EAGER = Finding(
     mend="put @tf.function above def train_step", place="train.py:12",
 )  # fmt: skip
 PREFETCH = Suggestion(
-    plugin="prefetch", settings={}, bound=1.2, targets=("input",), math="exact",
+    plugin="prefetch", settings={}, bound=1.2, targets=("input",), equivalence="exact",
     summary="Makes batches ahead.", distribution="tfopt",
 )  # fmt: skip
 

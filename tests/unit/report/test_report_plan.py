@@ -38,7 +38,9 @@ def test_the_mathematics_is_said_in_words() -> None:
 
 
 def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain() -> None:
-    idle = PluginPlan(name="idle", settings={}, asked={}, math="exact", summary="", changes=())
+    idle = PluginPlan(
+        name="idle", settings={}, asked={}, equivalence="exact", summary="", changes=()
+    )
     assert "nothing here\n" in plan(plugins=(idle,))
     assert "nothing here: no GPU" in plan(plugins=(idle,), not_applied={"idle": "no GPU"})
 
@@ -76,7 +78,7 @@ def test_unknown_facts_are_left_out() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_console(width: int) -> None:
     name = "x" * 100
-    long = PluginPlan(name=name, settings={name: name}, asked={name: "auto"}, math="exact",
+    long = PluginPlan(name=name, settings={name: name}, asked={name: "auto"}, equivalence="exact",
                       summary=name, changes=())  # fmt: skip
     text = plan(width, plugins=(long,), data_after={"train": (name, name)}, baseline=name)
     assert max(map(len, text.splitlines())) <= width

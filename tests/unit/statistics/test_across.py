@@ -68,7 +68,7 @@ def to_target(id_, walls):
         attrs.evolve(run, fits=(make_fit(seconds_to_target=run.wall_seconds / 2),))
         for run in make_pairs(BASE, walls)
     ]
-    return make_measured(id_, walls, runs=runs, judgement=make_judgement(math="changes"))
+    return make_measured(id_, walls, runs=runs, judgement=make_judgement(equivalence="changes"))
 
 
 def projected(id_, walls):

@@ -27,9 +27,9 @@ def three_a_round(baseline=10.0, full=8.0, plus=4.0, **changes):
 def judged(runs, **changes):
     facts = {
         "variant": PLUS, "additions": ("low",), "resolved": {"p": {}, "low": {}},
-        "math": "rounding", "certificate": DIVERGES, **changes,
+        "equivalence": "rounding", "certificate": DIVERGES, **changes,
     }  # fmt: skip
-    return judge_addition(runs, make_judgement(math="exact"), **facts)
+    return judge_addition(runs, make_judgement(equivalence="exact"), **facts)
 
 
 def test_it_is_the_ratio_over_the_stack_with_an_interval_from_the_same_rounds():
@@ -94,7 +94,7 @@ def test_nothing_of_it_changes_the_verdict_on_the_stack():
         for run in with_it
     ]
     alone = [run for run in with_it if run.variant != PLUS]
-    judgement = make_judgement(math="exact")
+    judgement = make_judgement(equivalence="exact")
     assert compare(with_it, judgement) == compare(alone, judgement)
     assert compare(failing, judgement).verdict == compare(alone, judgement).verdict
     assert "4 of its runs failed" in judged(failing).statement

@@ -11,7 +11,7 @@ from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 from tfopt_core.statistics.certificate import certify, impossible
-from tfopt_core.statistics.judgement import stack_math
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.verdict import compare
 
@@ -239,7 +239,7 @@ def test_a_stack_that_declares_nothing_and_is_not_the_same_accuses_nobody(change
     ],
 )
 def test_a_stack_is_judged_by_its_furthest_reaching_plugin(maths, stack):
-    assert stack_math(maths) == stack
+    assert stack_equivalence(maths) == stack
 
 
 def test_a_stack_that_changes_the_algorithm_has_no_certificate():

@@ -38,7 +38,9 @@ def with_fits(id_="b", **changes):
 
 
 def to_target(id_="b", target="val_accuracy >= 0.9", seconds=4.0):
-    judgement = make_judgement(math="changes", target=TargetSpec("val_accuracy", at_least=0.9))
+    judgement = make_judgement(
+        equivalence="changes", target=TargetSpec("val_accuracy", at_least=0.9)
+    )
     runs = [
         attrs.evolve(run, fits=(make_fit(seconds_to_target=seconds and run.wall_seconds / 2),))
         for run in make_pairs(BASE, FAST)

@@ -251,8 +251,9 @@ def test_more_shapes_than_are_listed_are_told_by_dots(shapes, cut):
 )  # fmt: skip
 def test_what_is_faster_on_top_is_advised_by_what_its_model_is_worth(quality, said):
     addition = Addition(
-        plugins=("low",), resolved={}, math="rounding", variant="plus low", verdict=Verdict.FASTER,
-        quality=None if quality is None else make_quality(verdict=quality), statement="",
+        plugins=("low",), resolved={}, equivalence="rounding", variant="plus low",
+        verdict=Verdict.FASTER, statement="",
+        quality=None if quality is None else make_quality(verdict=quality),
     )  # fmt: skip
     steps = next_steps(RUNS, make_comparison(verdict=Verdict.FASTER), (), None, addition=addition)
     adding = [step for step in steps if "to train with low too" in step]

@@ -246,7 +246,7 @@ def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
         else attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
         for run in runs
     ]
-    rules = {"math": "exact", "target": TARGET}
+    rules = {"equivalence": "exact", "target": TARGET}
     # of another length than the baseline, which the way to a target may be
     assert compare(runs, make_judgement(**rules)).verdict is Verdict.UNLIKE
     comparison = compare(runs, make_judgement(objective="time-to-target", **rules))
@@ -263,7 +263,7 @@ def test_other_examples_are_still_no_like_training_on_the_way_to_a_target():
         for run in make_pairs(walls(8, 10.0), walls(8, 5.1))
     ]
     judgement = make_judgement(
-        math="exact", target=TARGET, objective="time-to-target", certificate=certificate
+        equivalence="exact", target=TARGET, objective="time-to-target", certificate=certificate
     )
     assert compare(runs, judgement).verdict is Verdict.UNLIKE
 

@@ -168,14 +168,14 @@ def with_targets(baseline, optimized):
 
 
 def test_a_stack_that_changes_the_algorithm_is_judged_by_time_to_target():
-    judgement = make_judgement(math="changes", target=TARGET)
+    judgement = make_judgement(equivalence="changes", target=TARGET)
     comparison = compare(with_targets(BASE, FAST), judgement)
     assert comparison.kind == "time-to-target"
     assert comparison.statement.startswith("faster to the target: 1.25x")
 
 
 def test_one_run_that_misses_the_target_is_the_slowest_and_two_void_the_result():
-    judgement = make_judgement(math="changes", target=TARGET)
+    judgement = make_judgement(equivalence="changes", target=TARGET)
     one = compare(with_targets(BASE, [8.0, None, 7.9, 8.1]), judgement)
     assert one.speedup < 1.25
     two = compare(with_targets(BASE, [8.0, None, None, 8.1]), judgement)
@@ -296,7 +296,7 @@ def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
     )
     assert "; time for each example 1.00x (95% interval" in comparison.statement
     # who declares another algorithm is judged by the target that it reaches
-    assert compare(runs, make_judgement(math="changes", target=TARGET)).verdict != "unlike"
+    assert compare(runs, make_judgement(equivalence="changes", target=TARGET)).verdict != "unlike"
 
 
 @pytest.mark.parametrize("steps", [(99,), (99, 98)])
@@ -360,7 +360,7 @@ def test_what_was_done_otherwise_is_no_gain_whatever_a_certificate_says(broken, 
     comparison = compare(runs, judgement)
     assert comparison.verdict == "unlike"
     assert what in comparison.statement
-    changes = make_judgement(math="changes", target=TARGET)
+    changes = make_judgement(equivalence="changes", target=TARGET)
     assert compare(runs, changes).verdict != "unlike"
 
 
@@ -438,7 +438,7 @@ def test_where_no_total_is_known_the_verdict_is_about_steps(factor, certificate,
 
 def test_a_loop_of_a_scripts_own_is_faster_by_time_alone_and_settled():
     pairs = make_pairs(BASE, FAST)
-    judgement = make_judgement(sequential=True, metric="", math="exact")
+    judgement = make_judgement(sequential=True, metric="", equivalence="exact")
     comparison = compare(pairs, judgement)
     assert comparison.verdict == "quality open"
     assert comparison.statement.startswith("training is faster; quality not established: 1.25x")
@@ -481,7 +481,7 @@ def test_no_gain_is_claimed_for_a_plugin_where_its_own_runs_cast_doubt():
 
 def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_counts():
     assert "trains another amount" in isolated(FAST, steps=50).statement
-    target = make_judgement(math="changes", target=TargetSpec("val_accuracy", at_least=0.8))
+    target = make_judgement(equivalence="changes", target=TargetSpec("val_accuracy", at_least=0.8))
 
     def reaches(run):
         return attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))

@@ -12,17 +12,17 @@ from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.tuning.candidates import search_space
 
 
-def info(name: str, targets=("compute",), math="exact", hooks=(), settings=(), **traits):
+def info(name: str, targets=("compute",), equivalence="exact", hooks=(), settings=(), **traits):
     return PluginInfo(
-        name=name, distribution="d", version="1", math=math, hooks=hooks, settings=settings,
-        traits=traits_of(targets=targets, **traits),
+        name=name, distribution="d", version="1", equivalence=equivalence, hooks=hooks,
+        settings=settings, traits=traits_of(targets=targets, **traits),
     )  # fmt: skip
 
 
-def suggestion(name: str, bound: float | None, math="exact", **settings) -> Suggestion:
+def suggestion(name: str, bound: float | None, equivalence="exact", **settings) -> Suggestion:
     return Suggestion(
-        plugin=name, settings=settings, bound=bound, targets=("compute",), math=math, summary="",
-        distribution="d",
+        plugin=name, settings=settings, bound=bound, targets=("compute",),
+        equivalence=equivalence, summary="", distribution="d",
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_the_recipes_own_plugins_come_first_with_their_settings():
 
 
 def test_another_training_algorithm_is_searched_by_time_to_target_only():
-    changing = info("fit-batch", math="changes")
+    changing = info("fit-batch", equivalence="changes")
     assert "time-to-target" in why_not(space_of(changing))["fit-batch"]
     found = space_of(
         changing, suggestions=[suggestion("fit-batch", 2.0, "changes")], objective="time-to-target"
@@ -119,7 +119,7 @@ def test_broken_plugins_observers_and_those_without_settings_say_so():
     space = space_of(
         PluginInfo(name="broken", distribution="d", version="1", error="ImportError: x"),
         info("profile", role="observer"),
-        info("needs", math="", settings=(needed,)),
+        info("needs", equivalence="", settings=(needed,)),
         info("mute"),
         silent=[NoAnswer(plugin="mute", distribution="d", cause="raised ValueError: x")],
     )

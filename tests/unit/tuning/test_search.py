@@ -100,7 +100,7 @@ def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path)
 
 
 def exact(name: str, **traits):
-    return candidate(name, traits=traits_of(**traits), math="exact", proposed=True)
+    return candidate(name, traits=traits_of(**traits), equivalence="exact", proposed=True)
 
 
 def test_proposed_plugins_are_tried_together_first_and_taken_out_from_the_least_bound(tmp_path):

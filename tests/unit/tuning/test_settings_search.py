@@ -396,7 +396,7 @@ def test_by_time_the_settings_of_a_plugin_are_searched_on_all_of_the_data(tmp_pa
 
 
 def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
-    trainings = SimulatedTrainings(math="changes")
+    trainings = SimulatedTrainings(equivalence="changes")
     search = settings_of_a_plugin(trainings, tmp_path)
     with pytest.raises(TfoptError, match=r"changes the training, which .time. may not"):
         search.go()

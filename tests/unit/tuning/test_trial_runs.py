@@ -40,15 +40,15 @@ class Pretends:
 
     def __init__(
         self, without=10.0, with_=5.0, applied=True, prepares=None, beside=None,
-        reaches=(True, True), math="exact",
+        reaches=(True, True), equivalence="exact",
     ):  # fmt: skip
-        self.reaches, self.math = reaches, math
+        self.reaches, self.equivalence = reaches, equivalence
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares
         self.beside, self.runs, self.turn_seconds = beside, [], []
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
-            return outcome(self.prepares or prepared(task, self.math))
+            return outcome(self.prepares or prepared(task, self.equivalence))
         self.runs.append((task.job.variant, task.job.seed))
         self.turn_seconds.append(task.turn_seconds)
         if task.turn_seconds and self.beside is not None:
@@ -82,7 +82,7 @@ def outcome(message):
 def prepared(task, math):
     plans = tuple(
         PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings, math=math, summary="",
+            name=one.name, settings=one.settings, asked=one.settings, equivalence=math, summary="",
             changes=(),
         )
         for one in task.job.plugins
@@ -188,7 +188,7 @@ def test_a_stack_that_trains_fast_and_never_reaches_the_target_does_not_go_in(
 
 
 def test_by_time_a_plugin_that_changes_the_training_by_its_own_settings_is_refused(trial_of):
-    runner = Pretends(math="changes")
+    runner = Pretends(equivalence="changes")
     trial = trial_of(runner)
     assert trial.outcome is TrialOutcome.REFUSED
     assert trial.reason == 'cache changes the training, which "time" may not'

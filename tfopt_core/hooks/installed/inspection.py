@@ -44,7 +44,7 @@ class Setting:
 class PluginInfo:
     """The description of a registered plugin. With an `error`, only its origin is known.
 
-    `math` is the equivalence with default settings, "" if the plugin has required settings.
+    `equivalence` is the equivalence with default settings, "" if the plugin has required settings.
     """
 
     name: str
@@ -56,7 +56,7 @@ class PluginInfo:
     traits: Traits | None = None
     hooks: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
-    math: str = ""
+    equivalence: str = ""
 
     @property
     def spreads(self) -> bool:
@@ -167,7 +167,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
             )
             for attribute in attrs.fields(plugin_class)
         ),
-        math=_math(name, plugin_class),
+        equivalence=_math(name, plugin_class),
     )
 
 

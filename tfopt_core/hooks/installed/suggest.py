@@ -11,8 +11,8 @@ import attrs
 
 from tfopt_core.errors import TfoptError, describe
 from tfopt_core.hooks.card import (
-    EXACT_MATHS,
-    MATHS,
+    EQUIVALENCES,
+    EXACT_EQUIVALENCES,
     Equivalence,
     Traits,
     card,
@@ -39,7 +39,7 @@ class ExactForm:
 
     settings: dict[str, Any]
     bound: float | None
-    math: Equivalence
+    equivalence: Equivalence
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +55,7 @@ class Suggestion:
     settings: dict[str, Any]
     bound: float | None
     targets: tuple[str, ...]
-    math: Equivalence
+    equivalence: Equivalence
     summary: str
     distribution: str
     left_out: str = ""
@@ -64,7 +64,7 @@ class Suggestion:
     @property
     def is_exact(self) -> bool:
         """Whether it leaves each value as it is, or reorders examples at most."""
-        return self.math in EXACT_MATHS
+        return self.equivalence in EXACT_EQUIVALENCES
 
     @property
     def exactly(self) -> Suggestion | None:
@@ -73,7 +73,11 @@ class Suggestion:
         if self.is_exact or form is None:
             return self if self.is_exact else None
         return attrs.evolve(
-            self, settings=form.settings, bound=form.bound, math=form.math, exact_form=None
+            self,
+            settings=form.settings,
+            bound=form.bound,
+            equivalence=form.equivalence,
+            exact_form=None,
         )
 
 
@@ -154,7 +158,7 @@ def _both_forms(
     if exact is None or not exact.suggestion.is_exact:
         return candidate
     one = exact.suggestion
-    form = ExactForm(settings=one.settings, bound=one.bound, math=one.math)
+    form = ExactForm(settings=one.settings, bound=one.bound, equivalence=one.equivalence)
     return attrs.evolve(candidate, suggestion=attrs.evolve(candidate.suggestion, exact_form=form))
 
 
@@ -188,7 +192,7 @@ def _asked(
         settings=plain(settings),
         bound=None if bound == float("inf") else bound,
         targets=own.targets,
-        math=equivalence_of(name, plugin),
+        equivalence=equivalence_of(name, plugin),
         summary=card(plugin_class).summary,
         distribution=registration.distribution,
     )
@@ -206,7 +210,7 @@ def _rank(candidate: _Candidate) -> tuple[float, int, str]:
 def _rank_of(one: Suggestion) -> tuple[float, int, str]:
     # below a hundredth, bounds are equal: the least change to the training goes first
     bound = float("inf") if one.bound is None else round(one.bound, 2)
-    return (-bound, MATHS.index(one.math), one.plugin)
+    return (-bound, EQUIVALENCES.index(one.equivalence), one.plugin)
 
 
 def _stackable(

@@ -106,7 +106,7 @@ def render_verdict(comparison: Comparison) -> RenderableType:
 
 def addition_title(addition: Addition) -> str:
     """Return the title over what was measured on top of an exact stack."""
-    title = ADDITION_TITLES.get(addition.math, "On top of the stack")
+    title = ADDITION_TITLES.get(addition.equivalence, "On top of the stack")
     return f"{title}: {' and '.join(addition.plugins)}"
 
 

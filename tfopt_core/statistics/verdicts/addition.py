@@ -35,7 +35,7 @@ def judge_addition(
     variant: str,
     additions: tuple[str, ...],
     resolved: Mapping[str, Mapping[str, Any]],
-    math: Equivalence,
+    equivalence: Equivalence,
     certificate: Certificate | None,
     why_ended: str = "",
 ) -> Addition:
@@ -48,17 +48,17 @@ def judge_addition(
     :param variant: the name of its runs.
     :param additions: the plugins that the full stack lacks, or has with other settings.
     :param resolved: the settings of all its plugins.
-    :param math: what it does to the mathematics.
+    :param equivalence: what it does to the mathematics.
     :param certificate: what a replay of it against the baseline showed.
     :param why_ended: why it was measured no further; empty if it was.
     """
-    judgement = attrs.evolve(judgement, math=math, certificate=certificate)
+    judgement = attrs.evolve(judgement, equivalence=equivalence, certificate=certificate)
     pairs = pairs_of(runs, FULL, variant)
     over_baseline = pairs_of(runs, BASELINE, variant)
     draft = Addition(
         plugins=additions,
         resolved=resolved,
-        math=math,
+        equivalence=equivalence,
         variant=variant,
         verdict=Verdict.NONE,
         pairs=len(pairs),

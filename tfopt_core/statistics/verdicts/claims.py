@@ -58,7 +58,7 @@ def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
 
     The way to a target may be of any length.
     """
-    if judgement.math == "changes":
+    if judgement.equivalence == "changes":
         return None
     to_target = judgement.kind is ComparisonKind.TIME_TO_TARGET
     amounts = None if to_target else unlike_amounts(pairs)

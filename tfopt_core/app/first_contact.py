@@ -48,7 +48,7 @@ class NothingToMeasure:
     :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
     """
 
-    schema_version: int = 1
+    schema_version: int = 2
     script: str
     measured: bool = False
     bound: str

@@ -187,7 +187,8 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     else:
         yield DoctorFinding(
             subject="effect", ok=None, detail=f"not applied: {effect.detail}",
-            mend=f"check it where it applies: tfopt plugins check {stacked.name} RECIPE",
+            mend="have report_effect say that it is applied, or check it with a recipe in which it "
+            f"is: tfopt plugins check {stacked.name} RECIPE",
         )  # fmt: skip
 
 

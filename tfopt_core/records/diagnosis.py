@@ -10,7 +10,7 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # The name of the validation among the parts of an epoch, and of its data.
 VALIDATION = "validation"
 

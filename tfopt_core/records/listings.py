@@ -8,7 +8,7 @@ from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.dry_build import Prepared
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @attrs.frozen(kw_only=True)

@@ -161,8 +161,12 @@ def resolve_all(
 def _with_resolved(job: Job, resolved: Resolved) -> Job:
     """Return the job with the resolved plugins, and what they set of the runtime of a run.
 
-    This process itself was started with what they set before.
+    This process itself was started with what they set before, and a hook may read its environment:
+    it is asked again only where there are other settings now.
     """
+    before = [one.settings for one in job.plugins]
+    if before == [one.settings for one in resolved.plugins]:
+        return attrs.evolve(job, plugins=resolved.plugins)
     _, changes = configured_runtime(resolved.plugins, job.machine, job.recipe)
     return attrs.evolve(job, plugins=resolved.plugins, runtime_changes=changes)
 

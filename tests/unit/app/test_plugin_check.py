@@ -31,9 +31,9 @@ def certificate(kind: Any) -> Certificate:
     ],
 )
 def test_what_a_plugin_declares_is_compared_with_the_replay(
-    math: str, replayed: Certificate | None, ok: bool | None
+    equivalence: str, replayed: Certificate | None, ok: bool | None
 ) -> None:
-    finding = exactness(math, replayed)
+    finding = exactness(equivalence, replayed)
     assert finding.ok is ok
     assert replayed is None or replayed.statement in finding.detail
 

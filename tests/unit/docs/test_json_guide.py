@@ -110,7 +110,7 @@ def test_all_plugins_and_the_machine_are_written(
     findings = (DoctorFinding(subject="GPUs", ok=None, detail="none"),)
     monkeypatch.setattr("tfopt_core.app.doctor.examine", lambda: findings)
     assert written("doctor", folder=tmp_path) == {
-        "schema_version": 1,
+        "schema_version": 2,
         "ok": True,
         "findings": [{"subject": "GPUs", "ok": None, "detail": "none", "mend": ""}],
     }
@@ -120,7 +120,7 @@ def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     prepared = make_prepared()
     monkeypatch.setattr("tfopt_core.app.plan.plan_recipe", lambda *_, **__: ("mine", prepared))
     data = written("plan", "recipe.toml", folder=tmp_path)
-    assert data == {"schema_version": 1, "recipe": "mine", "plan": to_json(prepared)}
+    assert data == {"schema_version": 2, "recipe": "mine", "plan": to_json(prepared)}
     assert set(data["plan"]) == fields_of("## `plan`")
     assert data["plan"]["plugins"][0]["settings"]["policy"] == "mixed_bfloat16"
 

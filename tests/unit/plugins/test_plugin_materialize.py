@@ -91,10 +91,10 @@ def same(ours: list[Any], theirs: list[Any]) -> bool:
     ],
 )
 def test_order_is_what_the_pydataset_and_keras_draw(
-    change: str, redrawn: bool, order: str, math: str
+    change: str, redrawn: bool, order: str, equivalence: str
 ) -> None:
     plugin = resolved(DataPlan.from_pydataset(sequence(change), redrawn=redrawn))
-    assert (plugin.order, plugin.equivalence(), plugin.storage) == (order, math, "memory")
+    assert (plugin.order, plugin.equivalence(), plugin.storage) == (order, equivalence, "memory")
 
 
 def test_epochs_of_other_examples_are_refused_by_the_name_of_the_pydataset() -> None:

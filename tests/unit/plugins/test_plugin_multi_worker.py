@@ -79,9 +79,9 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
     ],
 )
 def test_only_the_rows_of_the_same_batches_are_the_same_training(
-    settings: dict[str, Any], math: str
+    settings: dict[str, Any], equivalence: str
 ) -> None:
-    assert MultiWorker(**settings).equivalence() == math
+    assert MultiWorker(**settings).equivalence() == equivalence
 
 
 def test_nccl_needs_a_gpu() -> None:

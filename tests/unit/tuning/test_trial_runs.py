@@ -79,10 +79,10 @@ def outcome(message):
     )
 
 
-def prepared(task, math):
+def prepared(task, equivalence):
     plans = tuple(
         PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings, equivalence=math, summary="",
+            name=one.name, settings=one.settings, asked=one.settings, equivalence=equivalence, summary="",
             changes=(),
         )
         for one in task.job.plugins

@@ -82,8 +82,8 @@ def outcome(message):
 def prepared(task, equivalence):
     plans = tuple(
         PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings, equivalence=equivalence, summary="",
-            changes=(),
+            name=one.name, settings=one.settings, asked=one.settings,
+            equivalence=equivalence, summary="", changes=(),
         )
         for one in task.job.plugins
     )  # fmt: skip

@@ -14,7 +14,7 @@ import cattrs
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
-_SHUFFLED_AND_KEPT = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(")
+_READ_AHEAD = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(|endless=True")
 
 
 @attrs.frozen
@@ -61,11 +61,11 @@ class Case:
     @property
     def order_by_readers(self) -> bool:
         """Whether the order of a reading hangs on earlier ones: behind a shuffle a pass that
-        tf.data begins ahead of a repeat draws the seed that the next iterator would get, and a
-        cache keeps the order of who reads first."""
+        tf.data begins ahead of a repeat draws the seed that the next iterator would get, a cache
+        keeps the order of who reads first, and of a generator some batches are read ahead."""
         if len(self.fits) == 1 and "Evaluate(" not in str(self.fits):
             return False
-        return any(_SHUFFLED_AND_KEPT.search(data) for data in (self.train, self.validation))
+        return any(_READ_AHEAD.search(data) for data in (self.train, self.validation))
 
     @property
     def depends_on_order(self) -> bool:

@@ -36,10 +36,10 @@ REFUSED = sorted(tuple(sorted(pair)) for pair in set(pairs(tuple(KNOWN))) - OPEN
 WAYS_OUT = re.compile(r'; (keep one of them|move it (up|down)|add ")')
 
 
-def make_candidate(math: str = "changes", builds_strategy: bool = False, **declared: object):
+def make_candidate(equivalence: str = "changes", builds_strategy: bool = False, **declared: object):
     plain = attrs.fields_dict(Traits)
     empty = dict.fromkeys(plain, ()) | {"role": "optimization", "model_change": "none"}
-    return Candidate(Traits(**{**empty, **declared}), math, builds_strategy)
+    return Candidate(Traits(**{**empty, **declared}), equivalence, builds_strategy)
 
 
 def in_toml(names: Iterable[str], folder: Path) -> Path:

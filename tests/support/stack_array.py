@@ -28,7 +28,7 @@ class Candidate:
     """A plugin as the array sees it: what it declares, with the settings that it is tested with."""
 
     traits: Traits
-    math: Equivalence
+    equivalence: Equivalence
     builds_strategy: bool
 
 
@@ -56,8 +56,8 @@ def candidates(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Candid
     for name, registered in sorted(registrations().items()):
         if registered[0].distribution == DISTRIBUTION:
             one = stacked(name, settings.get(name, {}))
-            declared, math = traits(name, type(one.plugin)), equivalence_of(name, one.plugin)
-            found[name] = Candidate(declared, math, hasattr(one.plugin, OWNER_HOOK))
+            declared, equivalence = traits(name, type(one.plugin)), equivalence_of(name, one.plugin)
+            found[name] = Candidate(declared, equivalence, hasattr(one.plugin, OWNER_HOOK))
     return found
 
 

@@ -30,7 +30,7 @@ PROMISES = {
         _PROCESSES,
         "kill -9 of tfopt",
         "its processes are gone within 2 s; `tfopt apply "
-        "--resume` repeats only the run that was under way, and ends with the same verdict",
+        "--resume` repeats only what was under way, and ends with the same verdict",
     ),
     2: Promise(_PROCESSES, "kill -9 of a run", '"killed by SIGKILL", and no timing is kept'),
     3: Promise(

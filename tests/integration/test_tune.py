@@ -97,6 +97,8 @@ def trials(folder: Path) -> list[dict]:
     if not path.exists():
         return []
     with closing(sqlite3.connect(path)) as log:
+        if not log.execute("SELECT 1 FROM sqlite_master WHERE name = 'entry'").fetchall():
+            return []  # the file is a moment older than its table
         rows = log.execute(
             "SELECT key, data FROM entry WHERE kind = 'trial' ORDER BY rowid"
         ).fetchall()

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import cure_of
+from tfopt_core.hooks.machine import ask_driver
 from tfopt_core.records.doctor import DoctorFinding
 
 TIME_LIMIT_SECONDS = 90
@@ -209,15 +210,7 @@ def unopened_gpus(missing: Sequence[str]) -> DoctorFinding:
 
 def other_processes() -> Iterator[DoctorFinding]:
     """Yield a finding for each process that uses a GPU now, as `nvidia-smi` lists them."""
-    query = "--query-compute-apps=pid,process_name,used_memory"
-    try:
-        answer = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
-            capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return
-    yield from process_findings(answer.stdout)
+    return process_findings(ask_driver("compute-apps", "pid", "process_name", "used_memory"))
 
 
 def process_findings(listing: str) -> Iterator[DoctorFinding]:

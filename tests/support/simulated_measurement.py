@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
 import numpy as np
 
 from support.measure_runs import make_judgement, make_run
@@ -20,24 +19,19 @@ FALSE = frozenset({"faster", "slower"})
 # Between two runs: what a process takes to start.
 START = 1.0
 
-# Of a run of this variant that begins at this time: its seconds, and what disturbed it.
-Walls = Callable[[str, float], tuple[float, dict[str, float]]]
+# The seconds of a run of this variant that begins at this time.
+Walls = Callable[[str, float], float]
 
 
 def verdict_of(source: np.random.Generator, walls: Walls) -> str:
     """The verdict of one measurement: rounds until a look settles it."""
     schedule, now, runs = Schedule(int(source.integers(2**31))), source.uniform(0, 1000), []
 
-    def make_round(round_):
-        nonlocal now
-        for scheduled in schedule.runs(round_, VARIANTS):
-            wall, disturbance = walls(scheduled.variant.name, now)
-            now += wall + START
-            run = make_run(scheduled.variant.name, round_, wall)
-            runs.append(attrs.evolve(run, disturbance=disturbance))
-
     for round_ in range(LOOKS[-1]):
-        make_round(round_)
+        for scheduled in schedule.runs(round_, VARIANTS):
+            wall = walls(scheduled.variant.name, now)
+            now += wall + START
+            runs.append(make_run(scheduled.variant.name, round_, wall))
         if round_ + 1 in LOOKS and settled(runs, AT_LOOKS, round_ + 1):
             break
     return compare(runs, AT_LOOKS).verdict
@@ -59,36 +53,30 @@ def periodic_load(period: float, busy: float = 10.0, slower: float = 1.5, work: 
     """A job that takes one of two CPUs for `busy` seconds of each period; both sides are equal."""
 
     def make_walls(source: np.random.Generator) -> Walls:
-        def walls(variant: str, begin: float) -> tuple[float, dict[str, float]]:
-            left, now, shared = work * float(np.exp(source.normal(0, 0.01))), begin, 0.0
+        def walls(variant: str, begin: float) -> float:
+            left, now = work * float(np.exp(source.normal(0, 0.01))), begin
             while left > 0:
                 phase = now % period
                 until, pace = (busy, slower) if phase < busy else (period, 1.0)
                 step = min(until - phase, left * pace)
-                shared += step if pace > 1 else 0.0
                 left, now = left - step / pace, now + step
-            return now - begin, {"other_cpu_share": 0.5 * shared / (now - begin)}
+            return now - begin
 
         return walls
 
     return make_walls
 
 
-def stalling_stack(slower: float = 1.5, share: float = 0.2, cause: str | None = None):
-    """A stack that is slower in some of its runs and takes as long as the baseline on average.
-
-    :param cause: what the machine counts in such a run; None for nothing.
-    """
+def stalling_stack(slower: float = 1.5, share: float = 0.2):
+    """A stack that is slower in some of its runs and takes as long as the baseline on average."""
     usual = 1 / (1 - share + share * slower)
 
     def make_walls(source: np.random.Generator) -> Walls:
-        def walls(variant: str, begin: float) -> tuple[float, dict[str, float]]:
+        def walls(variant: str, begin: float) -> float:
             wall = 10.0 * float(np.exp(source.normal(0, 0.01)))
             if variant == BASELINE:
-                return wall, {}
-            stalls = source.random() < share
-            hit = {cause: 10_000.0} if stalls and cause is not None else {}
-            return wall * usual * (slower if stalls else 1.0), hit
+                return wall
+            return wall * usual * (slower if source.random() < share else 1.0)
 
         return walls
 

@@ -35,8 +35,7 @@ READY_SECONDS = 120.0
 # used before the fork.
 START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
-# The libraries of `statistics`: importing them takes 0.7 s. Runs that are cut short need them, and
-# this process for the figures of each run.
+# The library of `statistics`, which this process needs for the figures: importing it takes 0.7 s.
 STATISTICS = ("scipy.stats",)
 
 
@@ -70,8 +69,7 @@ class ForkRunner:
     Use it as a context manager: leaving it ends the servers.
 
     :param spawn: runs the tasks that may not be forked.
-    :param preloaded: the modules that servers import beside those that every run needs; they are
-        also imported here, while the first server starts.
+    :param preloaded: the modules that this process imports while the first server starts.
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
@@ -195,7 +193,7 @@ class Server:
     def start(cls, environment: Mapping[str, str], preloaded: Sequence[str]) -> Server:
         """Start a server and wait until it has imported everything.
 
-        Meanwhile this process imports the preloaded modules too, which it needs after the runs.
+        Meanwhile this process imports the preloaded modules, which it needs after the runs.
 
         :param preloaded: see `ForkRunner`.
         :raises ParentGone: if it cannot.
@@ -204,7 +202,7 @@ class Server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [*PROGRAM, str(theirs.fileno()), *preloaded],
+                [*PROGRAM, str(theirs.fileno())],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

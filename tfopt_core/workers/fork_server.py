@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
 
 from tfopt_core.workers.reaper import become_subreaper, end_orphans, tell, wait_for
 
@@ -37,12 +36,9 @@ _DESCRIPTORS = 3
 FIRST_FORK_SECONDS = 60.0
 
 
-def serve(control: socket.socket, preloaded: Sequence[str] = ()) -> int:
-    """Fork a process for each request until the other end is closed. Return the exit code.
-
-    :param preloaded: further modules that the runs need.
-    """
-    for name in (*PRELOADED, *preloaded):
+def serve(control: socket.socket) -> int:
+    """Fork a process for each request until the other end is closed. Return the exit code."""
+    for name in PRELOADED:
         importlib.import_module(name)
     if not _can_fork():
         return 1
@@ -147,4 +143,4 @@ def _flush_files() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]))
+    sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -54,16 +54,14 @@ class Three(Plugin):
 class FakeRunner:
     """Answers at once, and its clock says how long that would have taken. `walls` gives the
     seconds of a variant, or an error, by its name; `training_seconds` is what a dry build
-    estimates, and `disturbed` says of a run's number whether the machine is disturbed in it."""
+    estimates."""
 
     def __init__(
         self, walls=None, prepare_error=None, noise=0.003, equivalence="exact",
-        training_seconds=None, disturbed=lambda number: False, several_processes=False,
-        busy_share=0.0,
+        training_seconds=None, several_processes=False,
     ):  # fmt: skip
-        self.several_processes, self.busy_share = several_processes, busy_share
-        self.now, self.steal, self.number = 100.0, 0.0, -1
-        self.training_seconds, self.disturbed = training_seconds, disturbed
+        self.several_processes, self.training_seconds = several_processes, training_seconds
+        self.now, self.number = 100.0, -1
         self.steps_per_epoch = 10
         self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
         self.prepare_error = prepare_error
@@ -88,7 +86,6 @@ class FakeRunner:
         if isinstance(wall, Failure):
             return outcome(wall)
         self.now += wall
-        self.steal += 0.5 * wall if self.disturbed(self.number) else 0.0
         tell(StepDone(0, 5))
         tell(EpochDone(0, {"val_accuracy": 0.5}))
         source, noise = self.noise
@@ -142,19 +139,8 @@ def outcome(message, cause=None, seconds=1.0):
 
 
 def world_of(runner):
-    """The clock of a runner, and a machine that is idle but for what the runner says."""
-    return World(
-        now=lambda: runner.now,
-        counters=lambda: Counters(
-            seconds=runner.now,
-            cpus=1,
-            cpu_seconds={
-                "total": runner.now,
-                "busy": runner.busy_share * runner.now,
-                "steal": runner.steal,
-            },
-        ),
-    )
+    """The clock of a runner, and a machine that tells nothing else."""
+    return World(now=lambda: runner.now, counters=lambda: Counters(seconds=runner.now))
 
 
 def prepared_before(request, training_seconds, waits):
@@ -1105,10 +1091,10 @@ def test_an_addition_whose_code_was_edited_is_not_resumed(world, monkeypatch):
         world(FakeRunner(), pairs=4, resuming=True)
 
 
-def with_addition(world, walls=None, noise=0.003, disturbed=lambda number: False, **how):
+def with_addition(world, walls=None, noise=0.003, **how):
     """A first contact whose first verdict is wanted after two minutes."""
     given = {"added": ("p", "low"), "budget_seconds": 600.0, "first_verdict": 120.0, **how}
-    runner = FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise, disturbed=disturbed)
+    runner = FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise)
     return world(runner, **given)
 
 
@@ -1191,10 +1177,7 @@ def test_runs_of_a_second_contrast_are_cut_no_later_than_those_of_the_verdict(wo
 
 
 def test_a_second_contrast_that_is_stopped_leaves_the_verdict_and_is_resumed(world, monkeypatch):
-    # a disturbed round of the verdict could not be repeated in time, and is not afterwards
-    stopped, _ = with_addition(
-        world, {PLUS: stopped_at(2)}, first_verdict=85.0, disturbed=lambda number: number == 3
-    )
+    stopped, _ = with_addition(world, {PLUS: stopped_at(2)}, first_verdict=85.0)
     assert stopped.interrupted
     assert stopped.comparison.verdict == "faster"
     assert stopped.addition.speedup is None

@@ -12,7 +12,7 @@ from tfopt_core.workers import fork
 
 
 @pytest.mark.parametrize("preloaded", [(), ("json", "decimal")])
-def test_this_process_imports_what_its_runs_need_and_no_more(monkeypatch, preloaded):
+def test_this_process_imports_what_it_needs_after_the_runs_and_no_more(monkeypatch, preloaded):
     imported = []
     monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-S", "-c", "pass"))
     monkeypatch.setattr(fork, "answer", lambda *given: {})

@@ -93,7 +93,9 @@ def test_whatever_the_files_hold_nothing_raises(contents, own_cpu_seconds):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             readings.append(read_counters(Path(folder)))
-    assert isinstance(disturbance(*readings, own_cpu_seconds), dict)  # type: ignore[call-arg]
+    before, after = readings
+    found = disturbance(before, after, own_cpu_seconds)
+    assert all(0 <= found.get(name, 0) <= 1 for name in ("steal_share", "other_cpu_share"))
 
 
 number = st.integers(-10, 10**25).map(str) | st.sampled_from(["", "x", "9" * 5000, "²"])

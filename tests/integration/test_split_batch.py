@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here, train_here
@@ -14,6 +15,7 @@ from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload
+from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.toolkit import loop_report
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.trials.step_timing import time_steps, wrapped_test_step
@@ -197,9 +199,12 @@ def test_a_plan_shows_the_threads_that_runs_will_have(beside: Any, threads: Any,
 
     plugin = SplitBatch(parts=2, xla=False, own_cores=True)
     job = build_here(workload(network), plugin, folder=tmp_path).job
+    # what tfopt's own process was told before it started the one of the dry build
+    _, changes = configured_runtime(job.plugins, job.machine, job.recipe)
+    job = attrs.evolve(job, runtime_changes=changes)
     task = PrepareTask(function="", look="", job=job)
     [planned] = prepare(task, lambda job: workload(network)).plugins
-    changes = [change for change in planned.changes if change.hook == "configure_runtime"]
-    shown = [words.split()[-1] for change in changes for words in change.differences]
+    set_before = [one for one in planned.changes if one.hook == "configure_runtime"]
+    shown = [words.split()[-1] for change in set_before for words in change.differences]
     assert shown == threads
     assert planned.settings["parts"] == (1 if beside else 2)

@@ -401,7 +401,7 @@ def proved_faster(
         return False, "nothing"
 
     def walls(variant, begin):
-        return 10.0 * float(np.exp(source.normal(0, noise))), {}
+        return 10.0 * float(np.exp(source.normal(0, noise)))
 
     return True, verdict_of(source, walls)
 

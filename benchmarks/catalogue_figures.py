@@ -9,7 +9,6 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.figures import compared_seconds, seconds_in_steps
 from tfopt_core.statistics.intervals import (
-    LOOK_LEVEL,
     MINIMUM_PAIRS,
     log_ratios,
     speedup_interval,
@@ -17,6 +16,10 @@ from tfopt_core.statistics.intervals import (
 )
 from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
+
+# The rounds of the catalogue end at looks, each with 98% intervals (Pocock's boundary for three
+# looks; see Jennison & Turnbull, Group Sequential Methods, 1999).
+LOOKS, LOOK_LEVEL = (4, 8, 12), 0.0203
 
 # The figures of the baseline's runs, and those of the plugin's.
 Sides = tuple[list[float], list[float]]
@@ -71,7 +74,7 @@ def verdict_of(sides: Sides) -> Verdict:
     """Return what the interval of the ratio shows, of time or of memory."""
     interval = t_interval(log_ratios(*sides), LOOK_LEVEL)
     _, low, high = speedup_interval(interval)
-    return verdict_on_interval(low, high, interval.count)
+    return verdict_on_interval(low, high)
 
 
 def is_open(pairs: Sequence[Pair], math: Equivalence | None) -> bool:

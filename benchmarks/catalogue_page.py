@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from catalogue_figures import (
+    LOOK_LEVEL,
     Sides,
     judged_seconds,
     peak_bytes,
@@ -22,7 +23,7 @@ from measured import speedup
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.disturbance import seen_in_words
-from tfopt_core.statistics.intervals import LOOK_LEVEL, MINIMUM_PAIRS, median
+from tfopt_core.statistics.intervals import MINIMUM_PAIRS, median
 from tfopt_core.statistics.pairs import Pair
 
 HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",

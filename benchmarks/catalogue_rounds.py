@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Protocol
 
 import attrs
-from catalogue_figures import is_open
+from catalogue_figures import LOOKS, is_open
 from catalogue_rows import ROWS, Place
 from catalogue_runs import CatalogueRun
 from pacing import OutOfTime, fits, say
@@ -16,7 +16,6 @@ from peers.course import Store
 
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.statistics.figures import seconds_in_steps
-from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.pairs import Pair
 
 # What has failed so often and never trained is not tried again.

@@ -44,6 +44,7 @@ use = "{workload}"
 epochs = {epochs}
 """
 EPOCHS = 30
+RUN_SECONDS = 20.0
 # To check that it runs: one part of a step, and few data.
 SMOKE_WORKLOAD, SMOKE_STACK = "flights", "dispatch"
 SMOKE_OPTIONS = '[workload.options]\nexamples = 640\nprepare = "ahead"\n'
@@ -86,7 +87,6 @@ def step_seconds(
 ) -> dict[str, list[float | None]]:
     """Return the seconds of a steady step by request and round; None for a failed run."""
     from tfopt_core.records.variants import ScheduledRun, Variant
-    from tfopt_core.statistics.timing.cutting import LONGEST_SECONDS
     from tfopt_core.trials.processes import Processes
 
     seconds: dict[str, list[float | None]] = {name: [] for name in requests}
@@ -99,7 +99,7 @@ def step_seconds(
                 scheduled,
                 request.folder.name,
                 lambda message: None,
-                longest_seconds=LONGEST_SECONDS,
+                warm_seconds=RUN_SECONDS,
             )
             if not run.ok:
                 print(f"  {name} failed: {run.error}", flush=True)

@@ -39,7 +39,7 @@ RECIPE = """
     {options}
     [measure]
     pairs = {pairs}
-    length = "full"
+    seconds = "whole"
     attribution = "off"
 """
 

@@ -34,7 +34,7 @@ RECIPE = """
     {options}
     [measure]
     pairs = {pairs}
-    length = "full"
+    seconds = "whole"
     attribution = "off"
     {quality}
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfopt_core.statistics.intervals import (
-    FIXED_LEVEL,
+    LEVEL,
     log_ratios,
     speedup_interval,
     t_interval,
@@ -60,7 +60,7 @@ def pairs_of(results: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, An
     return [(r["baseline"], r["full"]) for r in rounds.values() if {"baseline", "full"} <= set(r)]
 
 
-def speedup(base: list[float], fast: list[float], level: float = FIXED_LEVEL) -> str:
+def speedup(base: list[float], fast: list[float], level: float = LEVEL) -> str:
     """Return `8.2x (7.9-8.6)`, the ratio of times with its paired interval.
 
     :param level: the two-sided error rate, that of a 95% interval by default.

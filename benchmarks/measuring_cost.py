@@ -32,7 +32,7 @@ RECIPE = """
     steps = 16
     [measure]
     pairs = %d
-    length = "full"
+    seconds = "whole"
     attribution = "off"
 """
 # To check that it runs.

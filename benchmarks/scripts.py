@@ -22,8 +22,8 @@ import attrs
 from options import make_parser
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
-# To check that it runs: the smallest script, and a budget of four pairs.
-SMOKE_SCRIPT, SMOKE_OPTIONS = "eager_tiny", ("--budget", "10s")
+# To check that it runs: the smallest script, and few short pairs.
+SMOKE_SCRIPT, SMOKE_OPTIONS = "eager_tiny", ("--pairs", "4", "--seconds", "1")
 
 
 @attrs.frozen

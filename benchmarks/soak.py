@@ -53,7 +53,7 @@ RECIPE = """
     use = "prefetch"
     [measure]
     pairs = %d
-    length = "full"
+    seconds = "whole"
     attribution = "off"
 """
 APPLIES = """

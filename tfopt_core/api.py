@@ -95,6 +95,7 @@ def apply(
     script: str | Path | None = None,
     arguments: Sequence[str] = (),
     pairs: int | None = None,
+    seconds: float | None = None,
     budget: str | None = None,
     measure_anyway: bool = False,
     full: bool = False,
@@ -109,7 +110,7 @@ def apply(
         `{"measure.pairs": 4}`.
     :param script: measure this script with the recipe's plugins.
     :param arguments: the script's own.
-    :param pairs, budget, measure_anyway, full, save_to, resume: as the command's options.
+    :param pairs, seconds, budget, measure_anyway, full, save_to, resume: as the command's options.
     :param quiet: print no progress to standard error.
     :returns: everything that was measured, which a notebook shows as a report; None for a script
         on which no plugin seems to save time.
@@ -121,7 +122,7 @@ def apply(
     options = ApplyOptions(
         target=str(recipe), overrides=_as_texts(overrides),
         script=None if script is None else str(script), arguments=tuple(arguments), pairs=pairs,
-        budget=budget, measure_anyway=measure_anyway, full=full,
+        seconds=seconds, budget=budget, measure_anyway=measure_anyway, full=full,
         save_to=None if save_to is None else Path(save_to), resuming=resume,
     )  # fmt: skip
     found = conduct(options, Terminal(quiet=quiet))

@@ -14,19 +14,14 @@ from types import ModuleType
 
 import attrs
 import pytest
-from support.diagnosed import make_diagnosed
 from support.forked_command import HASTY
 from support.real_process import python
-from support.report_results import show
 from support.stored_measurements import FIRST_RESULTS, make_run
 
 from tfopt_core.app.command_request import make_request
-from tfopt_core.diagnosis.draft import draft_of
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.fit import Block
-from tfopt_core.report.first_contact import render_look
 from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -74,7 +69,7 @@ def test_it_can_be_imported_and_has_a_smallest_form(benchmark, monkeypatch, caps
           for value in ("0", "-1", "many")],
         ("tuned_stacks", "--rounds", "0"), ("catalogue", "--most", "0"), ("soak", "--applies", "0"),
         *[(name, "--out", "gone/page.md")
-          for name in ("race", "tuned_stacks", "catalogue", "first_contact")],
+          for name in ("race", "tuned_stacks", "catalogue", "verdicts")],
     ],
     indirect=["benchmark"],
 )  # fmt: skip
@@ -148,32 +143,33 @@ def test_the_table_of_strategies_is_printed(benchmark, capsys):
     assert "epochs = 2" in benchmark.recipe_text(benchmark.ONE, options)
 
 
-@named("first_contact")
-def test_scripts_are_lengthened_and_what_is_late_is_named(benchmark):
-    for name, long in benchmark.LONG.items():
-        changed = long.text(name) != (benchmark.SCRIPTS / f"{name}.py").read_text()
-        assert changed == bool(long.changes) != bool(long.arguments)
-    contact = {"look_seconds": 12.0, "verdict_seconds": 110.0, "seconds": 140.0,
-               "verdict": "steps faster", "speedup": "1.30x", "stack": "cache"}  # fmt: skip
+@named("verdicts")
+def test_scripts_are_lengthened_and_the_bars_are_counted(benchmark, tmp_path):
+    for name, training in benchmark.TRAININGS.items():
+        target = training.written_to(tmp_path, name)
+        assert target == name or (tmp_path / target).read_text() != training.file.read_text()
+    found = {"verdict": "faster", "speedup": 1.4, "low": 1.36, "high": 1.44, "pairs": 6,
+             "seconds": 130.0, "start_seconds": 2.0, "whole": False}  # fmt: skip
     rows = [
-        benchmark.Row("short", 60.0, [{**contact, "verdict_seconds": 130.0}, contact]),
-        benchmark.Row("long", 280.0, [{**contact, "verdict_seconds": 130.0, "verdict": "slower"}]),
+        benchmark.Row("a", "idle", found),
+        benchmark.Row("b", "busy", {**found, "verdict": "inconclusive", "low": 0.9, "high": 2.0}),
+        benchmark.Row("c", "idle", {"verdict": "nothing to gain", "seconds": 200.0}),
     ]
-    short, long, _, said = benchmark.table(rows).splitlines()[2:]
-    assert "| 130 of 120 (late) | 140 | 2.3 | steps faster |" in short
-    assert "| 130 of 140 | 140 | 0.5 | slower |" in long
+    first, *_, said = benchmark.table(rows).splitlines()[2:]
+    assert first == "| a | idle | faster | 1.40x (1.36 to 1.44) | 2.9% | 6 | 130 | 144 |"
     assert said == (
-        "1 of 2 scripts train faster; slower as proposed: long; first verdict too late: short"
+        "In time: 2 of 3. Narrow enough: 1 of 2 with an interval. Gains of 1.3x and more that are "
+        'called "faster": 1 of 2.'
     )
 
 
-@named("first_contact")
-@pytest.mark.parametrize("own_loop", [False, True])
-def test_the_end_of_a_look_is_found_by_what_it_prints(benchmark, own_loop):
-    draft = draft_of(make_diagnosed(own_loop=own_loop), WorkloadSpec(script="t.py"), None, None)
-    lines = [(7.0, line) for line in ("running", *show(render_look(draft)).splitlines())]
-    assert benchmark._when(lines, *benchmark.LOOKED) == 7.0
-    assert benchmark._when(lines[:1], *benchmark.LOOKED) is None
+@named("verdicts")
+def test_what_a_verdict_is_read_from_is_in_the_json(benchmark):
+    found = benchmark.read(to_json(FIRST_RESULTS))
+    assert found["verdict"] == FIRST_RESULTS.comparison.verdict
+    assert found["pairs"] == FIRST_RESULTS.comparison.pairs
+    nothing = benchmark.read({"measured": False, "left_out": []})
+    assert nothing["verdict"] == "nothing to gain"
 
 
 @named("input_pipeline")

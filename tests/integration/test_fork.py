@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -156,18 +157,19 @@ def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_dies(
+def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_what_keeps_it_dies(
     forking, tmp_path
 ):
     project = make_project(tmp_path, "", tiny=TINY.format(says="import time; time.sleep(60)"))
     task = task_in(project, "tiny")
     aloud = forking.with_spawn(SpawnRunner(capture=False))
 
-    def kill_the_server(message):
-        [[server]] = forking._servers.values()
-        server.process.kill()
+    def kill_its_keeper(message):
+        [server] = forking._servers.values()
+        for keeper in psutil.Process(server.process.pid).children():
+            keeper.kill()
 
-    outcome = aloud(task, environment_of(task), kill_the_server)
+    outcome = aloud(task, environment_of(task), kill_its_keeper)
     forking.close()  # the next test starts another one
     assert outcome.message is None
     assert outcome.cause.startswith("killed by SIGKILL")
@@ -216,11 +218,13 @@ def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_
             tell(message)
 
         scheduled = attrs.evolve(SCHEDULED, position=place)
-        return processes.run(scheduled, str(place), noting, longest_seconds=1.0, turn_seconds=0.2)
+        return processes.run(scheduled, str(place), noting, warm_seconds=3.0, in_turns=True)
 
     begun = time.monotonic()
     sides = [functools.partial(work, place) for place in range(2)]
-    runs = TurnsOfProcesses(sides, contextlib.nullcontext, lambda: None).carry_out()
+    runs = TurnsOfProcesses(
+        sides, random.Random(1), contextlib.nullcontext, lambda: None
+    ).carry_out()
     took = time.monotonic() - begun
     assert [run.started for run in runs] == ["forked", "forked"]
     for run in runs:
@@ -289,7 +293,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
         request = prepared_script(tmp_path / "script", SCRIPT.format(sets=""), runner)
 
         def kill_both(message: object) -> None:
-            for server in itertools.chain.from_iterable(runner._servers.values()):
+            for server in runner._servers.values():
                 with contextlib.suppress(psutil.NoSuchProcess):  # killed at an earlier message
                     forks = psutil.Process(server.process.pid).children()
                     for process in (server.process, *forks):

@@ -21,7 +21,6 @@ from tfopt_runtime.xla import Xla
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
-from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
@@ -359,7 +358,7 @@ def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, 
     options = ApplyOptions(target="loop.py", arguments=("--epochs", "50"), measure_anyway=True)
     spec = WorkloadSpec(script="loop.py", args=("--epochs", "50"))
     with runs_forked():
-        contact = look_at(options, spec, Limits(), Terminal(quiet=True), VerdictTime())
+        contact = look_at(options, spec, Limits(), Terminal(quiet=True))
     diagnosed = contact.draft.diagnosed
     assert diagnosed.own_loop
     assert not diagnosed.dispatch_known

@@ -18,7 +18,6 @@ from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
-from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
@@ -353,7 +352,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     options = ApplyOptions(target="small.py", max_steps=100)
     spec = WorkloadSpec(script="small.py")
     with runs_forked(before=HASTY):
-        contact = look_at(options, spec, Limits(), Terminal(quiet=True), VerdictTime())
+        contact = look_at(options, spec, Limits(), Terminal(quiet=True))
     tried = {one.plugin for one in contact.draft.extended}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

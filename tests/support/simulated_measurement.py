@@ -1,4 +1,7 @@
-"""Measurements on machines that disturb them, made as a session makes them, in no time."""
+"""Measurements in turns on machines whose speed changes, made in no time.
+
+A machine is a function that returns its speed, 1 at best, every `TICK` seconds of a measurement.
+"""
 
 from __future__ import annotations
 
@@ -6,78 +9,92 @@ from collections.abc import Callable
 
 import numpy as np
 
-from support.measure_runs import make_judgement, make_run
-from tfopt_core.measurement.schedule import Schedule
-from tfopt_core.records.variants import BASELINE, FULL, Variant
-from tfopt_core.statistics.intervals import LOOKS
-from tfopt_core.statistics.verdicts.stopping import settled
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
+from tfopt_core.statistics.intervals import Interval, t_interval
+from tfopt_core.trials.turns import TURN_SECONDS
 
-VARIANTS = (Variant(BASELINE, ()), Variant(FULL, ()))
-AT_LOOKS = make_judgement(sequential=True)
-FALSE = frozenset({"faster", "slower"})
-# Between two runs: what a process takes to start.
-START = 1.0
+TICK = 0.01
+# What a side trains alone, and what it trains in all; two processes differ by this in any case.
+START, WHOLE, PROCESSES = 2.0, 60.0, 0.01
 
-# The seconds of a run of this variant that begins at this time.
-Walls = Callable[[str, float], float]
+Machine = Callable[[np.random.Generator, int], np.ndarray]
 
 
-def verdict_of(source: np.random.Generator, walls: Walls) -> str:
-    """The verdict of one measurement: rounds until a look settles it."""
-    schedule, now, runs = Schedule(int(source.integers(2**31))), source.uniform(0, 1000), []
-
-    for round_ in range(LOOKS[-1]):
-        for scheduled in schedule.runs(round_, VARIANTS):
-            wall = walls(scheduled.variant.name, now)
-            now += wall + START
-            runs.append(make_run(scheduled.variant.name, round_, wall))
-        if round_ + 1 in LOOKS and settled(runs, AT_LOOKS, round_ + 1):
-            break
-    return compare(runs, AT_LOOKS).verdict
+def measured(source: np.random.Generator, machine: Machine, gain: float = 1.0) -> Interval:
+    """The interval of one measurement of a stack whose steps are so many times as fast."""
+    ticks = int(PAIRS * 2 * (START + WARM_SECONDS + 2) / TICK)
+    speed, at, ratios = machine(source, ticks), 0, []
+    for _ in range(PAIRS):
+        totals, at = _group(source, speed, at, gain)
+        ratios.append(np.log(totals[0] / totals[1]))
+    return t_interval([float(ratio) for ratio in ratios])
 
 
-def rates(trials: int, seed: int, make_walls: Callable[[np.random.Generator], Walls], **how):
-    """How often each verdict comes out of so many measurements."""
-    source = np.random.default_rng(seed)
-    verdicts = [verdict_of(source, make_walls(source), **how) for _ in range(trials)]
-    return {name: verdicts.count(name) / trials for name in set(verdicts)}
+def _group(
+    source: np.random.Generator, speed: np.ndarray, at: int, gain: float
+) -> tuple[list[float], int]:
+    """The total seconds of each side, and the tick at the end of the group."""
+    pace = np.array([1.0, gain]) * np.exp(source.normal(0, PROCESSES, 2))
+    starts, turn = [0.0, 0.0], int(TURN_SECONDS / TICK)
+    for side in source.permutation(2):
+        begun, work = at, 0.0
+        while work < START:
+            work += speed[at] * TICK
+            at += 1
+        starts[side] = (at - begun) * TICK
+    seconds, done = [0.0, 0.0], [0.0, 0.0]
+    while min(seconds) < WARM_SECONDS:
+        for side in source.permutation(2):
+            done[side] += float(speed[at : at + turn].sum()) * TICK * pace[side]
+            seconds[side] += turn * TICK
+            at += turn
+    return [starts[side] + WHOLE * seconds[side] / done[side] for side in range(2)], at
 
 
-def false_rate(*args, **how) -> float:
-    """How often equal stacks are called different."""
-    return sum(rate for verdict, rate in rates(*args, **how).items() if verdict in FALSE)
+def clean(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """A machine of its own."""
+    return np.ones(ticks)
 
 
-def periodic_load(period: float, busy: float = 10.0, slower: float = 1.5, work: float = 15.0):
-    """A job that takes one of two CPUs for `busy` seconds of each period; both sides are equal."""
-
-    def make_walls(source: np.random.Generator) -> Walls:
-        def walls(variant: str, begin: float) -> float:
-            left, now = work * float(np.exp(source.normal(0, 0.01))), begin
-            while left > 0:
-                phase = now % period
-                until, pace = (busy, slower) if phase < busy else (period, 1.0)
-                step = min(until - phase, left * pace)
-                left, now = left - step / pace, now + step
-            return now - begin
-
-        return walls
-
-    return make_walls
+def heavy_tails(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """Short hitches, some of them long."""
+    return 1 / (1 + 0.05 * np.abs(source.standard_t(2, ticks)))
 
 
-def stalling_stack(slower: float = 1.5, share: float = 0.2):
-    """A stack that is slower in some of its runs and takes as long as the baseline on average."""
-    usual = 1 / (1 - share + share * slower)
+def drifting(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """It becomes slower, as when it gets hot."""
+    return np.linspace(1.0, 0.7, ticks)
 
-    def make_walls(source: np.random.Generator) -> Walls:
-        def walls(variant: str, begin: float) -> float:
-            wall = 10.0 * float(np.exp(source.normal(0, 0.01)))
-            if variant == BASELINE:
-                return wall
-            return wall * usual * (slower if source.random() < share else 1.0)
 
-        return walls
+def autocorrelated(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """AR(1) with a memory of two seconds: neighbours on a shared machine."""
+    from scipy.signal import lfilter
 
-    return make_walls
+    keeps = np.exp(-TICK / 2.0)
+    noise = source.normal(0, 0.15 * np.sqrt(1 - keeps**2), ticks)
+    return np.exp(-np.abs(lfilter([1.0], [1.0, -keeps], noise)))
+
+
+def one_core_taken(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """A job that comes and goes every few seconds and takes one of two CPUs."""
+    lengths = source.uniform(2.0, 4.0, int(ticks * TICK / 2) + 2)
+    busy = np.repeat(np.arange(len(lengths)) % 2, (lengths / TICK).astype(int))
+    return 1 - 0.4 * busy[:ticks]
+
+
+def stalling(source: np.random.Generator, ticks: int) -> np.ndarray:
+    """Stalls of half a second that hit either side."""
+    speed = np.ones(ticks)
+    for at in source.integers(0, ticks, source.poisson(ticks * TICK / 10)):
+        speed[at : at + int(0.5 / TICK)] = 0.05
+    return speed
+
+
+def periodic(period: float) -> Machine:
+    """A job that takes one of two CPUs for 40% of each period."""
+
+    def machine(source: np.random.Generator, ticks: int) -> np.ndarray:
+        phase = (np.arange(ticks) * TICK + source.uniform(0, period)) % period
+        return np.where(phase < 0.4 * period, 0.6, 1.0)
+
+    return machine

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
+from tfopt_core.recipe.model import WARM_SECONDS
 from tfopt_core.records.fit import Block, FitOutcome
-from tfopt_core.training.fit_callbacks import CHECK_GROWTH, FIRST_CHECK_BLOCKS
 from tfopt_core.training.timing.clock import BLOCK_STEPS
+from tfopt_core.trials.turns import Pacing
 
 SET_UP, TRACE = 1.0, 0.8
 
@@ -34,18 +35,14 @@ class Training:
     stalls: Epoch = lambda source, steps: np.zeros(steps)
     edge: float = 0.02
 
-    def run(self, source, known=None, speed=1.0) -> tuple[FitOutcome, float]:
-        """What a process tells of it, and what the whole training takes.
-
-        :param known: says of the blocks so far whether the run may be cut.
-        :param speed: of this process against others.
-        """
+    def run(self, source) -> tuple[FitOutcome, float]:
+        """What a process tells of it that is cut short, and what the whole training takes."""
         quiet = self.step * np.exp(source.normal(0, self.noise, (self.epochs, self.steps)))
         stalls = np.stack([self.stalls(source, self.steps) for _ in range(self.epochs)])
-        seconds = (quiet + stalls) / speed
+        seconds = quiet + stalls
         seconds[0, 0] += TRACE
         total = SET_UP + float(seconds.sum()) + self.epochs * self.edge
-        blocks, edges = self._blocks_until(seconds, known)
+        blocks, edges = self._blocks_until_cut(seconds)
         done = sum(block.steps for block in blocks)
         return FitOutcome(
             wall_seconds=total, setup_seconds=SET_UP, blocks=tuple(blocks), validation_seconds=(),
@@ -56,16 +53,19 @@ class Training:
             stop_reason=None, history={},
         ), total  # fmt: skip
 
-    def _blocks_until(self, seconds, known) -> tuple[list[Block], tuple[float, ...]]:
-        blocks, check = [], FIRST_CHECK_BLOCKS
+    def _blocks_until_cut(self, seconds) -> tuple[list[Block], tuple[float, ...]]:
+        blocks, now = [], 0.0
+        cuts = Pacing(
+            epochs=self.epochs, steps_per_epoch=self.steps, warm_seconds=WARM_SECONDS,
+            now=lambda: int(now * 1e9),
+        )  # fmt: skip
         for epoch, of_epoch in enumerate(seconds):
             for place, chunk in enumerate(of_epoch.reshape(-1, BLOCK_STEPS)):
                 cold = "trace" if epoch == place == 0 else ""
                 blocks.append(Block(BLOCK_STEPS, float(chunk.sum()), epoch, cold))
-                if known is not None and len(blocks) >= check:
-                    check = CHECK_GROWTH * len(blocks)
-                    if known(blocks):
-                        return blocks, (self.edge,) * epoch
+                now += blocks[-1].seconds
+                if cuts(blocks):
+                    return blocks, (self.edge,) * epoch
         return blocks, (self.edge,) * (self.epochs - 1)
 
 

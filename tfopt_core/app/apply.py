@@ -21,7 +21,6 @@ from tfopt_core.app.first_contact import (
     prepared_for,
 )
 from tfopt_core.app.script_target import script_of
-from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.errors import InputError
 from tfopt_core.trials.workload_options import options_in_stack
 
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner
     from tfopt_core.workers.supervise import Limits
+
+
+PLAN = (
+    "looking at {script} for up to 30 s, trying what it proposes for about a minute, then pairs of "
+    "runs"
+)
 
 
 def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
@@ -74,10 +79,8 @@ def _conduct(
         spec = check_contact(options, spec)  # bad input is said before anybody waits
         # where its recipe goes
         wait(results_of((options.write_to or Path("recipe.toml")).absolute().parent))
-        # begun here: the time of another measurement does not count
-        due = VerdictTime(wanted=options.time_asked() == (None, None))
-        view.plan(due.plan(spec.label))
-        contact = look_at(options, spec, limits, view, due)
+        view.plan(PLAN.format(script=spec.label))
+        contact = look_at(options, spec, limits, view)
         if contact.prepared is None:
             return nothing_to_measure(target, contact.draft)
         target = str(contact.path)
@@ -97,29 +100,21 @@ def _conduct(
         if options.resuming:
             stack = (*options_in_stack(request.recipe), *request.plugins)
             request = attrs.evolve(request, plugins=stack)
-            return resume(
-                request, runner=runner, store=store, observer=observer, whole_pair=options.full
-            )
+            return resume(request, runner=runner, store=store, observer=observer)
         if contact is None:
-            return measure(
-                request, runner=runner, store=store, observer=observer, whole_pair=options.full
-            )
+            return measure(request, runner=runner, store=store, observer=observer)
         prepared, request = prepared_for(contact, request)
         results = measure(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
             extended=None if contact.extended is None else contact.extended[0],
-            waiting=contact.waiting,
-            whole_pair=options.full,
-            first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
-    warnings = contact.give_up_waiting()
     try:
         keep_outcome(contact, results)
     except InputError as error:
         # the verdict is printed all the same
-        warnings = (*warnings, str(error))
-    return attrs.evolve(results, warnings=(*results.warnings, *warnings))
+        return attrs.evolve(results, warnings=(*results.warnings, str(error)))
+    return results
 
 
 def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:

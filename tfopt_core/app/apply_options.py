@@ -23,7 +23,8 @@ class ApplyOptions:
     :param write_to: the file for the recipe of a script; None for the working directory.
     :param no_wait: end if another process measures in the project, instead of waiting for it.
     :param measure_anyway: measure a plugin of a script even if none seems to save time.
-    :param full: train a pair to its end after the verdict, for its curves.
+    :param seconds: how long each run trains behind its start.
+    :param full: train all runs to their end.
     """
 
     target: str
@@ -38,6 +39,7 @@ class ApplyOptions:
     measure_anyway: bool = False
     full: bool = False
     pairs: int | None = None
+    seconds: float | None = None
     budget: str | None = None
     json_path: Path | None = None
     html_path: Path | None = None
@@ -66,19 +68,27 @@ class ApplyOptions:
         }
         return {key: value for key, value in keys.items() if value is not None}
 
-    def time_asked(self) -> tuple[Any, Any]:
-        """Return the budget and the number of pairs that are asked for, by an option or by `--set`;
-        None for what is not. What `--set` gives is not checked here."""
+    def measure_asked(self) -> dict[str, Any]:
+        """Return the pairs, seconds and budget that are asked for, by an option or by `--set`, by
+        their keys in `[measure]`. What `--set` gives is not checked here."""
         from tfopt_core.recipe.overrides import parse_overrides
 
-        asked: dict[str, Any] = {"budget": self.budget, "pairs": self.pairs}
+        asked: dict[str, Any] = {}
         for change in parse_overrides(self.overrides, []):
             value = change.value
             for key in reversed(change.path[1:]):
                 value = {key: value}
             if change.path[0] == "measure" and isinstance(value, dict):
                 asked |= value
-        return asked["budget"], None if asked["pairs"] == "auto" else asked["pairs"]
+        keys: tuple[str, ...] = ("pairs", "seconds", "budget")
+        known = {key: asked[key] for key in keys if key in asked}
+        return {**known, **self._measure()}
+
+    def _measure(self) -> dict[str, Any]:
+        options = {"pairs": self.pairs, "seconds": self.seconds, "budget": self.budget}
+        if self.full:
+            options["seconds"] = "whole"
+        return {key: value for key, value in options.items() if value is not None}
 
     def changes(self) -> list[str]:
         """Return the changes that the options make in a recipe, in the form of `--set`.
@@ -101,10 +111,7 @@ class ApplyOptions:
             changes.append(f"workload.script={_toml(str(path.absolute()))}")
             changes.append(f"workload.folder={_toml(str(Path.cwd()))}")
         changes += (f"workload.{key}={_toml(value)}" for key, value in self.workload().items())
-        if self.pairs is not None:
-            changes.append(f"measure.pairs={self.pairs}")
-        if self.budget is not None:
-            changes.append(f"measure.budget={_toml(self.budget)}")
+        changes += (f"measure.{key}={_toml(value)}" for key, value in self._measure().items())
         return changes
 
 

@@ -147,12 +147,10 @@ def _comparison_problems(
                 "add [[plugins]] tables; `tfopt plugins` lists what there is",
             )
         )
-    if isinstance(reading.value("measure.pairs"), int) and reading.value("measure.budget"):
+    if reading.value("measure.pairs") is not None and reading.value("measure.budget"):
         problems.append(
             reading.problem(
-                "measure.budget",
-                "a fixed number of pairs takes as long as it takes",
-                'remove the budget, or set pairs = "auto"',
+                "measure.budget", "a budget chooses the number of pairs", "remove one of the two"
             )
         )
     to_target = reading.value("measure.objective") == "time-to-target"
@@ -165,15 +163,6 @@ def _comparison_problems(
             )
         )
     changing = [s.name for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
-    if (changing or to_target) and reading.value("measure.length") == "steady":
-        judged = f'"{changing[0]}"' if changing else "the stack"
-        problems.append(
-            reading.problem(
-                "measure.length",
-                f'"steady" ends a run before the target, by which {judged} is judged',
-                'use "full"',
-            )
-        )
     if changing and not to_target and reading.value("measure.target") is None:
         named = ", ".join(f'"{name}"' for name in changing)
         verb = "changes" if len(changing) == 1 else "change"

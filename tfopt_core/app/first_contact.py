@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,18 +17,16 @@ from tfopt_core.app.script_target import (
     without_places,
 )
 from tfopt_core.app.script_trials import ScriptTrials, look_folder
-from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.diagnosis.draft import NOTHING_EXACT, LeftOut, what_bounds
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.statistics.wording import seconds_in_words
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
-    from tfopt_core.diagnosis.screening import Tried
-    from tfopt_core.measurement.waiting import Waiting
     from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from tfopt_core.workers.supervise import Limits
 
 
-NO_TIME_LEFT = "not exact, and not tried: the verdict on the stack left no time for that"
+# Once a plugin stays, no further one is tried after so many seconds of trying, and after twice as
+# many in any case. Some are always tried.
+TRYING_SECONDS, ALWAYS_TRIED = 45.0, 3
 
 
 @attrs.frozen(kw_only=True)
@@ -62,57 +62,13 @@ class Contact:
     `prepared` is None and nothing is written.
 
     :param prepared: the dry build of the stack; of the additions alone where no exact plugin stays.
-    :param extended: the dry build of the stack with the additions, None if there are none, or if
-        they wait for the verdict.
+    :param extended: the dry build of the stack with the additions, None if there are none.
     """
 
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
     extended: tuple[Prepared, Request] | None = None
-    _tried: Tried | None = None
-    _trials: ScriptTrials | None = None
-
-    @property
-    def waiting(self) -> Waiting | None:
-        """What is tried once the verdict on the stack is there, None if nothing is."""
-        from tfopt_core.measurement.waiting import Waiting
-
-        if self._trials is None or not self.draft.waiting:
-            return None
-        names = tuple(one.plugin for one in self.draft.waiting)
-        return Waiting(names, self._try_waiting, self._trials.seconds_alone(len(names)))
-
-    def give_up_waiting(self) -> tuple[str, ...]:
-        """Leave out what still waits when the measurement has ended. Return a warning about it,
-        none if nothing does."""
-        left = self.draft.waiting
-        self.draft = attrs.evolve(self.draft, waiting=())
-        for one in left:
-            self.draft = self.draft.leaving_out(one.plugin, NO_TIME_LEFT, untried=True)
-        names = ", ".join(one.plugin for one in left)
-        return (f"{names}: {NO_TIME_LEFT}; with --budget 15m that comes first",) if left else ()
-
-    def _try_waiting(self, tell: Callable[[str], None]) -> tuple[Prepared, Request] | None:
-        """Try them on top of the stack. The draft then has those that stay.
-
-        :param tell: called with what is done, and with why a plugin is left out.
-        :returns: the dry build of the stack with them, and its request; None if none stays.
-        """
-        from tfopt_core.diagnosis.screening import with_additions
-
-        assert self._tried is not None
-        assert self._trials is not None
-        known = len(self.draft.left_out)
-        with self._trials.opened() as trials:
-            found = with_additions(
-                self.draft, self._tried, trials.attempt,
-                lambda plugin: tell(f"trying {plugin} on top of the stack, with its settings"),
-            )  # fmt: skip
-        self.draft = found.draft
-        for left in self.draft.left_out[known:]:
-            tell(f"{left.plugin} is left out: {left.reason}")
-        return None if found.extended is None else found.extended.prepared
 
 
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
@@ -129,9 +85,9 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
         )
     if options.resuming:
         raise InputError(f"--resume needs a recipe: tfopt apply {spec.stem}.tfopt.toml --resume")
-    if None not in options.time_asked():
+    if {"pairs", "budget"} <= set(options.measure_asked()):
         # said before a look of a minute, not of the recipe that it writes
-        raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
+        raise InputError("a budget chooses the pairs; leave --budget or --pairs out")
     check_free(_path_of(options, spec))
     return check_script(spec)
 
@@ -152,7 +108,7 @@ def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
         spec = factory_of(options.target)
         check_free(_path_of(options, spec))
     view.plan(f"looking at {spec.label} for up to 30 s, then trying what it proposes")
-    contact = look_at(options, spec, Limits(), view, VerdictTime(wanted=False))
+    contact = look_at(options, spec, Limits(), view)
     if contact.prepared is None:
         return nothing_to_measure(options.target, contact.draft)
     return contact
@@ -166,19 +122,16 @@ def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
     )  # fmt: skip
 
 
-def look_at(
-    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: View, due: VerdictTime
-) -> Contact:
+def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: View) -> Contact:
     """Look at a script or factory for some seconds, and write the recipe that is worth measuring.
 
     :param options: those of `tfopt apply`.
     :param spec: the script or factory, from the working directory.
     :param view: shows the progress and the proposal.
-    :param due: when the first verdict is due.
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.diagnosis.draft import as_own_loop, draft_of, measure_table
+    from tfopt_core.diagnosis.draft import as_own_loop, draft_of
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.diagnosis.screening import screened
@@ -190,7 +143,6 @@ def look_at(
     label, path = spec.label, _path_of(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)
     spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
-    left = due.left if due.wanted else None
     with look_folder() as folder, SharedProcess(SpawnRunner(limits=limits)) as shared:
         # the process of a factory ends with its task
         together = shared if spec.is_script else None
@@ -199,7 +151,7 @@ def look_at(
             name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
         )
         request = trials.request_for(bare)
-        with view.phases(left) as on_phase:
+        with view.phases() as on_phase:
             on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
             with without_places(label, path):
@@ -208,22 +160,19 @@ def look_at(
                 )
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
         trials.diagnosed = diagnosed
-        draft = draft_of(diagnosed, spec, *options.time_asked())
+        draft = draft_of(diagnosed, spec, options.measure_asked())
         view.look(draft)
-        if diagnosed.estimate is not None:
-            due.training_seconds = diagnosed.estimate.seconds
-        tries = itertools.count()
-        with view.phases(left) as on_phase:
+        tries, begun = itertools.count(), monotonic()
+        with view.phases() as on_phase:
             found = screened(
                 draft, trials.attempt,
                 lambda plugin: on_phase(f"trying {plugin}, with its settings"),
-                why_not_try=lambda found: due.why_not_try(next(tries), found=found),
-                additions_wait=due.wanted, measure_anyway=options.measure_anyway,
+                why_not_try=lambda found: why_not_try(
+                    next(tries), monotonic() - begun, found=found
+                ),
+                measure_anyway=options.measure_anyway,
             )  # fmt: skip
     draft, tried, extended = found.draft, found.tried, found.extended
-    if tried is not None and (extended is not None or draft.waiting):
-        table = measure_table(diagnosed, *options.time_asked(), adds=True)
-        draft = attrs.evolve(draft, measure=table)
     if tried is None:
         tried, extended = extended, None
     if tried is not None:
@@ -233,8 +182,19 @@ def look_at(
     return Contact(
         draft, path, None if tried is None else tried.prepared,
         None if extended is None else extended.prepared,
-        tried=tried if draft.waiting else None, trials=trials,
     )  # fmt: skip
+
+
+def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
+    """Return why no further plugin is tried, "" if one may be.
+
+    :param tried: how many were tried already, in so many seconds.
+    :param found: whether one of them stays, so that there is something to measure.
+    """
+    longest = TRYING_SECONDS if found else 2 * TRYING_SECONDS
+    if tried < ALWAYS_TRIED or seconds <= longest:
+        return ""
+    return f"not tried: trying others took {seconds_in_words(seconds)}"
 
 
 def _path_of(options: ApplyOptions, spec: WorkloadSpec) -> Path:

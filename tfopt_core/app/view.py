@@ -15,13 +15,8 @@ from tfopt_core.tuning.progress import SearchObserver
 class View(Protocol):
     """The display of a use case."""
 
-    def phases(
-        self, left: Callable[[], float] | None = None
-    ) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context manager that yields a function to call with each phase.
-
-        :param left: returns the seconds until a first verdict is due; None for none.
-        """
+    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context manager that yields a function to call with each phase."""
 
     def plan(self, text: str) -> None:
         """Show what will be done, and how long it takes."""

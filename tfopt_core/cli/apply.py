@@ -51,11 +51,17 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--full", is_flag=True,
-    help="After the verdict, train once to the end without and with all that was measured, for "
-    "the curves.",
+    help="Train each run to its end, which tells whether the model is as good.",
 )  # fmt: skip
-@click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
-@click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
+@click.option("--pairs", type=int, metavar="N", help="Measure N pairs, at least 4; 6 otherwise.")
+@click.option(
+    "--seconds", type=float, metavar="S",
+    help="How long each run trains behind its start; 5 s otherwise.",
+)  # fmt: skip
+@click.option(
+    "--budget", metavar="TIME",
+    help="Choose pairs and seconds that fit into this time: 5m, 90s, 1h30m.",
+)  # fmt: skip
 @json_option
 @html_option
 @markdown_option

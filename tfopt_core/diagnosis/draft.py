@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,11 @@ from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.statistics.wording import bound_in_words
 
-# As many pairs are made as fit, of runs cut short unless four pairs of whole ones are made soon.
-BUDGET_SECONDS = 300.0
-# Where steps are slow, the budget holds eight runs that trace and make a few steps each, but no
-# more than half of a training. A script takes some seconds beside its fits.
-RUNS, STEPS_A_RUN, BESIDE_SECONDS, SPARE, BUDGET_SHARE = 8, 4, 7.0, 1.2, 0.5
-# The runs of a second contrast: four rounds of three, after those of a first verdict.
-ADDED_RUNS = 12
 NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "
     "exact, and stands in the recipe as comments: take the # off to train with it"
 )
 ADDED = "It is not exact, so it is left to you: take the # off to train with it."
-WAITS = "not exact, so it was left for after the verdict on the stack"
 ADDED_SETTING = "not exact; set it so to train with it"
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
@@ -72,7 +63,6 @@ class Draft:
     :param additions: what is measured on top of them, since it is not exact: further plugins, and
         plugins of the stack with other settings.
     :param hopeful: whether they seem to save time, by the first steps.
-    :param waiting: what is not exact and is tried once the verdict on the stack is there.
     """
 
     script: str
@@ -83,7 +73,6 @@ class Draft:
     left_out: tuple[LeftOut, ...] = ()
     measure: Table = attrs.field(factory=dict)
     hopeful: bool = True
-    waiting: tuple[Suggestion, ...] = ()
 
     @property
     def extended(self) -> tuple[Suggestion, ...]:
@@ -140,9 +129,6 @@ class Draft:
                 reasons.setdefault(left.plugin, []).append(left.reason)
         for name, of_name in reasons.items():
             yield PlannedPlugin(name, {}, f"left out: {'; '.join(of_name)}", enabled=False)
-        for one in self.waiting:
-            if one.plugin not in written and one.plugin not in reasons:
-                yield PlannedPlugin(one.plugin, {}, WAITS, enabled=False)
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
@@ -185,10 +171,11 @@ def as_own_loop(spec: WorkloadSpec, diagnosed: Diagnosed) -> dict[str, Any]:
     return {"loop": "own", **steps}
 
 
-def draft_of(
-    diagnosed: Diagnosed, spec: WorkloadSpec, budget: str | None, pairs: int | None
-) -> Draft:
-    """Return the recipe that a diagnosis proposes."""
+def draft_of(diagnosed: Diagnosed, spec: WorkloadSpec, measure: Table) -> Draft:
+    """Return the recipe that a diagnosis proposes.
+
+    :param measure: the keys of `[measure]` that are asked for.
+    """
     draft = Draft(
         spec.label, spec.to_dict(), diagnosed, proposed(diagnosed),
         additions=proposed_additions(diagnosed),
@@ -199,40 +186,8 @@ def draft_of(
     return attrs.evolve(
         draft,
         additions=tuple(one for one in draft.additions if one.equivalence != "changes"),
-        measure=measure_table(diagnosed, budget, pairs),
+        measure=dict(measure),
     )
-
-
-def measure_table(
-    diagnosed: Diagnosed, budget: str | None, pairs: int | None, *, adds: bool = False
-) -> dict[str, Any]:
-    """Return the table `[measure]`.
-
-    :param budget, pairs: as asked for; with neither a budget is chosen by the time of a training.
-    :param adds: whether a second contrast is measured too.
-    """
-    measure: dict[str, Any] = {}
-    if pairs is None and budget is None:
-        runs = RUNS + ADDED_RUNS if adds else RUNS
-        seconds = budget_seconds(diagnosed.estimate, runs)
-        measure = {"budget": f"{math.ceil(seconds / 60)}m"}
-    if pairs is not None:
-        measure["pairs"] = pairs
-    if budget is not None:
-        measure["budget"] = budget
-    return measure
-
-
-def budget_seconds(estimate: Estimate | None, runs: int = RUNS) -> float:
-    """Return the budget of a measurement for which the user names none.
-
-    :param estimate: the estimate for a training without plugins; None if unknown.
-    :param runs: how many runs it should hold.
-    """
-    if estimate is None:
-        return BUDGET_SECONDS
-    run = BESIDE_SECONDS + estimate.set_up_seconds + STEPS_A_RUN * estimate.step_seconds
-    return max(BUDGET_SECONDS, min(SPARE * runs * run, BUDGET_SHARE * estimate.seconds))
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:

@@ -1,7 +1,4 @@
-"""Try what a draft proposes, plugin by plugin, and keep what seems to save time.
-
-What is not exact may wait: a first verdict on the exact stack is not delayed by it.
-"""
+"""Try what a draft proposes, plugin by plugin, and keep what seems to save time."""
 
 from __future__ import annotations
 
@@ -146,7 +143,6 @@ def screened(
     on_try: Callable[[str], None],
     *,
     why_not_try: Callable[[bool], str] = lambda found: "",
-    additions_wait: bool = False,
     measure_anyway: bool = False,
 ) -> Screened:
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
@@ -159,8 +155,6 @@ def screened(
     :param on_try: called with each plugin before it is tried.
     :param why_not_try: called before that with whether a plugin stays already; returns why no
         further one is tried, "" if one may be.
-    :param additions_wait: whether what would be added to an exact stack is left to
-        `with_additions`.
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
@@ -169,8 +163,6 @@ def screened(
     for one in draft.stack:
         screening.try_exact(one, EXACTLY if one.plugin in both else "")
     exact, screening.best = screening.best, None
-    if additions_wait and exact is not None:
-        return Screened(attrs.evolve(screening.draft, waiting=draft.additions), exact)
     extended = _try_additions(screening, exact, draft.additions, both)
     stays = screening.draft
     if exact is None and extended is None and measure_anyway and screening.cheapest is not None:
@@ -182,22 +174,6 @@ def screened(
         )
         exact, extended = (tried, None) if least.stack else (None, tried)
     return Screened(_with_found(stays, exact, extended), exact, extended)
-
-
-def with_additions(
-    draft: Draft, exact: Tried, attempt: Callable[[Draft], Tried], on_try: Callable[[str], None]
-) -> Screened:
-    """Return the draft with those of the additions that wait which seem to save time.
-
-    :param exact: the result of preparing the stack.
-    :param attempt, on_try: as `screened` has them.
-    """
-    begun = attrs.evolve(draft, waiting=())
-    screening = _Screening(begun, attempt, on_try, lambda found: "", exact.estimate)
-    exactly = {*exact.resolved, *(left.plugin for left in draft.left_out)}
-    both = {one.plugin for one in draft.waiting} & exactly
-    extended = _try_additions(screening, exact, draft.waiting, both)
-    return Screened(_with_found(screening.draft, exact, extended), exact, extended)
 
 
 def _try_additions(

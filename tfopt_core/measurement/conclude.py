@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Literal
 
 import attrs
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
 from tfopt_core.measurement.after_fits import ends_in_words, without_early_ends
-from tfopt_core.measurement.pace import round_seconds as seconds_of_round
-from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
+from tfopt_core.measurement.schedule import leave_one_out
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.writing import text_of
@@ -21,20 +18,15 @@ from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import FULL, Contrast
 from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.figures import not_projected
-from tfopt_core.statistics.intervals import LOOKS, MINIMUM_PAIRS
 from tfopt_core.statistics.judgement import Judgement, stack_equivalence
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.ratios import ratios
-from tfopt_core.statistics.timing.cutting import ENOUGH
 from tfopt_core.statistics.timing.retraces import retraced_runs
 from tfopt_core.statistics.verdicts.addition import judge_addition
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute
-from tfopt_core.statistics.verdicts.fitting import fits_into_memory
 from tfopt_core.statistics.verdicts.observations import observations
-from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
 from tfopt_core.statistics.verdicts.verdict import compare
-from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
@@ -42,8 +34,6 @@ from tfopt_core.workers.spawn import FELL_BACK
 
 # How many of the files that a script has written are named.
 WRITTEN_SHOWN = 6
-
-Stop = Literal["done", "interrupted", "budget"]
 
 
 def judgement_of(
@@ -58,7 +48,6 @@ def judgement_of(
         examples=prepared.validation_examples,
         equivalence=stack_equivalence([plugin.equivalence for plugin in prepared.plugins]),
         target=measure.target,
-        sequential=measure.pairs == "auto",
         projected=any(run.ok and not run.complete for run in runs),
         per_step=any(run.ok and not_projected(run) is not None for run in runs),
         certificate=state.certificate,
@@ -77,44 +66,29 @@ def conclude(
     runs: Sequence[RunResult],
     contrasts: Sequence[Contrast],
     seconds: float,
-    stop: Stop,
-    planned: int,
-    round_seconds: float | None,
+    interrupted: bool,
+    group_seconds: float | None,
 ) -> Results:
     """Judge the runs, attribute the gain and return the results.
 
+    Stopping at figures that one likes must not give a verdict: after an interruption there is none.
+
     :param contrasts: the contrasts that were run to isolate plugins.
     :param seconds: how long the measurement took, set-up included.
-    :param stop: why there are no more runs.
-    :param planned: how many rounds were planned at the last look.
-    :param round_seconds: the seconds of another round, None without a run.
+    :param interrupted: whether Ctrl-C ended it before the last group.
+    :param group_seconds: the seconds of another group, None without a run.
     """
-    all_runs, stop_of_verdict = without_early_ends(runs), stop
-    runs = all_runs
-    if state.settled_after is not None:
-        # the rounds after these are of the second contrast alone
-        runs = tuple(run for run in all_runs if run.round < state.settled_after)
-        stop_of_verdict, planned = "done", state.settled_after
+    runs = without_early_ends(runs)
     recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
-    pairs = len(pairs_of(runs))
-    fixed_pairs = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, fixed_pairs, stop_of_verdict, planned)
-    # a side that does not fit takes no look: each of its runs shows it
-    if stop == "budget" and fits_into_memory(runs, judgement) is not None:
-        judged = tuple(runs)
-    # failed runs are reported, whether their round is judged or not
-    failed = tuple(run for run in all_runs if run.status == "failed" and run not in (judged or ()))
-    if judged is None:
-        why = _why_too_few(request, prepared, pairs, stop, round_seconds)
-        comparison = attrs.evolve(compare(failed, judgement, why_too_few=why), pairs=pairs)
-        judged = ()
+    pairs, judged = len(pairs_of(runs)), runs
+    if interrupted:
+        judged = tuple(run for run in runs if run.status == "failed")
+        why = f"interrupted after {pairs} of {state.pairs} pairs; --resume goes on"
+        comparison = attrs.evolve(compare(judged, judgement, why_too_few=why), pairs=pairs)
     else:
-        comparison = compare((*judged, *failed), judgement, round_seconds)
+        comparison = compare(runs, judgement, group_seconds)
     rows = attribute(judged, contrasts, judgement)
-    if state.settled_after is None:
-        addition = _addition((*judged, *failed), judgement, state)
-    else:
-        addition = _addition(all_runs, judgement_of(request, prepared, state, all_runs), state)
+    addition = _addition(judged, judgement, state)
     return Results(
         id=id_,
         created_at=created_at,
@@ -124,7 +98,7 @@ def conclude(
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
         environment={**prepared.versions, **recorded_environment(request.environment)},
-        runs=all_runs,
+        runs=runs,
         comparison=comparison,
         attribution=rows,
         ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
@@ -133,15 +107,17 @@ def conclude(
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,
         seconds=seconds,
-        interrupted=stop == "interrupted",
+        interrupted=interrupted,
         observations=observations(judged, judgement),
-        warnings=(*prepared.warnings, *run_warnings(all_runs)),
-        next_steps=next_steps(
-            runs, comparison, rows, fixed_pairs,
-            None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
-            budget_ended=stop == "budget", addition=addition,
+        warnings=tuple(
+            filter(None, (*prepared.warnings, state.one_after_other, *run_warnings(runs)))
         ),
-        length=state.length,
+        next_steps=next_steps(
+            runs, comparison, rows, state.pairs,
+            None if contrasts else _isolating_seconds(request, state.pairs, group_seconds),
+            addition=addition,
+        ),
+        warm_seconds=state.warm_seconds,
         resumed=state.resumed,
         addition=addition,
     )  # fmt: skip
@@ -157,50 +133,7 @@ def _addition(
     return judge_addition(
         runs, judgement, variant=added.variant, additions=added.additions,
         resolved=added.resolved, equivalence=added.equivalence, certificate=added.certificate,
-        why_ended=added.why_ended,
     )  # fmt: skip
-
-
-def judged_runs(
-    runs: Sequence[RunResult], fixed_pairs: int | None, stop: Stop, planned: int
-) -> tuple[RunResult, ...] | None:
-    """Return the runs that may be judged, None if none may.
-
-    Stopping at figures that one likes must not give a verdict: after a stop only the last look
-    that was reached counts, or the fixed number of pairs if it was reached.
-
-    :param fixed_pairs: the fixed number of pairs, None if looks decide.
-    :param planned: how many rounds were planned at the last look.
-    """
-    rounds = planned
-    if stop != "done":
-        complete = rounds_in_a_row(runs)
-        looks = LOOKS if fixed_pairs is None else (fixed_pairs,)
-        rounds = max((look for look in looks if look <= complete), default=0)
-    return tuple(run for run in runs if run.round < rounds) if rounds else None
-
-
-def _why_too_few(
-    request: Request, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
-) -> str:
-    """Return why there are too few pairs for a verdict, and which budget would bring one."""
-    measure = request.recipe.measure
-    first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
-    if stop == "interrupted":
-        complete = "1 complete pair" if pairs == 1 else f"{pairs} complete pairs"
-        return f"interrupted after {complete}, and the first look comes at {first_look}"
-    needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
-    if needed <= measure.budget_seconds:
-        return (
-            f"{pairs} complete pairs when the budget of "
-            f"{seconds_in_words(measure.budget_seconds)} was used up, and it takes {LOOKS[0]}"
-        )
-    budget = math.ceil(1.2 * needed / request.budget_share / 60)
-    both = " for the search too" if request.budget_share < 1 else ""
-    return (
-        f"four pairs take about {seconds_in_words(needed)} and do not fit the budget "
-        f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do{both}"
-    )
 
 
 def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
@@ -235,24 +168,17 @@ def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
     if whys:
         warnings.append(
             f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
-            "about the steps alone, and a larger --budget lets each run go on for longer"
-        )
-    errors = [fit.step_error or 0.0 for run in runs for fit in run.timed_fits if not fit.complete]
-    vague = [error for error in errors if error >= ENOUGH]
-    if vague:
-        warnings.append(
-            f"{len(vague)} of {len(runs)} runs reached their limit of timed steps before the mean "
-            f"step was known to {ENOUGH:.0%}: its standard error is {max(vague):.1%} at worst"
+            "about the steps alone, and --full trains each run to its end"
         )
     return warnings
 
 
-def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:
+def _isolating_seconds(request: Request, pairs: int, group_seconds: float | None) -> float | None:
     """Return about how long isolating each plugin takes, None if there is nothing to isolate."""
     extras, _ = leave_one_out(request.plugins)
-    if len(request.plugins) < 2 or not any(run.process_seconds for run in runs):
+    if not extras or group_seconds is None:
         return None
-    return pairs * seconds_of_round(runs, [*baseline_and_full(request.plugins), *extras])
+    return pairs * group_seconds * (2 + len(extras)) / 2
 
 
 def save_best(

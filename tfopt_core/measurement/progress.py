@@ -12,35 +12,21 @@ from tfopt_core.records.results import RunResult
 
 @attrs.frozen
 class Preparing:
-    """The dry build and the plugins' `resolve` are under way.
-
-    `budget_seconds` and `first_verdict_seconds` are as in `Ready`.
-    """
-
-    budget_seconds: float | None = None
-    first_verdict_seconds: float | None = None
+    """The dry build and the plugins' `resolve` are under way."""
 
 
 @attrs.frozen
 class Certifying:
-    """Fixed batches are being replayed without and with the stack.
-
-    `first_verdict_seconds` are as in `Ready`.
-    """
-
-    first_verdict_seconds: float | None = None
+    """A short training is being replayed without and with the stack."""
 
 
 @attrs.frozen(kw_only=True)
 class Ready:
     """Set-up is done.
 
-    `total_runs` counts the runs until the first look, or those of all pairs if their number is
-    fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
-    None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
-    a resume. `first_verdict_seconds` are those after which a first verdict is wanted, None for no
-    such wish. Of a script's `own_loop` the steps are updates, None for the
-    script's end.
+    `estimated_seconds` is about how long all runs take, None if unknown. Each trains `warm_seconds`
+    behind its start, None to its end. `runs_done` were made before a resume. Of a script's
+    `own_loop` the steps are updates, None for the script's end.
     """
 
     seconds: float
@@ -49,11 +35,10 @@ class Ready:
     steps_per_epoch: int | None
     total_runs: int
     warnings: tuple[str, ...]
+    pairs: int
     estimated_seconds: float | None = None
-    budget_seconds: float | None = None
-    length: str = "full"
+    warm_seconds: float | None = None
     runs_done: int = 0
-    first_verdict_seconds: float | None = None
     own_loop: bool = False
 
 

@@ -14,10 +14,8 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
-from tfopt_core.measurement.pace import Pace, World, budget_of
-from tfopt_core.measurement.planned_runs import PlannedRuns
+from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import conduct
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.measurement.stored_state import recipe_path, state_writer
@@ -41,22 +39,18 @@ def resume(
     runner: Runner,
     store: Store,
     observer: Observer,
-    world: World | None = None,
-    whole_pair: bool = False,
 ) -> Results:
     """Resume the newest measurement of this recipe that was stopped, and return its results.
 
     Its runs, order, seeds and resolved settings are kept. The run that was interrupted is repeated
     from its start, since a resumed run is no timing sample.
 
-    :param whole_pair: whether a pair is trained to its end after the verdict.
     :raises InputError: if there is none, or if recipe, code, versions, machine or environment have
         changed; names which.
     :raises StoreError: if another process is still measuring it, or its record is damaged.
     """
     stopped = _newest(request, store)
     request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
-    world = world or World()
     with held(request.folder):
         stopped = _still_stopped(stopped, store)
         # a killed replay may have left its batches, which can be large
@@ -72,15 +66,12 @@ def resume(
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
         keep = state_writer(store, request, prepared, code)
         keep(state)
-        planned = PlannedRuns(
+        groups = Groups(
             request=request, prepared=prepared, state=state, keep_state=keep, runs=list(runs),
-            pace=Pace(world, budget_of(request), earlier=spent),
-        )  # fmt: skip
-        rounds = Rounds(
-            planned=planned, runner=runner, store=store, observer=observer, world=world,
+            runner=runner, store=store, observer=observer, earlier=spent,
             code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
-        return conduct(rounds, stopped.created_at, whole_pair=whole_pair)
+        return conduct(groups, stopped.created_at)
 
 
 def _with_measured(request: Request, stopped: Unfinished, store: Store) -> Request:

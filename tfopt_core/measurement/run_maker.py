@@ -14,9 +14,6 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.trials.processes import Processes
 
-# A run trains for so long before it is another one's turn.
-TURN_SECONDS = 0.5
-
 
 @attrs.frozen(kw_only=True, eq=False)
 class RunMaker:
@@ -33,15 +30,14 @@ class RunMaker:
         *,
         started: progress.RunStarted,
         save: bool = False,
-        longest_seconds: float | None = None,
+        warm_seconds: float | None = None,
         turn_over: Tell | None = None,
     ) -> RunResult:
         """Make a run and return it. It is not stored.
 
         :param started: the event of its start.
         :param save: whether its model is saved.
-        :param longest_seconds: the seconds of timed steps after which it is cut, None to train to
-            the end.
+        :param warm_seconds: as `RunTask` has them.
         :param turn_over: called at the ends of its turns, and returns when its next one comes; None
             where it takes no turns.
         """
@@ -59,8 +55,8 @@ class RunMaker:
 
         told = self._teller(started)
         run = self.processes.run(
-            scheduled, run_id, tell, save=save, longest_seconds=longest_seconds,
-            turn_seconds=None if turn_over is None else TURN_SECONDS,
+            scheduled, run_id, tell, save=save, warm_seconds=warm_seconds,
+            in_turns=turn_over is not None,
         )  # fmt: skip
         taken = run.process_seconds
         return attrs.evolve(run, process_seconds=None if taken is None else taken - stopped)

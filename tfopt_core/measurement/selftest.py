@@ -53,7 +53,7 @@ def run_trial(
     recipe = Recipe(
         name=f"selftest: {control}",
         workload=WorkloadSpec(factory="tfopt_core.measurement.controls:workload", epochs=epochs),
-        measure=MeasureSpec(pairs=pairs, attribution="off", length="full"),
+        measure=MeasureSpec(pairs=pairs, attribution="off", seconds="whole"),
     )
     request = Request(
         recipe=recipe,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 from cattrs import Converter
 
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement.replaying import Certificate
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.variants import plus
-
-Length = Literal["full", "steady"]
+from tfopt_core.statistics.judgement import stack_equivalence
 
 _converter = Converter()
 
@@ -25,22 +25,29 @@ class AddedStack:
     :param resolved: the settings of the whole stack, by plugin, in its order.
     :param equivalence: what it does to the mathematics.
     :param certificate: what a replay of it showed; None without one.
-    :param why_ended: why it is not measured any more; empty if it is.
-    :param first_round: the first round that has a run of it; rounds before it are for a first
-        verdict on the stack alone.
     """
 
     additions: tuple[str, ...]
     resolved: dict[str, dict[str, Any]]
     equivalence: Equivalence
     certificate: Certificate | None = None
-    why_ended: str = ""
-    first_round: int = 0
 
     @property
     def variant(self) -> str:
         """The name of its runs."""
         return plus(self.additions)
+
+
+def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
+    """Return the stack of the second contrast.
+
+    :param prepared, extended: the dry builds of the stack, and of that with the additions.
+    """
+    return AddedStack(
+        additions=additions_to(prepared.resolved, extended.resolved),
+        resolved=extended.resolved,
+        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
+    )
 
 
 def additions_to(
@@ -54,29 +61,25 @@ def additions_to(
 class MeasurementState:
     """The decisions of a measurement so far.
 
-    :param seed: the seed from which the order and the seeds of all rounds are drawn.
-    :param length: whether runs train to the end, or stop once their step time is known.
-    :param same_length_from: the first round whose runs have this length.
-    :param isolating: whether plugins are left out in turn; None until that is decided.
+    :param seed: the seed from which the order and the seeds of all groups are drawn.
+    :param pairs: the number of groups.
+    :param warm_seconds: how long each run trains behind its start; None to its end.
+    :param isolating: whether plugins are left out in turn.
+    :param one_after_other: why runs take no turns any more; "" while they do, or never did.
     :param certificate: the certificate of a replay; None until it is made, or if the stack changes
         the algorithm.
     :param resumed: how often the measurement was resumed.
     :param added: the stack of the second contrast; None without one.
-    :param settled_after: the number of rounds that the verdict rests on, where rounds of the second
-        contrast follow it; None otherwise.
-    :param own_budget: whether the budget is tfopt's own: the pairs of a first verdict may exceed it
-        then.
     """
 
     seed: int
-    length: Length = "full"
-    same_length_from: int = 0
-    isolating: bool | None = None
+    pairs: int
+    warm_seconds: float | None = None
+    isolating: bool = False
+    one_after_other: str = ""
     certificate: Certificate | None = None
     resumed: int = 0
     added: AddedStack | None = None
-    settled_after: int | None = None
-    own_budget: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""

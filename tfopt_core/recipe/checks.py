@@ -119,22 +119,18 @@ def at_least_zero(value: object) -> float:
 
 @attrs.frozen
 class Whole:
-    """A check for whole numbers of at least `minimum`, or the string `otherwise`."""
+    """A check for whole numbers of at least `minimum`."""
 
     minimum: int
-    otherwise: str = ""
 
-    def __call__(self, value: object) -> int | str:
-        """Return the number or the string."""
-        alternative = f' or "{self.otherwise}"' if self.otherwise else ""
-        if self.otherwise and value == self.otherwise:
-            return self.otherwise
+    def __call__(self, value: object) -> int:
+        """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int):
-            raise expected(f"a whole number{alternative}", value)
+            raise expected("a whole number", value)
         if not _fits(value):
             raise Invalid(Fault(_TOO_LARGE))
         if value < self.minimum:
-            raise out_of_range(f"a whole number of at least {self.minimum}{alternative}", value)
+            raise out_of_range(f"a whole number of at least {self.minimum}", value)
         return value
 
 
@@ -154,9 +150,30 @@ class Choice:
         return value
 
 
-def whole(minimum: int, otherwise: str = "") -> Whole:
+def whole(minimum: int) -> Whole:
     """Return a check for whole numbers."""
-    return Whole(minimum, otherwise)
+    return Whole(minimum)
+
+
+def pairs(value: object) -> int:
+    """Return a number of pairs, at least 4."""
+    if value == "auto":
+        raise out_of_range(
+            "a whole number of at least 4", value,
+            "pairs are fixed beforehand now: leave it out for 6, or give a budget",
+        )  # fmt: skip
+    return Whole(4)(value)
+
+
+def seconds_or_whole(value: object) -> float | str:
+    """Return seconds above 0, or the word "whole"."""
+    if value == "whole":
+        return "whole"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected('a number of seconds or "whole"', value)
+    if (checked := number(value)) <= 0:
+        raise out_of_range('a number of seconds above 0, or "whole"', value)
+    return checked
 
 
 def choice(*words: str) -> Choice:

@@ -24,13 +24,15 @@ SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_e
 # Keys that are about calls of `fit`.
 FIT_KEYS = ("fit", "max_epochs")
 TARGET_BOUNDS = ("at_least", "at_most")
+# Pairs of a measurement, and how many seconds each of their runs trains behind its start.
+PAIRS, WARM_SECONDS = 6, 5.0
 
 
 # Which contrast is the headline of a measurement.
 Objective = Literal["time", "memory", "time-to-target"]
 
 
-def _as_float(value: float) -> float:
+def _as_float(value: Any) -> Any:
     # 600 and 600.0 mean the same recipe, so they must not differ in its hash.
     return float(value) if type(value) is int else value
 
@@ -238,17 +240,20 @@ class BaselineSpec(Table):
 
 @attrs.frozen
 class MeasureSpec(Table):
-    """How the stack is measured. `budget_seconds` is the TOML key `budget`."""
+    """How the stack is measured. `budget_seconds` is the TOML key `budget`.
 
-    pairs: int | Literal["auto"] = attrs.field(
-        default="auto", validator=Checked(checks.whole(4, "auto"))
+    `pairs` are fixed beforehand, and so are the `seconds` that each run trains behind its start;
+    "whole" trains to the end. A budget holds fewer or more of both.
+    """
+
+    pairs: int = attrs.field(default=PAIRS, validator=Checked(checks.pairs))
+    seconds: float | Literal["whole"] = attrs.field(
+        default=WARM_SECONDS, validator=Checked(checks.seconds_or_whole), converter=_as_float
     )
-    length: Literal["auto", "full", "steady"] = attrs.field(
-        default="auto", validator=Checked(checks.choice("auto", "full", "steady"))
-    )
-    budget_seconds: float = attrs.field(
-        default=600.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
-    )
+    budget_seconds: float | None = attrs.field(
+        default=None, validator=Checked(checks.duration, key="budget"),
+        converter=_as_float_or_none,
+    )  # fmt: skip
     attribution: Literal["auto", "off", "leave-one-out"] = attrs.field(
         default="auto", validator=Checked(checks.choice("auto", "off", "leave-one-out"))
     )

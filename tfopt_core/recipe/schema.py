@@ -51,9 +51,9 @@ DESCRIPTIONS = {
     "workload.batch_size": "Global batch size, over all replicas.",
     "workload.options": "Keyword arguments of the factory.",
     "measure": "How the stack is measured.",
-    "measure.pairs": "Number of pairs of runs; auto looks after 4, 8 and 12.",
-    "measure.length": "Whether each run trains to the end, or until its step time is known.",
-    "measure.budget": 'Approximate time for measuring: "10m", "1h30m", or seconds.',
+    "measure.pairs": "Number of pairs of runs, at least 4; 6 by default.",
+    "measure.seconds": 'Seconds that each run trains behind its start, or "whole" trainings.',
+    "measure.budget": 'Time for which pairs and seconds are chosen: "10m", "1h30m", or seconds.',
     "measure.attribution": "How the share of each plugin is measured.",
     "measure.quality": "Which metric must not get worse, and by how much it may.",
     "measure.quality.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
@@ -108,6 +108,10 @@ _CHECKS: Mapping[Callable[[object], Any], Schema] = {
     checks.flag: {"type": "boolean"},
     checks.number: {"type": "number"},
     checks.at_least_zero: {"type": "number", "minimum": 0},
+    checks.pairs: {"type": "integer", "minimum": 4},
+    checks.seconds_or_whole: {
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"enum": ["whole"]}]
+    },
     checks.texts: {"type": "array", "items": {"type": "string"}},
     checks.free_table: {"type": "object"},
     checks.variables: {
@@ -173,9 +177,8 @@ def _described(path: str, schema: Schema) -> Schema:
 
 def _check(check: Callable[[object], Any]) -> Schema:
     match check:
-        case checks.Whole(minimum, otherwise):
-            number = {"type": "integer", "minimum": minimum}
-            return {"anyOf": [number, {"enum": [otherwise]}]} if otherwise else number
+        case checks.Whole(minimum):
+            return {"type": "integer", "minimum": minimum}
         case checks.Choice(words):
             return {"enum": list(words)}
     return _CHECKS[check]

@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.errors import Problem, did_you_mean
 from tfopt_core.recipe.checks import Fault, Invalid, expected, unfit_values
 from tfopt_core.recipe.layer import PluginLayer
-from tfopt_core.recipe.model import PluginEntry, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.recipe.table import Checked, Nested, Table, keys_of
 from tfopt_core.recipe.tree import Node
@@ -88,6 +88,8 @@ def _report(node: Node, faults: Iterable[Fault], problems: list[Problem]) -> Non
 
 
 def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
+    if table is MeasureSpec and key == "length":
+        return 'say how long each run trains: seconds = 5, or seconds = "whole"'
     homes = [home for home, keys in _homes(Recipe) if key in keys]
     if homes:
         return f"it belongs {' or '.join(homes)}"

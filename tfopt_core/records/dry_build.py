@@ -94,24 +94,17 @@ class Prepared:
     forks: bool = False
 
     @property
-    def can_be_cut_short(self) -> bool:
-        """Whether a training can be cut short and its rest projected."""
-        return self.why_never_cut is None
-
-    @property
-    def why_never_cut(self) -> str | None:
-        """Why no training can be cut short; None if it can."""
+    def why_whole(self) -> str:
+        """Why no training is cut short; "" if it can be."""
         if self.own_loop:
             return "a loop of the script's own is measured as a whole"
-        if self.steps_per_epoch is None:
-            return "the number of steps in an epoch is unknown, so nothing could be projected"
         if self.several_processes:
             return "the processes of one training would stop at different steps"
         if any(plugin.equivalence == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
         if self.to_target:
             return "the runs are compared by their time to a target"
-        return None
+        return ""
 
     @property
     def search_notes(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # "served": the process only served a training of other processes.
 RunStatus = Literal["ok", "failed", "served"]
@@ -268,10 +268,10 @@ class Results:
     figures of the same pairs, on which no verdict depends; `baseline` says what the
     workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`, "" in
     results of older versions; `observations` are further paired contrasts in words;
-    `length` says whether runs trained to their end; `resumed` counts how often the measurement
-    was stopped and resumed; `observed` is what each observer found in an extra, untimed run.
-    `addition` is a second contrast, None where there is none. `whole_pair` are two runs to the end
-    that came after the verdict, for their curves.
+    each run trained `warm_seconds` behind its start, None to its end; `resumed` counts how often
+    the measurement was stopped and resumed; `observed` is what each observer found in an extra,
+    untimed run.
+    `addition` is a second contrast, None where there is none.
     """
 
     id: str
@@ -296,12 +296,11 @@ class Results:
     observations: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     saved_model: str | None = None
-    length: Literal["full", "steady"] = "full"
+    warm_seconds: float | None = None
     resumed: int = 0
     observed: Mapping[str, Effect] = attrs.field(factory=dict)
     recipe_toml: str = ""
     addition: Addition | None = None
-    whole_pair: tuple[RunResult, ...] = ()
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """Return the runs of a variant that count."""

@@ -116,9 +116,6 @@ def _measured(draft: Draft) -> list[RenderableType]:
     ]
     if draft.additions:
         rows.append(("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
-    if draft.waiting:
-        waiting = ", ".join(one.plugin for one in draft.waiting)
-        rows.append(("afterwards", f"{waiting}: not exact, tried on top of it after its verdict"))
     return [section("To be measured", facts(rows))]
 
 
@@ -143,7 +140,9 @@ def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
         )
     if untried:
         names = ", ".join(dict.fromkeys(untried))
-        lines.append(paragraph(f"no time was left to try {names}; with --budget 15m all are"))
+        lines.append(
+            paragraph(f"no time was left to try {names}; a recipe that names them is measured")
+        )
     title = "Nothing found so far" if untried else "Nothing to gain"
     return Group(*_left_out(left_out, "Tried"), section(title, *lines))
 

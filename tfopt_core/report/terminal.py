@@ -27,14 +27,9 @@ class Terminal:
         self.quiet = quiet
         self.console = make_console(stderr=True)
 
-    def phases(
-        self, left: Callable[[], float] | None = None
-    ) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context manager that yields a function to call with each phase.
-
-        :param left: returns the seconds until a first verdict is due; None for none.
-        """
-        return make_phases(self.console, quiet=self.quiet, left=left)
+    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context manager that yields a function to call with each phase."""
+        return make_phases(self.console, quiet=self.quiet)
 
     def plan(self, text: str) -> None:
         """Print what will be done, and how long it takes."""

@@ -64,14 +64,10 @@ def compare_stacks(a: Results, b: Results) -> Across:
     if reasons:
         raise NotComparable((a.id, b.id), reasons)
     samples = [intervals.log_ratios(*sides) for sides in seconds]
-    # Stopping at a look biases the mean outwards: a 95% interval then misses in up to 9% of cases,
-    # one of 98% in at most 5% (simulated in tests/unit/statistics/test_across.py).
-    looked = any((side.comparison.confidence or 0) > 1 - intervals.FIXED_LEVEL for side in (a, b))
-    level = intervals.LOOK_LEVEL if looked else intervals.FIXED_LEVEL
-    low, high = map(math.exp, welch_interval(samples[0], samples[1], level))
+    low, high = map(math.exp, welch_interval(*samples))
     speedup, of_what = math.sqrt(low * high), a.comparison.kind.qualifier
     figures = (
-        f"{speedup:.2f}x ({1 - level:.0%} interval {range_in_words(low, high)}, "
+        f"{speedup:.2f}x ({1 - intervals.LEVEL:.0%} interval {range_in_words(low, high)}, "
         f"{len(samples[0])} and {len(samples[1])} pairs, each against its own baseline)"
     )
     verdict = verdict_on_interval(low, high)
@@ -89,16 +85,16 @@ def compare_stacks(a: Results, b: Results) -> Across:
         )
     return Across(
         ids=(a.id, b.id), own_statements=(a.comparison.statement, b.comparison.statement),
-        verdict=verdict, speedup=speedup, low=low, high=high, confidence=1 - level,
+        verdict=verdict, speedup=speedup, low=low, high=high, confidence=1 - intervals.LEVEL,
         statement=statement,
     )  # fmt: skip
 
 
-def welch_interval(a: Sequence[float], b: Sequence[float], level: float) -> tuple[float, float]:
-    """Return Welch's two-sided interval of mean(b) - mean(a), of 95% for a level of 0.05."""
+def welch_interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return Welch's two-sided 95% interval of mean(b) - mean(a)."""
     from scipy import stats
 
-    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval(1 - level)
+    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval(1 - intervals.LEVEL)
     return float(interval.low), float(interval.high)
 
 
@@ -117,7 +113,7 @@ def _seconds(results: Results, runs: Sequence[RunResult]) -> tuple[list[float], 
     seconds = compared_seconds(pairs, comparison.kind)
     if isinstance(seconds, str):
         raise ValueError(f"cannot be judged again: {seconds}")
-    spread = intervals.t_interval(intervals.log_ratios(*seconds), intervals.FIXED_LEVEL).deviation
+    spread = intervals.t_interval(intervals.log_ratios(*seconds)).deviation
     if not spread >= intervals.SUSPICIOUS_DEVIATION:  # nor if it is nan
         raise ValueError("has the same ratio in each pair, which no measurement has")
     return seconds

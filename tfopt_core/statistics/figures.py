@@ -40,10 +40,12 @@ def compared_seconds(
 
 
 def total_seconds(run: RunResult) -> float:
-    """Return the wall time of a whole training: measured, or projected for a run cut short."""
-    if run.complete:
+    """Return the wall time of a whole training: measured, or from the pieces of a run that was cut
+    short or trained in turns."""
+    fits = run.timed_fits
+    if all(fit.projected_seconds is None for fit in fits):
         return wall_seconds(run)
-    totals = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]
+    totals = [one.wall_seconds if (s := one.projected_seconds) is None else s for one in fits]
     # a run is cut short once it can be projected
     assert all(seconds is not None for seconds in totals)
     return math.fsum(seconds for seconds in totals if seconds is not None)
@@ -56,9 +58,10 @@ def seconds_in_steps(run: RunResult) -> float | None:
     """
     fits = run.timed_fits
     known = [
-        fit.step_seconds * steps
+        # where their number is unknown, it is the same on both sides
+        fit.step_seconds * (fit.planned_steps or 1)
         for fit in fits
-        if fit.step_seconds is not None and (steps := fit.planned_steps) is not None
+        if fit.step_seconds is not None
     ]
     return math.fsum(known) if known and len(known) == len(fits) else None
 

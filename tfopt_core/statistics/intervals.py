@@ -8,22 +8,11 @@ from collections.abc import Sequence
 
 import attrs
 
-# Nominal two-sided levels: looks at 4, 8 and 12 pairs keep 5% overall (Pocock's boundary for
-# three looks; see Jennison & Turnbull, Group Sequential Methods, 1999); one fixed look takes 5%.
-LOOKS = (4, 8, 12)
-LOOK_LEVEL = 0.0203
-FIXED_LEVEL = 0.05
-# One-sided level of the quality bound at a look (docs/guide/measuring.md, "Quality").
-QUALITY_LOOK_LEVEL = 0.0216
+# The two-sided level of an interval, and the one-sided level of the bound of the quality.
+LEVEL, QUALITY_LEVEL = 0.05, 0.025
 # The log ratios of real runs never deviate less than this.
 SUSPICIOUS_DEVIATION = 1e-6
 MINIMUM_PAIRS = 4
-# Few pairs miss rare events: a stack that stalls in a fifth of its runs, and is as fast as the
-# baseline on average, comes out as 1.10x in 44% of measurements of four pairs. So a gain whose
-# interval reaches below this ratio takes more pairs (tests/unit/statistics/
-# test_verdicts_under_noise.py; 17% remain with eight pairs, 7% with twelve).
-SMALL_GAIN = 1.10
-PAIRS_FOR_SMALL_GAINS = 8
 # A detectable effect is shown by this share of measurements.
 POWER = 0.9
 
@@ -50,7 +39,7 @@ class Interval:
         return not self.low <= 0 <= self.high
 
 
-def t_interval(values: Sequence[float], level: float) -> Interval:
+def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the mean and two-sided Student t interval of independent values.
 
     :param level: the two-sided error rate, 0.05 for a 95% interval.
@@ -91,11 +80,8 @@ def speedup_interval(interval: Interval) -> tuple[float, float, float]:
 def pairs_needed(interval: Interval) -> int:
     """Return about how many pairs in all it takes until the interval excludes 0.
 
-    This is (t s / |mean|)^2, by the interval's own t. If the interval excludes 0 already, it is the
-    number of pairs that a small gain takes.
+    This is (t s / |mean|)^2, by the interval's own t.
     """
-    if interval.excludes_no_difference:
-        return max(interval.count + 1, PAIRS_FOR_SMALL_GAINS)
     if interval.mean == 0:
         return 10_000
     half_width_of_one = (interval.high - interval.mean) * math.sqrt(interval.count)
@@ -107,11 +93,9 @@ def detectable_ratio(interval: Interval) -> float:
     """Return the smallest speedup that so many pairs show in nine of ten measurements.
 
     Solved for the noncentral t distribution, with the deviation of these pairs for the true one.
-    With too few pairs for a small gain, the interval must exceed that too.
     """
-    least = math.log(SMALL_GAIN) if interval.count < PAIRS_FOR_SMALL_GAINS else 0.0
     noncentrality = _noncentrality(1 - interval.level / 2, interval.count - 1)
-    return math.exp(least + noncentrality * interval.deviation / math.sqrt(interval.count))
+    return math.exp(noncentrality * interval.deviation / math.sqrt(interval.count))
 
 
 @functools.cache

@@ -11,16 +11,9 @@ from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
 from tfopt_core.recipe import Objective, TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.intervals import (
-    FIXED_LEVEL,
-    LOOK_LEVEL,
-    PAIRS_FOR_SMALL_GAINS,
-    QUALITY_LOOK_LEVEL,
-    SMALL_GAIN,
-)
 
 # Smaller differences are of no interest (docs/guide/measuring.md, "Verdicts").
-INDIFFERENCE = 0.02
+INDIFFERENCE = 0.05
 DEFAULT_TOLERANCE = 0.005
 # The tolerance for a metric that is no share, relative to the baseline's mean.
 RELATIVE_TOLERANCE = 0.01
@@ -35,8 +28,6 @@ class Judgement:
         better high (a share), and 1% of the baseline's mean for one that is better low.
     :param examples: the size of the validation set, None if unknown.
     :param equivalence: what the stack as a whole does to the mathematics of training.
-    :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
-        fixed before (95%).
     :param projected: whether some run was cut short, so that totals are projected.
     :param per_step: whether the total of some run cannot be projected, so that steps are compared.
     :param certificate: the certificate of a replay, None if none was made.
@@ -50,22 +41,11 @@ class Judgement:
     examples: int | None
     equivalence: Equivalence
     target: TargetSpec | None
-    sequential: bool
     projected: bool = False
     per_step: bool = False
     certificate: Certificate | None = None
     objective: Objective = "time"
     batch_sizes: tuple[int | None, int | None] = (None, None)
-
-    @property
-    def level(self) -> float:
-        """The two-sided nominal level of each interval."""
-        return LOOK_LEVEL if self.sequential else FIXED_LEVEL
-
-    @property
-    def quality_level(self) -> float:
-        """The one-sided nominal level of the quality bound."""
-        return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
 
     @property
     def kind(self) -> ComparisonKind:
@@ -86,22 +66,15 @@ class Judgement:
         return RELATIVE_TOLERANCE * abs(baseline)
 
 
-def verdict_on_interval(low: float, high: float, pairs: int | None = None) -> Verdict:
-    """Return what the interval of a speedup shows: FASTER, SLOWER, NO_DIFFERENCE or INCONCLUSIVE.
-
-    :param pairs: those that it rests on, for a small gain takes more of them; None where a value
-        is no pair of runs.
-    """
+def verdict_on_interval(low: float, high: float) -> Verdict:
+    """Return what an interval of a speedup shows: FASTER, SLOWER, NO_DIFFERENCE or INCONCLUSIVE."""
     if low <= 1 <= high:
         return Verdict.NO_DIFFERENCE if indifferent(low, high) else Verdict.INCONCLUSIVE
-    nearest = low if low > 1 else 1 / high
-    if pairs is not None and nearest < SMALL_GAIN and pairs < PAIRS_FOR_SMALL_GAINS:
-        return Verdict.INCONCLUSIVE
     return Verdict.FASTER if low > 1 else Verdict.SLOWER
 
 
 def indifferent(low: float, high: float) -> bool:
-    """Return whether an interval of ratios lies within the 2% that nobody minds."""
+    """Return whether an interval of ratios lies within the 5% that nobody minds."""
     return low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE
 
 
@@ -114,7 +87,7 @@ def no_difference_in_words(figures: str, of_what: str) -> str:
 
 
 def band_in_words(high: float) -> str:
-    """Return ` (within the 2% band)` for a gain that ends inside it, "" for a larger one."""
+    """Return ` (within the 5% band)` for a gain that ends inside it, "" for a larger one."""
     return f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
 
 

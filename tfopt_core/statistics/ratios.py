@@ -32,7 +32,7 @@ def ratios(runs: Sequence[RunResult], judgement: Judgement) -> tuple[FigureRatio
             values = [(read(p.without), read(p.with_)) for p in pairs]
             known = [(b, o) for b, o in values if b and o and b > 0 and o > 0]
             if len(known) == len(pairs):
-                interval = t_interval(log_ratios(*zip(*known, strict=True)), judgement.level)
+                interval = t_interval(log_ratios(*zip(*known, strict=True)))
                 ratio, low, high = speedup_interval(interval)
                 yield FigureRatio(
                     figure=figure, ratio=ratio, low=low, high=high, pairs=interval.count

@@ -23,12 +23,6 @@ from tfopt_core.training.timing.running import running_ns
 # Progress is reported at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
 
-# Whether the step time is known is checked after this many blocks, and again after each tenth more:
-# the search for changes of level costs more with more blocks. Long blocks, such as those of a loop
-# over a whole epoch, are checked after so much time.
-FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
-CHECK_NANOSECONDS = 1_000_000_000
-
 IsKnown = Callable[[Sequence[Block]], bool]
 
 
@@ -59,8 +53,8 @@ class StepsEnd:
 class StepTimer:
     """Times the steps, validations and epochs of a fit, and may cut it short.
 
-    :param is_known: called now and then with the blocks so far; the training is cut short once it
-        returns that the step time is known. None trains to the end.
+    :param is_known: called after each block with those so far; the training is cut short once it
+        returns that they tell enough. None trains to the end.
     :param validate: makes one more validation, as `fit` makes them; None if there are no data.
     :param check_nanoseconds: the time of these calls, which is no part of the training.
     """
@@ -74,8 +68,6 @@ class StepTimer:
     counter: TrainingCounter = attrs.field(init=False)
     batches: BatchCounter | None = attrs.field(init=False)
     _reported: int = 0
-    _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
-    _checked: int = attrs.field(factory=running_ns)
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call = self._after_call
@@ -115,8 +107,10 @@ class StepTimer:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """End the epoch, or what there is of it if the training is cut short."""
         self.clock.end_epoch()
-        # the first validation traces its function: a second one shows what later ones take
-        if self.cut_short and self.validate and len(self.clock.validation_seconds) == 1:
+        # the first validation traces its function: a second one shows what later ones take, where a
+        # whole training can be projected at all
+        begun, validated = len(self.clock.epoch_begins), len(self.clock.validation_seconds)
+        if self.cut_short and self.validate and begun > 1 and validated == 1:
             self.clock.begin_validation()
             self.validate()
             self.clock.end_validation()
@@ -130,13 +124,8 @@ class StepTimer:
             self._cut_if(self.is_known)
 
     def _cut_if(self, is_known: IsKnown) -> None:
-        blocks, now = self.clock.blocks, running_ns()
-        if len(blocks) < self._next_check and now - self._checked < CHECK_NANOSECONDS:
-            return
-        self._checked = now
-        self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
         begin = running_ns()
-        if is_known(blocks):
+        if is_known(self.clock.blocks):
             self.cut_short = self.built.model.stop_training = True
         self.check_nanoseconds += running_ns() - begin
         self.clock.leave_out()

@@ -127,8 +127,8 @@ class Processes:
         tell: Tell,
         *,
         save: bool = False,
-        longest_seconds: float | None = None,
-        turn_seconds: float | None = None,
+        warm_seconds: float | None = None,
+        in_turns: bool = False,
         checkpoints: CheckpointConfig | None = None,
         facts: Mapping[str, str] | None = None,
         as_it_is: bool = False,
@@ -137,8 +137,7 @@ class Processes:
         """Train one run of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds, turn_seconds, checkpoints, facts, own_seeds: as `RunTask` has
-            them.
+        :param warm_seconds, in_turns, checkpoints, facts, own_seeds: as `RunTask` has them.
         :param as_it_is: train a script in its own folder, for the user, not in a private one.
         """
         folder = run_folder(
@@ -148,8 +147,8 @@ class Processes:
         shutil.rmtree(folder, ignore_errors=True)
         task = RunTask(
             job=self._job(scheduled.variant, scheduled.seed, folder),
-            save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
-            turn_seconds=turn_seconds, checkpoints=checkpoints,
+            save_to=folder / MODEL_FILE if save else None, warm_seconds=warm_seconds,
+            in_turns=in_turns, checkpoints=checkpoints,
             measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)

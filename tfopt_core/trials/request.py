@@ -29,8 +29,6 @@ class Request:
     :param reading: the recipe as it was read, for the places of problems.
     :param save_to: where to save the best optimized model, None to save none.
     :param seed: the seed of order and runs, stored with the results; None draws one.
-    :param budget_share: the least share of `--budget` that the runs have; what chose the stack has
-        the rest.
     :param forks: whether the runs of a script may be forks, which its dry build tells.
     """
 
@@ -43,7 +41,6 @@ class Request:
     save_to: Path | None = None
     seed: int | None = None
     debug: bool = False
-    budget_share: float = 1.0
     observers: tuple[StackedPlugin, ...] = ()
     added: tuple[StackedPlugin, ...] = ()
     forks: bool = False

@@ -7,7 +7,6 @@ import attrs
 from tfopt_core.hooks import RunContext
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.run import RunReport
-from tfopt_core.statistics.timing.cutting import cut_rule, first_warm_steps
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
@@ -15,19 +14,24 @@ from tfopt_core.training.fit_callbacks import IsKnown
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.training.timing.running import running_ns
 from tfopt_core.trials.cluster_start import check_built
-from tfopt_core.trials.turns import InTurns
+from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
 from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
-def rule_of(task: RunTask, run: RunContext, tell: Tell) -> IsKnown | None:
-    """Return when the run of a task is cut short, None if it trains to its end."""
+def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> IsKnown | None:
+    """Return what stops a run of a task for others and cuts it short; None if nothing does.
+
+    :param turn: the turns of the process, None where it takes none.
+    """
     if task.expendable:
         return first_warm_steps
-    rule = cut_rule(task.longest_seconds, run)
-    if rule is None or task.turn_seconds is None:
-        return rule
-    return InTurns(rule, task.turn_seconds, tell)
+    if task.warm_seconds is None and turn is None:
+        return None
+    return Pacing(
+        epochs=run.epochs, steps_per_epoch=run.steps_per_epoch, warm_seconds=task.warm_seconds,
+        turn=turn,
+    )  # fmt: skip
 
 
 def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
@@ -42,7 +46,8 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
-    is_known = None if joined is not None else rule_of(task, built.run, tell)
+    turn = Turn(tell) if task.in_turns else None
+    is_known = None if joined is not None else pacing_of(task, built.run, turn)
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (
         None if task.checkpoints is None else Checkpointer(task.checkpoints, tell, writes=chief)

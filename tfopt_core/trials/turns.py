@@ -1,60 +1,114 @@
-"""Stop a training between steps whenever its turn is over, so that another one trains meanwhile."""
+"""Stop a training between steps whenever its turn is over, and cut it short once it told enough."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
 import attrs
 
-from tfopt_core.records.fit import Block
+from tfopt_core.records.fit import TURN, Block
 from tfopt_core.records.messages import Tell, TurnOver
-from tfopt_core.statistics.timing.cutting import CutRule, warm_seconds
+from tfopt_core.statistics.timing.projection import mean_step
 from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 
-# Short epochs are trained before the first stop: those that end within so many seconds, until so
-# many starts of later epochs were seen. Such a start may wait for a thread of tf.data that sleeps
-# (docs/decisions/0008), and a stop makes that wait longer. It does not wait each time, so one start
-# is too few.
-ALONE_SECONDS, ALONE_STARTS = 6.0, 2
+# A run trains for so long before it is another one's turn.
+TURN_SECONDS = 0.5
+# The iterator of an epoch that ends waits for a thread of tf.data that sleeps until a time of day
+# (docs/decisions/0008), and a stop within the epoch makes that wait another one. So an epoch of up
+# to so many seconds is one turn, and of whole trainings, which tell what a training takes, nearly
+# every one is.
+SHORT_EPOCH_SECONDS, EPOCH_OF_WHOLE_SECONDS = 2.0, 60.0
 
 
 @attrs.define(eq=False)
-class InTurns:
-    """Stops this process at the end of its turns, and cuts its training short.
+class Turn:
+    """The turns of this process.
 
-    The first turn holds the training's start, and those of some epochs if these are short.
-    Then both sides train equally long in turns.
-
-    :param rule: says how long, and whether an epoch's end is waited for.
-    :param seconds: how long a turn is, at least.
     :param tell: told that a turn is over.
+    :param seconds: how long one is, at least.
     """
 
-    rule: CutRule
-    seconds: float
     tell: Tell
-    _alone: float | None = None
-    _begun: int = 0
+    seconds: float = TURN_SECONDS
+    _begun: int | None = None
 
-    def __call__(self, blocks: Sequence[Block]) -> bool:
-        """Return whether the training is cut short."""
-        warm = warm_seconds(blocks)
-        if self._alone is None:
-            if self.rule.waits_for_epoch(blocks, ALONE_SECONDS - warm, ALONE_STARTS):
-                return False
-            self._alone = warm
-        elif warm - self._alone >= self.rule.longest_seconds:
-            return True
-        elif running_ns() - self._begun < self.seconds * 1e9:
-            return False
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn is over. The first one holds the start and ends at once."""
+        return self._begun is None or running_ns() - self._begun >= self.seconds * 1e9
+
+    def end(self) -> None:
+        """Stop until the next turn comes."""
         stop_this_process(self.tell)
         self._begun = running_ns()
+
+
+@attrs.define(kw_only=True, eq=False)
+class Pacing:
+    """Stops this process at the ends of its turns, and decides when its training is cut short.
+
+    The first turn holds the training's start up to its first warm step, and its first epoch if that
+    is short; so all sides are past that when they take turns.
+
+    :param epochs: the epochs of the whole training.
+    :param steps_per_epoch: the steps of an epoch, None if unknown.
+    :param warm_seconds: how long it trains behind its start; None trains to the end.
+    :param turn: its turns; None where it takes none.
+    """
+
+    epochs: int
+    steps_per_epoch: int | None
+    warm_seconds: float | None = None
+    turn: Turn | None = None
+    now: Callable[[], int] = running_ns
+    _started: int | None = None
+
+    def __call__(self, blocks: Sequence[Block]) -> bool:
+        """Return whether the training is cut short. Called between steps, and stops there."""
+        if self._started is None:
+            if blocks[-1].cold not in ("", TURN) or self._is_whole(blocks):
+                return False
+            self._started = self.now()
+        seconds = (self.now() - self._started) / 1e9
+        if self.warm_seconds is not None and seconds >= self.warm_seconds:
+            return True
+        if self.turn is not None and self.turn.is_over and not self._is_whole(blocks):
+            self.turn.end()
         return False
+
+    def _is_whole(self, blocks: Sequence[Block]) -> bool:
+        """Return whether the epoch under way is not interrupted. At its first block it may be."""
+        epoch, first = blocks[-1].epoch, blocks[0].epoch
+        if self.epochs == 1 or (epoch > first and len(_of_epoch(blocks[-2:], epoch)) == 1):
+            return False
+        if self.warm_seconds is None:
+            longest = EPOCH_OF_WHOLE_SECONDS
+        else:
+            # what an epoch's start takes is seen once, unless that takes longer than all the rest
+            longest = self.warm_seconds if epoch == first else SHORT_EPOCH_SECONDS
+        return self._epoch_seconds(blocks) <= longest
+
+    def _epoch_seconds(self, blocks: Sequence[Block]) -> float:
+        """Return about how long the steps of the epoch under way take; infinity if unknown."""
+        before = _of_epoch(blocks, blocks[-1].epoch - 1)
+        if before:
+            return math.fsum(block.seconds for block in before)
+        step = mean_step(blocks)
+        if step is None or self.steps_per_epoch is None:
+            return math.inf
+        return self.steps_per_epoch * step.seconds
+
+
+def first_warm_steps(blocks: Sequence[Block]) -> bool:
+    """Return whether a block of steps has ended behind those that were traced: when a run ends that
+    is made for its peak memory."""
+    return any(not block.cold for block in blocks)
 
 
 def stop_this_process(tell: Tell) -> None:
@@ -73,3 +127,7 @@ def stop_this_process(tell: Tell) -> None:
     # sent to this thread, which must not go on until the others have stopped
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     leave_out_stopped(perf_counter_ns() - begin)
+
+
+def _of_epoch(blocks: Sequence[Block], epoch: int) -> list[Block]:
+    return [block for block in blocks if block.epoch == epoch]

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.results import Results
 from tfopt_core.records.settings_search import SettingsProof
 from tfopt_core.records.tuning import TuneResult
@@ -28,7 +29,7 @@ def proof_recipe(
     :param seconds: the budget of the fresh pairs.
     """
     measured = attrs.evolve(
-        recipe.measure, pairs="auto", budget_seconds=seconds, attribution="off",
+        recipe.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
         objective=objective, baseline=None,
     )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)

@@ -14,8 +14,8 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
-from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted
 from tfopt_core.tuning.progress import (
@@ -362,7 +362,7 @@ class GreedySearch:
         pairs = [one.seconds / one.pairs for one in self.trials if one.pairs]
         if not self.best or not pairs:
             return share * self.budget
-        return min(share * self.budget, self.budget - LOOKS[0] * median(pairs))
+        return min(share * self.budget, self.budget - PAIRS * median(pairs))
 
     def _why_not_begin(self, plan: TrialPlan, share: float) -> str:
         """Return why a trial does not begin; empty if it may. A kept trial takes no time."""

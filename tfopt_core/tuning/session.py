@@ -271,7 +271,7 @@ class TuneSession:
         folder = self._request.folder.parent.parent / "runs"
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         request = attrs.evolve(
-            self._request, recipe=recipe, plugins=plugins, budget_share=LEAST_PROOF_SHARE,
+            self._request, recipe=recipe, plugins=plugins,
             folder=folder / f"{stamp}-{self._request.folder.name[-4:]}",
         )  # fmt: skip
         self.observer(

@@ -14,10 +14,7 @@ from tfopt_core.records.variants import BASELINE
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
-    FIXED_LEVEL,
     MINIMUM_PAIRS,
-    PAIRS_FOR_SMALL_GAINS,
-    SMALL_GAIN,
     SUSPICIOUS_DEVIATION,
     log_ratios,
     speedup_interval,
@@ -134,17 +131,12 @@ def _judged(
     figures = compared_seconds(pairs, ComparisonKind.TIME_TO_TARGET)
     if isinstance(figures, str):
         return _void(figures.removeprefix("void: "))
-    interval = t_interval(log_ratios(*figures), FIXED_LEVEL)
+    interval = t_interval(log_ratios(*figures))
     if interval.deviation < SUSPICIOUS_DEVIATION:
         return _void("suspiciously identical timings")
     ratio, low, high = speedup_interval(interval)
-    verdict = verdict_on_interval(low, high, len(pairs))
+    verdict = verdict_on_interval(low, high)
     ends = f"{ratio:.2f}x (95% interval {low:.2f} to {high:.2f}, {len(pairs)} pairs)"
-    if verdict is Verdict.INCONCLUSIVE and not low <= 1 <= high:
-        ends += (
-            f"; an interval that begins within {SMALL_GAIN:.2f}x takes {PAIRS_FOR_SMALL_GAINS} "
-            "pairs, for which a larger --budget has the time"
-        )
     return SettingsProof(
         confirmed=verdict is Verdict.FASTER, pairs=(), figure=ratio, low=low, high=high,
         confidence=interval.confidence,
@@ -159,7 +151,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
         if one.untuned is not None and one.tuned is not None
     ]
     differences = [runner.goal.sign * (tuned - untuned) for untuned, tuned in known]
-    interval = t_interval(differences, FIXED_LEVEL)
+    interval = t_interval(differences)
     before, after = (math.fsum(side) / len(known) for side in zip(*known, strict=True))
     shown = "no difference is shown"
     if interval.excludes_no_difference:

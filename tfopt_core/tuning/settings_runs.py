@@ -176,7 +176,7 @@ class SettingsRunner:
         variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
         run = Processes(request, self.runner).run(
             ScheduledRun(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
-            longest_seconds=None if self.goal.trains_whole else RUN_SECONDS,
+            warm_seconds=None if self.goal.trains_whole else RUN_SECONDS,
         )  # fmt: skip
         trained = TrialTraining(run, tuple(epochs))
         if late and not run.ok:

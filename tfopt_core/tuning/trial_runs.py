@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import time
@@ -33,10 +34,7 @@ from tfopt_core.tuning.trial_figures import (
 )
 from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.spawn import Runner
-from tfopt_core.workers.turns import TurnsOfProcesses, can_take_turns
-
-# A side of a pair trains so long before it is the other's turn: four turns in such a run.
-TURN_SECONDS = RUN_SECONDS_IN_TURNS / 4
+from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -81,12 +79,15 @@ class TrialRunner:
     def _trained(self, processes: Processes, scheduled: Sequence[ScheduledRun]) -> list[RunResult]:
         if self._in_turns:
             run = functools.partial(self._run, processes, in_turns=True)
-            runs = TurnsOfProcesses(
-                [functools.partial(run, one) for one in scheduled], self.deadline.paused,
+            turns = TurnsOfProcesses(
+                [functools.partial(run, one) for one in scheduled],
+                random.Random(scheduled[0].seed), self.deadline.paused,
                 functools.partial(self.deadline.end, "interrupted"),
-            ).carry_out()  # fmt: skip
-            if all(one.ok or one.error == self.deadline.too_long for one in runs):
-                return runs
+            )  # fmt: skip
+            with contextlib.suppress(CannotTakeTurns):
+                runs = turns.carry_out()
+                if all(one.ok or one.error == self.deadline.too_long for one in runs):
+                    return runs
             # beside another process less memory is free, so a failure counts where it is alone
         return [self._run(processes, one, lambda message: None) for one in scheduled]
 
@@ -98,8 +99,8 @@ class TrialRunner:
         run_id = f"{processes.request.folder.name}-{scheduled.round}-{scheduled.position}"
         return processes.run(
             scheduled, run_id, tell,
-            longest_seconds=None if self.objective == "time-to-target" else longest,
-            turn_seconds=TURN_SECONDS if in_turns else None,
+            warm_seconds=None if self.objective == "time-to-target" else longest,
+            in_turns=in_turns,
         )  # fmt: skip
 
     @property

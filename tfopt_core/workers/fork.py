@@ -1,15 +1,13 @@
 """Fork runs from a process that has imported TensorFlow already, so that they start fast.
 
 Importing takes seconds and is no part of a training. A fork server imports once and never touches
-a device; each run is a fork of it. A server has one fork at a time: there is one for each distinct
-environment, and another one for runs that take turns.
+a device; each run is a fork of it. There is one for each distinct environment.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import os
 import shutil
 import signal
@@ -74,7 +72,7 @@ class ForkRunner:
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
     preloaded: Sequence[str] = STATISTICS
-    _servers: dict[frozenset[tuple[str, str]], list[Server]] = attrs.field(factory=dict, init=False)
+    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
     _ended: bool = attrs.field(default=False, init=False)
 
@@ -92,7 +90,7 @@ class ForkRunner:
 
     def close(self) -> None:
         """End all servers."""
-        for server in itertools.chain.from_iterable(self._servers.values()):
+        for server in self._servers.values():
             server.close()
         self._servers.clear()
 
@@ -141,13 +139,11 @@ class ForkRunner:
                 self._trusted = False
 
     def _server(self, environment: Mapping[str, str]) -> Server:
-        """Return a server for this environment that has no fork."""
-        servers = self._servers.setdefault(frozenset(environment.items()), [])
-        for server in servers:
-            if not server.is_busy:
-                return server
-        servers.append(Server.start(environment, self.preloaded))
-        return servers[-1]
+        """Return the server for this environment."""
+        key = frozenset(environment.items())
+        if key not in self._servers:
+            self._servers[key] = Server.start(environment, self.preloaded)
+        return self._servers[key]
 
     def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +158,6 @@ class ForkRunner:
                 out, err = (file.fileno(), file.fileno()) if file else (1, 2)
                 process = server.fork(theirs.fileno(), out, err)
             stack.callback(end_group, process)
-            stack.enter_context(server.busy())
             message, cause = converse(process, ours, task, limits, tell)
             if isinstance(message, CannotMount):
                 raise NeverStarted
@@ -187,7 +182,6 @@ class Server:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
-    is_busy: bool = False
 
     @classmethod
     def start(cls, environment: Mapping[str, str], preloaded: Sequence[str]) -> Server:
@@ -225,23 +219,22 @@ class Server:
 
         :raises ParentGone: if the server is gone.
         """
+        # packets: answers are never split or joined
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                socket.send_fds(self.control, [b"f"], [channel, out, err, theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise ParentGone from error
         try:
-            socket.send_fds(self.control, [b"f"], [channel, out, err])
-        except OSError as error:
-            raise ParentGone from error
-        return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))
-
-    @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
-        """Keep the server for one fork."""
-        self.is_busy = True
-        try:
-            yield
-        finally:
-            self.is_busy = False
+            return ControlledProcess(ours, int(answer(ours, START_SECONDS)["pid"]), ours.close)
+        except ParentGone:
+            ours.close()
+            raise
 
     def close(self) -> None:
-        """End the server; its children end by themselves when their channels close."""
+        """End the server; what keeps its forks ends them when their controls close."""
         self.control.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -31,7 +31,8 @@ PRELOADED = (
     "tfopt_core.trials.run",
     "tfopt_core.trials.factories",
 )
-_DESCRIPTORS = 3
+# The channel of a fork, its output, its errors, and the control of what keeps it.
+_DESCRIPTORS = 4
 # An operation takes a fraction of a second, or hangs for good.
 FIRST_FORK_SECONDS = 60.0
 
@@ -42,25 +43,46 @@ def serve(control: socket.socket) -> int:
         importlib.import_module(name)
     if not _can_fork():
         return 1
-    become_subreaper()  # for processes that forks leave behind
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     tell(control, ready=True)
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 16, _DESCRIPTORS)
         if not data:
             return 0
-        with warnings.catch_warnings():
-            # Python warns of threads (those of BLAS), which handle forks themselves
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if pid == 0:
+        if _fork() == 0:
             control.close()
-            _become_child(*descriptors)
+            os._exit(_keep(*descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
-        tell(control, pid=pid)
-        _end_with_parent(control, pid)
+
+
+def _keep(channel: int, out: int, err: int, control: int) -> int:
+    """Fork a process, tell how it ends, and end whatever it leaves behind. Return the exit code.
+
+    Each fork has a keeper of its own, so that several can be there.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()  # it outlives the server, until its own control is closed
+    become_subreaper()  # for processes that the fork leaves behind
+    pid = _fork()
+    if pid == 0:
+        os.close(control)
+        _become_child(channel, out, err)
+    for descriptor in (channel, out, err):
+        os.close(descriptor)
+    with contextlib.suppress(BrokenPipeError), socket.socket(fileno=control) as answers:
+        tell(answers, pid=pid)
+        _end_with_parent(answers, pid)
         status, peak = wait_for(pid)
-        tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
+        tell(answers, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
+    return 0
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python warns of threads (those of BLAS), which handle forks themselves
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _can_fork() -> bool:

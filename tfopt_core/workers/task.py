@@ -62,11 +62,10 @@ class RunTask(Task):
     """Train one run.
 
     :param save_to: where the trained model goes, None to keep none.
-    :param longest_seconds: the run ends once its step time is known, or after this many seconds of
-        timed steps; None trains to the end.
-    :param turn_seconds: how long the run trains before it stops for another one's turn, again and
-        again; None if it takes no turns. A loop of a script's own takes none, nor does a training
-        that is not cut short.
+    :param warm_seconds: how long the run trains behind its first epoch, or behind its first warm
+        step where an epoch takes longer; None trains to the end. A loop of a script's own ends
+        where the recipe says.
+    :param in_turns: whether the run stops for another one's turn, again and again.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:
         a script writes into a private folder, and the end may be cut short.
@@ -80,8 +79,8 @@ class RunTask(Task):
     answers: ClassVar[tuple[type, ...]] = (RunReport, OthersServed)
 
     save_to: Path | None = None
-    longest_seconds: float | None = None
-    turn_seconds: float | None = None
+    warm_seconds: float | None = None
+    in_turns: bool = False
     checkpoints: CheckpointConfig | None = None
     measured: bool = True
     own_seeds: bool = False

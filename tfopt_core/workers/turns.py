@@ -7,6 +7,7 @@ another are compared under unlike conditions.
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 import threading
 import time
@@ -25,13 +26,16 @@ LOOK_SECONDS = 0.005
 # The next process starts where this many times the memory of the first one is free: what follows
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
+# A turn of so many seconds in which the CPUs did next to nothing waits for what a stopped process
+# holds, such as a lock or a port: ten turns.
+WAITING_SECONDS, WAITING_CPU_SHARE = 5.0, 0.02
 
 
 def can_take_turns(workload: WorkloadSpec, objective: Objective) -> bool:
-    """Return whether trainings of a workload that are cut short can take turns.
+    """Return whether trainings of a workload can take turns.
 
-    For memory, the one's peak would count what the other holds; a training to a target is whole,
-    and at the end of an epoch threads may sleep until a time of day; in one folder the sides would
+    For memory, the one's peak would count what the other holds; what a stop does to the end of an
+    epoch (see `Pacing`) cannot be taken out of the time to a target; in one folder the sides would
     disturb each other. Stopping a process is tested on Linux.
     """
     share_folder = workload.is_script and workload.isolate is False
@@ -39,37 +43,58 @@ def can_take_turns(workload: WorkloadSpec, objective: Objective) -> bool:
 
 
 class TurnsEnded(Exception):
-    """The turns were interrupted; a process that waits for its next one is to be ended."""
+    """The turns have ended; a process that waits for its next one is to be ended."""
+
+
+class CannotTakeTurns(Exception):
+    """A process waits for what one holds that is stopped."""
 
 
 @attrs.define(eq=False)
 class TurnsOfProcesses(Generic[Result]):
-    """Passes the turn from one of several threads, each with a process, to the next one.
+    """Passes the turn from one of several threads, each with a process, to another one.
+
+    They start one after the other. Then each has a turn in each cycle, in drawn order.
 
     :param work: starts a process and waits for its end, for each of them; it is given the function
         that the process' messages are told to.
+    :param source: draws the order.
     :param paused: entered while a process is stopped.
     :param interrupt: ends the process that runs.
     """
 
     work: Sequence[Callable[[Tell], Result]]
+    source: random.Random
     paused: Callable[[], contextlib.AbstractContextManager[object]]
     interrupt: Callable[[], object]
     _turn: int = 0
+    _turns: int = 0
+    _cycle: list[int] = attrs.field(factory=list)
     _ended: bool = False
     _over: set[int] = attrs.field(factory=set)
     _begun: set[int] = attrs.field(factory=set)
     _changed: threading.Condition = attrs.field(factory=threading.Condition)
 
     def carry_out(self) -> list[Result]:
-        """Have the processes train, one at a time. Return what the work of each returned."""
+        """Have the processes train, one at a time. Return what the work of each returned.
+
+        :raises CannotTakeTurns: if one waits for what another one holds. All have been ended.
+        """
+        waits = False
         with ThreadPoolExecutor(len(self.work)) as threads:
             futures = [threads.submit(self._one, place) for place in range(len(self.work))]
             try:
-                wait(futures)
+                watch = _Watch()
+                while wait(futures, timeout=1.0).not_done and not waits:
+                    several = len(self._begun - self._over) > 1
+                    waits = watch.is_idle(self._turns) and several
             except BaseException:
                 self._end()
                 raise
+            if waits:
+                self._end()
+        if waits:
+            raise CannotTakeTurns
         return [future.result() for future in futures]
 
     def _end(self) -> None:
@@ -110,10 +135,45 @@ class TurnsOfProcesses(Generic[Result]):
                 raise TurnsEnded
 
     def _pass_on(self) -> None:
-        count = len(self.work)
-        following = [(self._turn + 1 + step) % count for step in range(count)]
-        self._turn = next((one for one in following if one not in self._over), self._turn)
+        self._turns += 1
+        places = [place for place in range(len(self.work)) if place not in self._over]
+        starting = [place for place in places if place not in self._begun]
+        self._cycle = [place for place in self._cycle if place in places]
+        if starting:
+            self._cycle = starting[:1]
+        elif not self._cycle:
+            self._cycle = self.source.sample(places, len(places))
+        if self._cycle:
+            self._turn = self._cycle.pop(0)
         self._changed.notify_all()
+
+
+@attrs.define(eq=False)
+class _Watch:
+    """Notices a turn in which nothing computes."""
+
+    _turns: int = -1
+    _since: float = 0.0
+    _cpu_seconds: float = 0.0
+
+    def is_idle(self, turns: int) -> bool:
+        """Return whether the turn of this number has been idle for too long."""
+        now, used = time.monotonic(), _cpu_seconds_of_children()
+        if turns == self._turns and used - self._cpu_seconds <= WAITING_CPU_SHARE * WAITING_SECONDS:
+            return now - self._since >= WAITING_SECONDS
+        self._turns, self._since, self._cpu_seconds = turns, now, used
+        return False
+
+
+def _cpu_seconds_of_children() -> float:
+    import psutil
+
+    used = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            used += times.user + times.system
+    return used
 
 
 def _await_stop(pid: int) -> None:

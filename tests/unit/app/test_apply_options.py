@@ -13,22 +13,22 @@ from tfopt_core.recipe import WorkloadSpec
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
-        ({}, (None, None)),
-        ({"budget": "5m"}, ("5m", None)),
-        ({"overrides": ("measure.budget=20m",)}, ("20m", None)),
-        ({"overrides": ("measure.pairs=6",)}, (None, 6)),
-        ({"overrides": ('measure={pairs=6, length="full"}',)}, (None, 6)),
-        ({"overrides": ("measure.pairs=auto",)}, (None, None)),
-        ({"overrides": ("measure.length=full", "plugins.cache.pairs=6", "no path")}, (None, None)),
+        ({}, {}),
+        ({"budget": "5m"}, {"budget": "5m"}),
+        ({"overrides": ("measure.budget=20m",)}, {"budget": "20m"}),
+        ({"overrides": ("measure.pairs=6",)}, {"pairs": 6}),
+        ({"overrides": ('measure={pairs=6, seconds="whole"}',)}, {"pairs": 6, "seconds": "whole"}),
+        ({"seconds": 8.0, "full": True}, {"seconds": "whole"}),
+        ({"overrides": ("measure.objective=memory", "plugins.cache.pairs=6", "no path")}, {}),
     ],
 )
 def test_how_long_measuring_may_take_is_asked_by_an_option_or_by_set(options, asked):
-    assert ApplyOptions(target="train.py", **options).time_asked() == asked
+    assert ApplyOptions(target="train.py", **options).measure_asked() == asked
 
 
 def test_a_budget_beside_a_number_of_pairs_is_refused_before_a_look(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     options = ApplyOptions(target="train.py", pairs=4, overrides=("measure.budget=5m",))
-    with pytest.raises(InputError, match="--pairs takes as long as it takes"):
+    with pytest.raises(InputError, match="a budget chooses the pairs"):
         check_contact(options, WorkloadSpec(script="train.py"))

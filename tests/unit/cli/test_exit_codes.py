@@ -73,7 +73,7 @@ def test_options_of_a_first_contact_are_refused_beside_a_recipe(option):
 
 def test_a_first_contact_refuses_a_fixed_number_of_pairs_with_a_budget_before_it_looks():
     options = ApplyOptions(target="train.py", pairs=4, budget="3m")
-    with pytest.raises(InputError, match="--pairs takes as long as it takes"):
+    with pytest.raises(InputError, match="a budget chooses the pairs"):
         conduct(options, Terminal(quiet=True))
 
 

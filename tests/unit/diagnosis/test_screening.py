@@ -3,7 +3,7 @@
 import pytest
 from support.drafts import SLOWER, about, attempt, draft, names, suggestion
 
-from tfopt_core.diagnosis.screening import Tried, screened, try_seconds, with_additions
+from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
 from tfopt_core.errors import PluginRefused, PreparationFailed, Problem, RecipeError
 from tfopt_core.records.estimate import Estimate
 
@@ -164,22 +164,6 @@ def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
     assert found.extended.prepared == ["a", "low"]
     # the recipe leaves the search for its settings to the next measurement
     assert found.draft.stack[0].settings == {}
-
-
-def test_additions_to_an_exact_stack_may_wait_and_are_then_tried_as_before():
-    trials = attempt({("a",): about(8), ("a", "low"): about(5)})
-    proposal, told = draft("a", additions=(LOW,)), []
-    found = screened(proposal, trials, told.append, additions_wait=True)
-    assert ([one.plugin for one in found.draft.waiting], told) == (["low"], ["a"])
-    assert (names(found.draft), found.draft.additions, found.extended) == (["a"], (), None)
-    assert "left for after the verdict on the stack" in found.draft.text()
-    then = with_additions(found.draft, found.tried, trials, told.append)
-    at_once = screened(proposal, trials, lambda plugin: None)
-    assert (then.draft, then.extended, told) == (at_once.draft, at_once.extended, ["a", "low"])
-    alone = screened(
-        proposal, attempt({("a",): about(10), ("low",): about(5)}), told.append, additions_wait=True
-    )
-    assert alone.extended.prepared == ("low",)
 
 
 def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.recipe import MeasureSpec, Reading, read_recipe
+from tfopt_core.recipe.model import PAIRS
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]
@@ -50,8 +51,7 @@ def test_another_metric_of_quality_drops_what_was_said_of_the_first(tmp_path):
     ("was", "changes", "pairs", "budget"),
     [
         ("budget = 300", ["pairs=12"], 12, None),
-        ("budget = 300", ["pairs=auto"], "auto", 300.0),
-        ("pairs = 8", ["budget=5m"], "auto", 300.0),
+        ("pairs = 8", ["budget=5m"], PAIRS, 300.0),
         ("pairs = 8", ["pairs=4"], 4, None),
         # both are an error, which a command that compares reports
         ("budget = 300", ["pairs=12", "budget=9"], 12, 9.0),
@@ -71,7 +71,7 @@ def test_a_number_of_pairs_takes_the_place_of_a_budget_and_a_budget_that_of_the_
 def test_tables_merge_key_by_key(read: Read) -> None:
     text = (
         OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n"
-        '[measure]\nlength = "full"'
+        '[measure]\nseconds = "whole"'
     )
     recipe = read(text, base=BASE).require()
     assert recipe.description == "base"
@@ -80,7 +80,7 @@ def test_tables_merge_key_by_key(read: Read) -> None:
         "mnist", 5, 7,
     )  # fmt: skip
     assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 3}}
-    assert (recipe.measure.pairs, recipe.measure.length) == (8, "full")
+    assert (recipe.measure.pairs, recipe.measure.seconds) == (8, "whole")
 
 
 def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read: Read) -> None:
@@ -209,7 +209,9 @@ def test_a_shipped_recipe_can_be_extended(folder: Path) -> None:
 
 def test_a_chain_is_merged_from_its_end(read: Read) -> None:
     middle = OVER + "[measure]\npairs = 5\n[[plugins]]\nuse='cache'\nsize=9"
-    recipe = read('extends = "mid.toml"\n[measure]\nlength="full"', mid=middle, base=BASE).require()
-    assert (recipe.measure.pairs, recipe.measure.length) == (5, "full")
+    recipe = read(
+        'extends = "mid.toml"\n[measure]\nseconds="whole"', mid=middle, base=BASE
+    ).require()
+    assert (recipe.measure.pairs, recipe.measure.seconds) == (5, "whole")
     assert recipe.plugins[1].settings == {"size": 9}
     assert recipe.plugins[1].where.file == "mid.toml"

@@ -50,7 +50,7 @@ limits = { memory = "1G", files = [1, 2] }
 
 [measure]
 pairs = 8
-length = "steady"
+seconds = 7
 budget = "1h30m"
 attribution = "leave-one-out"
 quality = { metric = "val_accuracy", tolerance = 0, direction = "max" }
@@ -70,7 +70,7 @@ def test_every_key_of_a_recipe_arrives(read: Read, folder: Path) -> None:
     )
     assert recipe.measure == MeasureSpec(
         pairs=8,
-        length="steady",
+        seconds=7.0,
         budget_seconds=5400.0,
         attribution="leave-one-out",
         quality=QualitySpec("val_accuracy", 0.0, "max"),
@@ -109,7 +109,7 @@ quality = { tolerance = -1, directon = "up" }
         "args, batch_size, environment, epochs, factory, fit, folder, isolate, loop, "
         "max_epochs, max_steps, module, options, script, use"
     )
-    assert complaints(text, "measure.lenght=full") == [
+    assert complaints(text, "measure.secnds=3") == [
         'recipe.toml:1: nam: unknown key; did you mean "name"?',
         'recipe.toml:2: epochs: unknown key; it belongs under "workload"',
         'recipe.toml:5: workload.factory: two workloads: "use" and "factory"; keep one of them',
@@ -121,14 +121,14 @@ quality = { tolerance = -1, directon = "up" }
         "keep one of them",
         "recipe.toml:13: plugins[1].enabled: expected a boolean (true or false), "
         "got 1 (a whole number)",
-        'recipe.toml:15: measure.pairs: expected a whole number of at least 4 or "auto", got 3',
+        "recipe.toml:15: measure.pairs: expected a whole number of at least 4, got 3",
         'recipe.toml:16: measure.budget: expected a duration, got "10x"; '
         'write a string such as "10m", "90s" or "1h30m", or a number of seconds',
         "recipe.toml:17: measure.quality.tolerance: expected a number of at least 0, got -1",
         'recipe.toml:17: measure.quality.directon: unknown key; did you mean "direction"?',
         'recipe.toml:17: measure.quality: "metric" is missing; '
         'add, for example, metric = "val_accuracy"',
-        '--set measure.lenght=full: measure.lenght: unknown key; did you mean "length"?',
+        '--set measure.secnds=3: measure.secnds: unknown key; did you mean "seconds"?',
     ]
 
 
@@ -229,12 +229,14 @@ def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints)
 @pytest.mark.parametrize(
     ("measure", "complaint"),
     [
-        ("pairs = 3", 'pairs: expected a whole number of at least 4 or "auto", got 3'),
-        ("pairs = true", 'expected a whole number or "auto", got true (a boolean)'),
+        ("pairs = 3", "pairs: expected a whole number of at least 4, got 3"),
+        ("pairs = true", "expected a whole number, got true (a boolean)"),
         ("pairs = 4.0", "got 4.0 (a number)"),
         ('pairs = "many"', 'got "many" (a string)'),
-        ('length = "ful"', 'expected "auto", "full" or "steady", got "ful"; did you mean "full"?'),
-        ("length = 3", "got 3 (a whole number)"),
+        ('pairs = "auto"', "pairs are fixed beforehand now: leave it out for 6, or give a budget"),
+        ('length = "steady"', 'say how long each run trains: seconds = 5, or seconds = "whole"'),
+        ('seconds = "full"', 'expected a number of seconds or "whole", got "full" (a string)'),
+        ("seconds = 0", 'a number of seconds above 0, or "whole", got 0'),
         ("budget = nan", "expected a finite number, got nan"),
         ("budget = 0", "expected a finite duration above 0, got 0"),
         ("budget = -1.5", "expected a finite duration above 0, got -1.5"),

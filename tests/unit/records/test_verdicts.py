@@ -35,7 +35,7 @@ def words_of_rows(text: str) -> set[str]:
 # The words that a result of this schema version may hold. With a new word SCHEMA_VERSION is raised,
 # and stands here with the words of that version: an older tfopt then refuses the result.
 WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
-    3: {
+    4: {
         Verdict: {
             "faster", "slower", "steps faster", "steps slower", "unlike", "no difference",
             "worse", "quality open", "inconclusive", "not applied", "void",

@@ -1,4 +1,4 @@
-"""What is printed of an addition to an exact stack, and of a pair of whole trainings."""
+"""What is printed of an addition to an exact stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import attrs
-from support.report_results import make_fit, make_quality, make_results, make_run, show
+from support.report_results import make_quality, make_results, show
 
 from tfopt_core.records.results import Addition, Results
 from tfopt_core.records.verdict import QualityVerdict, Verdict
@@ -15,7 +15,6 @@ from tfopt_core.report.html.page import html_page
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.summary import render_summary
-from tfopt_core.report.results.whole_pair import curve_rows
 from tfopt_core.report.style.vocabulary import variant_in_words
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.store.exported import read_results
@@ -40,14 +39,6 @@ def make_addition(**changes: Any) -> Addition:
 
 def with_addition(**changes: Any) -> Results:
     return make_results(addition=make_addition(**changes))
-
-
-def with_curves(epochs: int) -> Results:
-    values = tuple(0.5 + epoch / 1000 for epoch in range(epochs))
-    fit = make_fit(history={"val_accuracy": values, "val_loss": values, "other": values})
-    return make_results(
-        whole_pair=(make_run(90, fits=(fit,)), make_run(91, "plus low", fits=(fit,)))
-    )
 
 
 def test_the_page_says_below_the_verdict_what_it_adds_and_what_is_known_of_its_quality():
@@ -81,7 +72,7 @@ def test_the_other_pages_say_the_same():
 
 
 def test_its_json_reads_back(tmp_path):
-    results = attrs.evolve(with_addition(), whole_pair=with_curves(3).whole_pair)
+    results = with_addition()
     file = tmp_path / "results.json"
     file.write_text(json.dumps(to_json(results)))
     assert read_results(file) == results
@@ -89,7 +80,7 @@ def test_its_json_reads_back(tmp_path):
 
 def test_results_of_an_older_version_have_none(tmp_path):
     data = to_json(make_results())
-    del data["addition"], data["whole_pair"]
+    del data["addition"]
     file = tmp_path / "results.json"
     file.write_text(json.dumps(data))
     assert read_results(file) == make_results()
@@ -97,27 +88,6 @@ def test_results_of_an_older_version_have_none(tmp_path):
 
 def test_its_runs_are_named_by_what_they_add():
     assert variant_in_words("plus low and xla") == "with the stack and low and xla"
-
-
-def test_curves_are_shown_at_some_epochs_the_first_and_the_last_among_them():
-    rows = curve_rows(with_curves(100))
-    assert rows[0][2] == "1"
-    assert rows[0][-1] == "100"
-    assert len(rows[0]) == 7
-    assert [(row[0], row[1].partition(",")[0]) for row in rows[1:]] == [
-        ("val_accuracy", "baseline"), ("", "with the stack and low"),
-        ("val_loss", "baseline"), ("", "with the stack and low"),
-    ]  # fmt: skip
-    assert rows[1][-1] == "0.5990"
-    assert len(curve_rows(with_curves(3))[0]) == 5
-
-
-def test_curves_are_said_to_be_no_ground_of_the_verdict():
-    for text in (show(render_summary(with_curves(3))), markdown_report(with_curves(3)),
-                 html_page(with_curves(3))):  # fmt: skip
-        assert "A pair of whole trainings" in text
-        assert "the verdict does not rest on it" in " ".join(text.split())
-    assert "A pair of whole trainings" not in show(render_summary(make_results()))
 
 
 def steps_after(**changes: Any) -> str:

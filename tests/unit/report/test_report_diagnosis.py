@@ -182,17 +182,6 @@ def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> N
         assert stream.getvalue() == expected
 
 
-@pytest.mark.parametrize(
-    ("left", "due"),
-    [(61.4, " (a first verdict within 61 s)"), (0.0, " (the first verdict is late)")],
-)
-def test_phases_say_when_a_first_verdict_is_due(left: float, due: str) -> None:
-    stream = io.StringIO()
-    with make_phases(make_console(file=stream, environ={}), left=lambda: left) as tell:
-        tell("building")
-    assert stream.getvalue() == f"building{due}\n"
-
-
 def test_the_parts_of_an_epoch_have_their_seconds_and_share():
     parts = (
         EpochPart(name="validation", seconds=0.5, note="projected from 5 of 10 batches"),

@@ -34,7 +34,7 @@ from tfopt_core.report.live.display import (
 from tfopt_core.report.live.progress import State, after
 from tfopt_core.report.style.console import make_console
 
-READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8,
+READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8, pairs=4,
               warnings=("no validation data\x1b[31m",))  # fmt: skip
 STARTED = RunStarted(index=2, total_runs=8, variant="full", round=1, pairs=4)
 PROGRESS = RunProgress(run=STARTED, epoch=1, epochs=5, step=900, steps_per_epoch=1875,
@@ -161,7 +161,7 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
         line for event in (READY, STARTED, PROGRESS, ENDED, FAILED) for line in lines_of(event)
     ]
     assert lines == [
-        "prepared in 4.20 s: 8 runs to the first verdict, each 5 epochs of 1,875 steps",
+        "prepared in 4.20 s: 8 runs in 4 pairs, each 5 epochs of 1,875 steps",
         "warning: no validation data\\x1b[31m",
         "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
         "about 3 min left",
@@ -188,34 +188,14 @@ def test_the_observer_fits_where_it_writes() -> None:
 def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
     said = list(lines_of(attrs.evolve(READY, estimated_seconds=200.0)))
     assert "that takes about 3 min" in said
-    steady = attrs.evolve(READY, length="steady", budget_seconds=600.0)
-    said = list(lines_of(steady))
-    assert "each until its step time is known, of 5 epochs of 1,875 steps" in said[0]
-    assert "that takes no longer than the budget of 10 min" in said
+    said = list(lines_of(attrs.evolve(READY, warm_seconds=5.0)))
+    assert "each for 5 s behind its start, of 5 epochs of 1,875 steps" in said[0]
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
 
 
-def test_what_is_left_at_most_is_shown_from_the_first_second() -> None:
-    budget = Preparing(budget_seconds=600.0)
-    assert "settings (at most 10 min in all)" in next(lines_of(budget))
-    assert "settings (at most 9 min left)" in seen(budget, now=160.0)
-    assert "at most 8 min left" in seen(budget, READY, STARTED, now=220.0)
-    assert "left" not in seen(budget, now=800.0)
-    wanted = Preparing(budget_seconds=600.0, first_verdict_seconds=75.0)
-    assert "settings (a first verdict within 75 s)" in next(lines_of(wanted))
-    assert "about 65 s left" in seen(wanted, now=110.0)
-    late = Preparing(budget_seconds=600.0, first_verdict_seconds=0.0)
-    assert "the first verdict is late: trying plugins took" in next(lines_of(late))
-
-
 def test_what_is_left_is_shown_from_the_first_run_on() -> None:
-    wanted = attrs.evolve(READY, first_verdict_seconds=75.0)
-    due = "a first verdict within 75 s; more pairs follow only if four settle nothing"
-    assert due in lines_of(wanted)
-    assert "about 65 s left" in seen(wanted, STARTED, now=110.0)
-    replaying = Certifying(first_verdict_seconds=75.0)
-    assert "(a first verdict within 75 s)" in next(lines_of(replaying))
-    assert "(about 65 s left)" in seen(replaying, now=110.0)
+    ready = attrs.evolve(READY, estimated_seconds=75.0)
+    assert "about 65 s left" in seen(ready, STARTED, now=110.0)
 
 
 def test_a_note_is_printed_with_escapes_made_visible() -> None:

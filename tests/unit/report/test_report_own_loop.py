@@ -50,7 +50,7 @@ def diagnosed(**changes: Any) -> Any:
 def draft(**changes: Any) -> Draft:
     found = diagnosed(**changes)
     spec = WorkloadSpec(script="train.py")
-    return draft_of(found, attrs.evolve(spec, **as_own_loop(spec, found)), None, None)
+    return draft_of(found, attrs.evolve(spec, **as_own_loop(spec, found)), {})
 
 
 def words(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 
 import attrs
 import pytest
@@ -11,8 +10,7 @@ from support.measure_across import BASE, make_measured
 from support.measure_runs import make_fit, make_judgement, make_pairs
 
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.across import compare_stacks, welch_interval
-from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, LOOKS, t_interval
+from tfopt_core.statistics.across import compare_stacks
 
 FAST = (8.0, 8.1, 7.95, 8.02)  # 1.25x
 FASTER = (6.66, 6.75, 6.62, 6.68)  # 1.5x
@@ -44,14 +42,14 @@ def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
     )
     found = across(a, b)
     assert found.verdict == "faster"
-    assert found.statement.endswith("(within the 2% band)")
+    assert found.statement.endswith("(within the 5% band)")
 
 
 def test_no_difference_needs_the_interval_inside_the_band():
     found = across(b=FAST_AGAIN)
     assert found.verdict == "no difference"
     assert found.statement.startswith(
-        "no measurable difference between the stacks (within 2%): 1.00x"
+        "no measurable difference between the stacks (within 5%): 1.00x"
     )
 
 
@@ -92,40 +90,3 @@ def test_the_times_are_compared_that_the_own_verdicts_are_about(measured, words)
 def test_baselines_that_differ_are_pointed_out():
     found = across(b=[2 * seconds for seconds in FASTER], baseline=[2 * s for s in BASE])
     assert "; the baselines differ (median 10.03 s in A, 20.05 s in B)" in found.statement
-
-
-# After looks
-
-
-@pytest.mark.parametrize("looked", ["a", "b"])
-def test_one_side_that_stopped_at_a_look_widens_the_interval(looked):
-    a, b = (
-        make_measured(id_, walls, judgement=make_judgement(sequential=id_ == looked))
-        for id_, walls in (("a", FAST), ("b", FASTER))
-    )
-    found = compare_stacks(a, b)
-    assert "98% interval" in found.statement
-    assert found.confidence == 1 - LOOK_LEVEL
-    assert found.low < across().low
-
-
-def _until_clear(source, mean):
-    """Log ratios as measuring leaves them: it stops at a look that tells them from nought."""
-    values = [source.gauss(mean, 0.1) for _ in range(LOOKS[-1])]
-    for look in LOOKS:
-        interval = t_interval(values[:look], LOOK_LEVEL)
-        if interval.low > 0 or interval.high < 0:
-            break
-    return values[:look]
-
-
-def test_after_looks_the_contrast_still_errs_in_one_of_twenty():
-    source, trials = random.Random(7), 4000
-    misses = {LOOK_LEVEL: 0, FIXED_LEVEL: 0}
-    for _ in range(trials):
-        a, b = _until_clear(source, 0.05), _until_clear(source, 0.05)
-        for level in misses:
-            low, high = welch_interval(a, b, level)
-            misses[level] += not low <= 0 <= high
-    assert misses[LOOK_LEVEL] / trials < 0.055  # 0.045, and three standard errors
-    assert misses[FIXED_LEVEL] / trials > 0.07

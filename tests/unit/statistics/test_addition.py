@@ -80,11 +80,11 @@ def test_another_plugin_whose_effect_it_takes_away_is_named():
     assert 'adding it changes whether "p" is applied' in added.statement
 
 
-def test_fewer_than_four_pairs_say_nothing_but_why_there_are_no_more():
+def test_fewer_than_four_pairs_say_nothing():
     runs = [run for run in three_a_round() if run.variant != PLUS or run.round < 2]
-    added = judged(runs, why_ended="no time")
+    added = judged(runs)
     assert (added.verdict, added.speedup, added.pairs) == (Verdict.NONE, None, 2)
-    assert added.statement == "low: not isolated by 2 complete pairs, it takes 4: no time"
+    assert added.statement == "low: not isolated by 2 complete pairs, it takes 4"
 
 
 def test_nothing_of_it_changes_the_verdict_on_the_stack():

@@ -107,7 +107,6 @@ def test_what_says_nothing_of_the_other_is_refused(b, reason):
         b_with(recipe_sha256="a"),
         b_with(recipe_toml=""),
         b_with(workload={"epochs": 3}),  # the same training, if the baseline says so
-        b_with(judgement=make_judgement(sequential=True)),
         b_with(target="val_accuracy >= 0.9"),
         b_with(interrupted=True),
         machine(memory_bytes=int(8.3 * 2**30)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 
 import attrs
 import pytest
@@ -15,7 +14,6 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.statistics.verdicts.stopping import settled
 from tfopt_core.statistics.verdicts.verdict import compare
 
 GIB = 2**30
@@ -61,9 +59,9 @@ def memory_of(runs, **judgement):
     [
         (0.61, "lighter", "peak memory lower: 0.6"),
         (1.4, "heavier", "peak memory higher: 1."),
-        (1.0, "no difference", "no measurable difference in peak memory (within 2%): 1.00x"),
+        (1.0, "no difference", "no measurable difference in peak memory (within 5%): 1.00x"),
         # which is sure, and nobody minds it
-        (1.008, "no difference", "no measurable difference in peak memory (within 2%): 1.01x"),
+        (1.008, "no difference", "no measurable difference in peak memory (within 5%): 1.01x"),
     ],
 )
 def test_a_ratio_is_told_with_its_interval(ratio, verdict, statement):
@@ -90,13 +88,6 @@ def test_the_ratio_is_the_geometric_mean_with_a_t_interval_on_logs():
     assert contrast.high == pytest.approx(math.exp(interval.high))
 
 
-def test_looks_widen_the_interval_and_small_savings_take_eight_pairs():
-    assert memory_of(measured(0.6, pairs=4), sequential=True).confidence == pytest.approx(0.9797)
-    small = measured(0.95, pairs=4, noise=0.001)
-    assert memory_of(small, sequential=True).verdict is MemoryVerdict.INCONCLUSIVE
-    assert memory_of(measured(0.95, noise=0.001)).verdict is MemoryVerdict.LIGHTER
-
-
 def test_equal_stacks_are_called_different_no_more_often_than_the_level():
     source, wrong = random.Random(SEED), 0
     base = make_pairs(walls(4, 10.0), walls(4, 10.1))
@@ -110,22 +101,6 @@ def test_a_noisy_ratio_is_inconclusive():
     contrast = memory_of(measured(0.98, noise=0.1))
     assert contrast.verdict is MemoryVerdict.INCONCLUSIVE
     assert contrast.statement.startswith("peak memory inconclusive: 0.95x (")
-
-
-def test_a_small_sure_saving_is_said_with_what_it_takes():
-    contrast = memory_of(measured(0.93, pairs=4, noise=0.003))
-    assert re.fullmatch(
-        r"peak memory inconclusive: 0\.93x \(95% interval 0\.9\d to 0\.9\d, 4 pairs\); so "
-        r"small a difference takes 8 pairs, 4 more; 4 pairs would have shown a saving of 1\d% in 9 "
-        r"of 10 cases",
-        contrast.statement,
-    )
-
-
-def test_advice_for_a_small_sure_difference_is_more_pairs():
-    small = measured(0.93, pairs=4, noise=0.003)
-    steps = next_steps(small, compare(small, make_judgement(objective="memory")), (), 4)
-    assert "measure more pairs: --pairs 8" in steps
 
 
 def test_less_memory_with_a_worse_model_is_no_gain():
@@ -200,27 +175,6 @@ def test_the_objective_chooses_the_headline(objective, headline):
     comparison = compare(runs, make_judgement(objective=objective))
     assert comparison.headline.startswith(headline)
     assert comparison.verdict is Verdict.SLOWER
-
-
-def test_the_objective_decides_what_settles_a_measurement():
-    # the time is open for long, the memory is not
-    runs = make_pairs([10.0, 14.0, 9.0, 11.0], [11.0, 9.5, 13.0, 10.1])
-    runs = [
-        attrs.evolve(run, peak_rss_bytes=(GIB if run.variant == "full" else 2 * GIB) + 4096 * n)
-        for n, run in enumerate(runs)
-    ]
-    assert not settled(runs, make_judgement(sequential=True), 4)
-    assert settled(runs, make_judgement(sequential=True, objective="memory"), 4)
-
-
-def test_memory_that_is_open_goes_on_though_the_time_is_settled():
-    runs = measured(0.97, pairs=4, noise=0.1)
-    runs = [
-        attrs.evolve(run, wall_seconds=run.wall_seconds * (2 if run.variant == "full" else 1))
-        for run in runs
-    ]
-    assert settled(runs, make_judgement(sequential=True), 4)
-    assert not settled(runs, make_judgement(sequential=True, objective="memory"), 4)
 
 
 def test_without_an_effect_there_is_no_verdict_on_memory():

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import attrs
 import pytest
 
 from tfopt_core.records.fit import TURN, Block, FitOutcome
-from tfopt_core.statistics.timing.cutting import (
-    LEAST_SECONDS,
-    LONGEST_SECONDS,
-    SHORTEST_SECONDS,
-    CutRule,
-    longest_seconds,
-)
 from tfopt_core.statistics.timing.projection import NO_EDGE, UNKNOWN_STEPS, mean_step, project
 from tfopt_core.statistics.timing.summary import summarize
 
@@ -88,7 +79,11 @@ def test_a_training_of_one_epoch_has_no_edge_to_wait_for():
 
 
 def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
-    assert project(cut_after_a_warm_epoch(steps_per_epoch=None)).why_not == UNKNOWN_STEPS
+    # where their number is unknown, the first epoch counts its steps
+    unknown = cut_after_a_warm_epoch(steps_per_epoch=None)
+    assert project(unknown).seconds == pytest.approx(WHOLE)
+    first = attrs.evolve(unknown, blocks=tuple(b for b in unknown.blocks if b.epoch == 0))
+    assert project(first).why_not == UNKNOWN_STEPS
     early = cut_after_a_warm_epoch(
         blocks=cut_after_a_warm_epoch().blocks[:20], steps=191, planned_epochs=2
     )
@@ -113,66 +108,18 @@ def test_a_stall_counts():
     assert mean_step(stalled).seconds == pytest.approx((6.0 + 0.7) / 610)
 
 
-def noisy(count, noise=0.01, epoch=0, seconds=0.1, seed=1):
-    source = random.Random(seed)
-    return [Block(10, seconds * (1 + source.gauss(0, noise)), epoch) for _ in range(count)]
-
-
-ONE_EPOCH = CutRule(epochs=1, steps_per_epoch=10_000)
-
-
-def test_a_run_may_be_cut_once_its_mean_step_is_known():
-    enough = int(LEAST_SECONDS / 0.1) + 2
-    assert ONE_EPOCH(noisy(enough))
-    assert not ONE_EPOCH(noisy(enough // 2))
-    assert not ONE_EPOCH([Block(b.steps, b.seconds, 0, "cache") for b in noisy(enough)])
-    # of a few blocks of a whole epoch each the error is small by chance
-    long = [Block(100, 4.0, 0) for _ in range(5)]
-    assert not ONE_EPOCH(long[:4])
-    assert ONE_EPOCH(long[:4] + long[:1])
-
-
-def test_a_run_is_not_cut_while_the_error_of_its_mean_is_large():
-    wild = noisy(60, noise=0.3)
-    assert mean_step(wild).error > 0.02
-    assert not ONE_EPOCH(wild)
-    assert ONE_EPOCH(noisy(500, noise=0.3))
-
-
-def test_a_run_waits_for_an_epoch_that_ends_soon_and_for_no_other():
-    of_an_epoch = CutRule(epochs=5, steps_per_epoch=1000)
-    assert not of_an_epoch(noisy(60))
-    assert not of_an_epoch(noisy(100))
-    assert of_an_epoch([*noisy(100), *noisy(2, epoch=1)])
-    assert CutRule(epochs=5, steps_per_epoch=10_000)(noisy(60))
-
-
-def test_a_run_whose_step_is_never_known_ends_all_the_same():
-    wild = noisy(240, noise=0.8, seed=3)
-    assert sum(block.seconds for block in wild) > LONGEST_SECONDS
-    assert mean_step(wild).error > 0.02
-    assert ONE_EPOCH(wild)
-
-
-def test_a_run_may_go_on_for_a_share_of_the_budget():
-    assert longest_seconds(600.0) == LONGEST_SECONDS
-    assert longest_seconds(3600.0) == pytest.approx(120.0)
-    assert longest_seconds(60.0) == SHORTEST_SECONDS
-
-
-def test_the_start_of_an_epoch_is_waited_for_by_the_steps_that_are_left_of_it():
-    # 70 steps are left of the epoch; the start of that before it held a trace
-    blocks = [Block(10, 0.1, 300)] * 9
-    blocks += [Block(1, 0.9, int("301"), "trace"), Block(10, 0.1, int("301")), Block(19, 0.2, 301)]
-
-    def waits(epochs, seconds_left):
-        rule = CutRule(epochs=epochs, steps_per_epoch=100)
-        return rule.waits_for_epoch(blocks, seconds_left)
-
-    assert waits(2, 0.71)
-    assert not waits(2, 0.69)
-    assert not waits(1, 0.71)
-    # of a new epoch only the traced step was made
-    blocks[10:] = []
-    assert waits(2, 1.0)
-    assert not waits(2, 0.98)
+def test_the_total_of_a_whole_training_in_turns_is_that_of_its_pieces():
+    # what it trained before its first stop, on a machine that was slower then, counts by the turns
+    blocks = [Block(1, TRACE + STEP, 0, "trace"), *[Block(10, 20 * STEP, 0)] * 30]
+    blocks[-1] = Block(9, 18 * STEP, 0)
+    for epoch in range(1, EPOCHS):
+        blocks += [Block(10, REFILL + 10 * STEP, epoch, in_turns=True)]
+        blocks += [Block(10, 10 * STEP, epoch, in_turns=True)] * 29
+    validations = (FIRST_VALIDATION, *[VALIDATION] * (EPOCHS - 1))
+    outcome = cut_after_a_warm_epoch(
+        blocks=tuple(blocks), cut_short=False, steps=STEPS_PER_EPOCH * EPOCHS,
+        validation_seconds=validations, epoch_end_seconds=(0.0,) * EPOCHS,
+    )  # fmt: skip
+    fit = summarize(outcome, None)
+    assert fit.complete
+    assert fit.projected_seconds == pytest.approx(WHOLE)

@@ -13,7 +13,6 @@ from tfopt_core.records.fit import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.verdicts.attribution import attribute
-from tfopt_core.statistics.verdicts.stopping import settled
 from tfopt_core.statistics.verdicts.verdict import compare
 
 BASE = [10.0, 10.1, 9.9, 10.05]
@@ -30,34 +29,11 @@ def test_faster_needs_an_interval_above_one():
     assert compare(make_pairs(BASE, [9.0, 11.0, 8.0, 10.5]), make_judgement()).verdict != "faster"
 
 
-def test_looks_state_98_percent_intervals():
-    comparison = compare(make_pairs(BASE, FAST), make_judgement(sequential=True))
-    assert "98% interval" in comparison.statement
-
-
 def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
     tiny = [b / f for b, f in zip(2 * BASE, 2 * [1.010, 1.011, 1.0105, 1.0102], strict=True)]
     comparison = compare(make_pairs(2 * BASE, tiny), make_judgement())
     assert comparison.verdict == "faster"
-    assert comparison.statement.endswith("(within the 2% band)")
-
-
-@pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
-def test_a_small_difference_takes_eight_pairs(factor):
-    optimized = [b / factor / (1 + i % 3 / 500) for i, b in enumerate(3 * BASE)]
-    four = compare(make_pairs(BASE, optimized[:4]), make_judgement(), pair_seconds=10.0)
-    assert four.verdict == "inconclusive"
-    assert "so small a difference takes 8 pairs, 4 more (about 40 s)" in four.statement
-    eight = compare(make_pairs(2 * BASE, optimized[:8]), make_judgement())
-    assert eight.verdict == ("faster" if factor > 1 else "slower")
-    # a larger one is said of four
-    assert compare(make_pairs(BASE, FAST), make_judgement()).verdict == "faster"
-
-
-def test_inconclusive_says_which_gain_so_many_pairs_would_have_shown():
-    noisy = make_pairs(2 * BASE, [9.0, 11.0, 10.5, 9.5, 10.9, 9.2, 9.9, 10.1])
-    statement = compare(noisy, make_judgement()).statement
-    assert re.search(r"; 8 pairs would have shown a gain of 1\d% in 9 of 10 cases$", statement)
+    assert comparison.statement.endswith("(within the 5% band)")
 
 
 def test_slower():
@@ -68,7 +44,7 @@ def test_slower():
 
 def test_no_measurable_difference_needs_the_interval_inside_the_band():
     assert compare(make_pairs(BASE, SAME), make_judgement()).statement.startswith(
-        "no measurable difference (within 2%)"
+        "no measurable difference (within 5%)"
     )
     noisy = [9.0, 11.0, 10.5, 9.5]
     assert compare(make_pairs(BASE, noisy), make_judgement()).verdict == "inconclusive"
@@ -79,13 +55,7 @@ def test_inconclusive_says_how_many_more_pairs_and_how_long():
         make_pairs(BASE, [9.0, 10.6, 9.2, 9.9]), make_judgement(), pair_seconds=20.0
     )
     assert comparison.verdict == "inconclusive"
-    assert "more pairs (about" in comparison.statement
-
-
-def test_past_the_last_look_it_is_not_resolvable():
-    noisy = [9.0, 11.5] * 6
-    comparison = compare(make_pairs([10.0, 10.1] * 6, noisy), make_judgement(sequential=True))
-    assert "not resolvable at this machine's noise" in comparison.statement
+    assert re.search(r"; --pairs \d+ would tell \(about \d+ min\)$", comparison.statement)
 
 
 def test_fewer_than_four_complete_pairs_give_no_verdict():
@@ -436,9 +406,9 @@ def test_where_no_total_is_known_the_verdict_is_about_steps(factor, certificate,
     assert "projected" not in comparison.statement
 
 
-def test_a_loop_of_a_scripts_own_is_faster_by_time_alone_and_settled():
+def test_a_loop_of_a_scripts_own_is_faster_by_time_alone():
     pairs = make_pairs(BASE, FAST)
-    judgement = make_judgement(sequential=True, metric="", equivalence="exact")
+    judgement = make_judgement(metric="", equivalence="exact")
     comparison = compare(pairs, judgement)
     assert comparison.verdict == "quality open"
     assert comparison.statement.startswith("training is faster; quality not established: 1.25x")
@@ -446,9 +416,6 @@ def test_a_loop_of_a_scripts_own_is_faster_by_time_alone_and_settled():
     assert comparison.quality.statement == (
         "quality not established: a training loop of the script's own reports no metric"
     )
-    # more pairs would establish no quality either
-    assert settled(pairs, judgement, 4)
-    assert not settled(pairs, make_judgement(sequential=True, metric="none reports it"), 4)
 
 
 def isolated(optimized, *, without=BASE, judgement=None, edit=None, **changes):
@@ -465,8 +432,6 @@ def test_a_plugin_is_faster_slower_or_neither_in_the_words_of_its_contrast():
     assert isolated(FAST).statement.startswith("p: faster with it, 1.25x")
     assert isolated(BASE, without=FAST).statement.endswith("; remove it")
     assert isolated(SAME).statement.startswith("p: no effect on the time could be shown, ")
-    small = [b / 1.05 / (1 + i % 3 / 500) for i, b in enumerate(BASE)]
-    assert "so small a difference takes 8 pairs" in isolated(small).statement
 
 
 def test_no_gain_is_claimed_for_a_plugin_where_its_own_runs_cast_doubt():
@@ -494,9 +459,3 @@ def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_cou
 def test_runs_of_one_side_that_all_take_the_same_are_suspicious(pairs):
     runs = make_pairs([10.0 + n / 100 for n in range(pairs)], [8.0] * pairs)
     assert compare(runs, make_judgement()).verdict == "suspicious"
-
-
-@pytest.mark.parametrize(("rounds", "is_settled"), [(8, False), (12, True)])
-def test_an_open_verdict_is_settled_by_the_last_look(rounds, is_settled):
-    noisy = make_pairs([10.0, 10.1] * 6, [9.0, 11.5] * 6)
-    assert settled(noisy, make_judgement(sequential=True), rounds) is is_settled

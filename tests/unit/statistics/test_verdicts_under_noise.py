@@ -10,19 +10,34 @@ import math
 
 import numpy as np
 import pytest
+from support import simulated_measurement as machines
 from support.cases import mostly_thorough
 from support.measure_runs import make_judgement, make_run
-from support.simulated_measurement import false_rate, periodic_load, rates, stalling_stack
+from support.simulated_measurement import measured, periodic
 from support.simulated_training import STALLS, Training
 
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOKS, log_ratios, t_interval
-from tfopt_core.statistics.timing.cutting import CutRule
+from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.timing.projection import project
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.statistics.verdicts.verdict import compare
 
 FEW, MANY = 300, pytest.param(2000, marks=pytest.mark.thorough)
+FALSE = (Verdict.FASTER, Verdict.SLOWER)
+PERIODS = (0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 60.0, 120.0)
+MACHINES = {
+    "clean": machines.clean,
+    "heavy tails": machines.heavy_tails,
+    "drift": machines.drifting,
+    "autocorrelated": machines.autocorrelated,
+    "one core taken": machines.one_core_taken,
+    "stalls": machines.stalling,
+    **{f"a job every {period:g} s": periodic(period) for period in PERIODS},
+}
+KEPT_MACHINES = ("drift", "autocorrelated", "one core taken", "a job every 1 s")
 
 
 def slack(rate, trials):
@@ -30,20 +45,26 @@ def slack(rate, trials):
     return 3.5 * math.sqrt(rate * (1 - rate) / trials)
 
 
-@pytest.mark.parametrize("period", mostly_thorough([60.0, 62.0, 64.0, 70.0], [64.0]))
+@pytest.mark.parametrize("name", mostly_thorough(MACHINES, KEPT_MACHINES))
 @pytest.mark.parametrize("trials", [FEW, MANY])
-def test_a_periodic_load_does_not_keep_step_with_the_order(trials, period):
-    load = periodic_load(period)
-    false = false_rate(trials, 2, load)
-    print(f"a job of 10 s every {period:.0f} s: {false:.3f} false, of runs one after the other")
-    assert false <= 0.10 + slack(0.10, trials)
+def test_in_turns_equal_sides_are_called_different_in_one_of_twenty_on_any_machine(trials, name):
+    source = np.random.default_rng(2)
+    intervals = [measured(source, MACHINES[name]) for _ in range(trials)]
+    false = np.mean([verdict_on_interval(*speedup_interval(i)[1:]) in FALSE for i in intervals])
+    width = np.mean([i.high - i.low for i in intervals]) / 2
+    print(f"{name}: {false:.3f} false, half-width {width:.1%}")
+    assert false <= 0.05 + slack(0.05, trials)
 
 
+@pytest.mark.parametrize("name", mostly_thorough(MACHINES, KEPT_MACHINES))
 @pytest.mark.parametrize("trials", [FEW, MANY])
-def test_stalls_of_one_side_that_nothing_counts_are_missed_by_eight_pairs_in_one_of_six(trials):
-    found = rates(trials, 4, stalling_stack())
-    print(f"stalls in a fifth of its runs, uncounted: {found}")
-    assert found.get("faster", 0.0) <= 0.17 + slack(0.17, trials)
+def test_in_turns_the_interval_covers_a_gain_as_often_as_it_says(trials, name):
+    source, start = np.random.default_rng(3), machines.START
+    truth = math.log((start + machines.WHOLE) / (start + machines.WHOLE / 1.25))
+    intervals = [measured(source, MACHINES[name], 1.25) for _ in range(trials)]
+    held = np.mean([i.low <= truth <= i.high for i in intervals])
+    print(f"{name}: the interval holds the truth {held:.3f}")
+    assert held >= 0.93 - slack(0.07, trials)
 
 
 # Projections
@@ -54,10 +75,9 @@ KEPT = ("2% of steps +50 ms", "3 s of refill an epoch")
 
 @functools.cache
 def outcomes(name, count):
-    """So many trainings, cut as real ones are, and what each takes as a whole."""
+    """So many trainings that were cut short, and what each takes as a whole."""
     source, training = np.random.default_rng(5), Training(stalls=STALLS[name])
-    known = CutRule(epochs=training.epochs, steps_per_epoch=training.steps)
-    return [training.run(source, known) for _ in range(count)]
+    return [training.run(source) for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", mostly_thorough(STALLS, KEPT))
@@ -73,22 +93,19 @@ def test_a_projection_is_right_on_average_with_stalls_and_refills(count, name):
 def test_projected_measurements_err_as_seldom_as_whole_ones(trials, name):
     """Each takes other runs of those that were simulated; the stack is as fast as the baseline."""
     runs = [summarize(outcome, None) for outcome, _ in outcomes(name, trials)]
-    source, judgement = np.random.default_rng(7), make_judgement(sequential=True, projected=True)
+    source, judgement = np.random.default_rng(7), make_judgement(projected=True)
     false = held = 0
     for _ in range(trials):
-        drawn = source.choice(trials, (LOOKS[-1], 2), replace=False)
+        drawn = source.choice(trials, (PAIRS, 2), replace=False)
         pairs = [
             make_run(variant, round_, 1.0, fit=runs[index])
             for round_, both in enumerate(drawn.tolist())
             for variant, index in zip((BASELINE, FULL), both, strict=True)
         ]
-        for look in LOOKS:
-            verdict = compare(pairs[: 2 * look], judgement).verdict
-            if verdict not in ("inconclusive", "quality open"):
-                break
-        false += verdict in ("faster", "slower") or verdict == "quality open"
-        seconds = [[runs[i].projected_seconds for i in side] for side in drawn[:8].T.tolist()]
-        interval = t_interval(log_ratios(*seconds), FIXED_LEVEL)
+        verdict = compare(pairs, judgement).verdict
+        false += verdict in ("faster", "slower", "quality open")
+        seconds = [[runs[i].projected_seconds for i in side] for side in drawn.T.tolist()]
+        interval = t_interval(log_ratios(*seconds))
         held += interval.low <= 0 <= interval.high
     print(f"{name}: {false / trials:.3f} false, the interval holds the truth {held / trials:.3f}")
     assert false / trials <= 0.05 + slack(0.05, trials)

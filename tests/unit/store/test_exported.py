@@ -75,10 +75,10 @@ def test_a_field_of_a_later_version_is_ignored(path):
 
 
 def test_another_schema_is_refused(path):
-    said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 4}))
-    assert "was written by a newer tfopt (schema 4, this one knows 3); upgrade tfopt" in said
+    said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 5}))
+    assert "was written by a newer tfopt (schema 5, this one knows 4); upgrade tfopt" in said
     said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 2}))
-    assert "was written by an older tfopt (schema 2, this one knows 3); measure again" in said
+    assert "was written by an older tfopt (schema 2, this one knows 4); measure again" in said
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '{"measurements": []}', '{"id": "m", "runs": []}'])

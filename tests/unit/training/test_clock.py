@@ -62,17 +62,27 @@ def test_a_traced_call_is_a_cold_block_of_its_own():
     assert clock.steps == 15
 
 
-@pytest.mark.parametrize(("count", "cold"), [(40, "turn"), (10, "")])
-def test_a_stop_within_an_epoch_of_several_blocks_makes_the_next_start_unknown(count, cold):
+def test_a_block_of_slow_steps_ends_after_a_tenth_of_a_second():
+    hands = Hands()
+    clock = StepClock(now=hands)
+    epoch(clock, hands, 0, 5, milliseconds=60)
+    assert [block.steps for block in clock.blocks] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(("stopped_after", "cold"), [(2, "turn"), (1, "")])
+def test_a_stop_behind_an_epochs_first_block_makes_the_next_start_unknown(stopped_after, cold):
     hands, stopped = Hands(), [0]
     clock = StepClock(now=hands, stopped=lambda: stopped[0])
-    epoch(clock, hands, 0, count)
-    epoch(clock, hands, 1, count)
-    assert not any(block.cold for block in clock.blocks)
-    stopped[0] = 5
-    epoch(clock, hands, 2, count)
-    epoch(clock, hands, 3, count)
-    # the stop was seen once, before the third epoch
+    epoch(clock, hands, 0, 40)
+    clock.begin_epoch(1)
+    for block in range(4):
+        steps(clock, hands, 10)
+        if block + 1 == stopped_after:
+            stopped[0] += 5
+        clock.leave_out()
+    clock.end_epoch()
+    epoch(clock, hands, 2, 40)
+    epoch(clock, hands, 3, 40)
     assert [(b.epoch, b.cold) for b in clock.blocks if b.cold] == ([(2, cold)] if cold else [])
 
 

@@ -7,11 +7,10 @@ import itertools
 import pytest
 
 from tfopt_core.records.fit import Block
-from tfopt_core.statistics.timing.cutting import CutRule
 from tfopt_core.trials import turns
-from tfopt_core.trials.turns import ALONE_SECONDS, InTurns
+from tfopt_core.trials.turns import TURN_SECONDS, Pacing, Turn, first_warm_steps
 
-WARM, LONGEST, TURN = 0.125, 2.0, 0.5  # sums of these are exact
+WARM, LONGEST, STEPS = 0.125, 2.0, 10  # sums of these are exact
 TRACED = Block(1, 0.75, 0, "trace")
 
 
@@ -19,38 +18,69 @@ TRACED = Block(1, 0.75, 0, "trace")
 def training(monkeypatch):
     """Returns the numbers of the blocks after which a training stopped, and of its last one."""
 
-    def go(steps_per_epoch, epochs=5):
+    def go(steps_per_epoch, epochs=5, warm_seconds=LONGEST, of_first=""):
         blocks, stops = [TRACED], []
-        monkeypatch.setattr(turns, "running_ns", lambda: sum(b.seconds for b in blocks) * 1e9)
+
+        def now():
+            return int(sum(block.seconds for block in blocks) * 1e9)
+
+        monkeypatch.setattr(turns, "running_ns", now)
         monkeypatch.setattr(turns, "stop_this_process", lambda tell: stops.append(len(blocks)))
-        rule = CutRule(epochs=epochs, steps_per_epoch=steps_per_epoch, longest_seconds=LONGEST)
-        in_turns = InTurns(rule, TURN, lambda message: None)
-        while not in_turns(blocks):
-            done = sum(block.steps for block in blocks)
-            blocks.append(Block(10, WARM, (done + 10) // steps_per_epoch))
-        return stops, len(blocks)
+        pacing = Pacing(
+            epochs=epochs, steps_per_epoch=steps_per_epoch,
+            warm_seconds=warm_seconds, turn=Turn(lambda message: None), now=now,
+        )  # fmt: skip
+        made = 0
+        while not pacing(blocks) and made < epochs * steps_per_epoch:
+            epoch = made // steps_per_epoch
+            blocks.append(Block(STEPS, WARM, epoch, of_first if epoch == 0 else ""))
+            made += STEPS
+        return stops, len(blocks), [block.epoch for block in blocks]
 
     return go
 
 
-@pytest.mark.parametrize(("epochs", "starts"), [(5, 2), (2, 1)])
-def test_some_short_epochs_are_trained_alone_for_what_their_starts_take(training, epochs, starts):
-    stops, _ = training(steps_per_epoch=100, epochs=epochs)
-    assert stops[0] == 1 + starts * 10
-
-
-def test_a_short_epoch_is_trained_alone_and_then_both_sides_train_equally_long(training):
-    stops, last = training(steps_per_epoch=300)
-    assert stops[0] == 31  # with the first block of the second epoch
-    assert [after - before for before, after in itertools.pairwise(stops)] == [4] * 3
+def test_a_long_epoch_is_stopped_at_its_first_warm_step_and_then_at_the_end_of_each_turn(training):
+    stops, last, _ = training(100_000)
+    assert stops[0] == 2
+    assert {after - before for before, after in itertools.pairwise(stops)} == {TURN_SECONDS / WARM}
     assert last == stops[0] + LONGEST / WARM
 
 
-@pytest.mark.parametrize(("steps_per_epoch", "epochs"), [(100_000, 5), (300, 1)])
-def test_no_start_of_an_epoch_is_waited_for_that_is_far_or_never_comes(
-    training, steps_per_epoch, epochs
-):
-    assert steps_per_epoch * WARM / 10 > ALONE_SECONDS or epochs == 1
-    stops, last = training(steps_per_epoch, epochs)
-    assert stops[0] <= 2
+def test_a_first_epoch_that_is_short_comes_before_the_turns(training):
+    stops, last, epochs = training(150)  # 1.875 s, of two
+    assert epochs[stops[0] - 1] == 1
+    assert stops[0] == 1 + 150 // STEPS + 1
+    # an epoch behind it is stopped in
+    assert stops[1] - stops[0] == TURN_SECONDS / WARM
     assert last == stops[0] + LONGEST / WARM
+
+
+def test_an_epoch_of_up_to_two_seconds_is_one_turn(training):
+    stops, _, epochs = training(100, warm_seconds=5.0)
+    assert len(stops) == 4
+    # at the first block of an epoch the thread of its iterator has hardly slept
+    assert all(epochs[stop - 2] == epochs[stop - 1] - 1 for stop in stops)
+
+
+def test_an_epoch_that_fills_a_cache_is_trained_alone_however_long_it_takes(training):
+    stops, _, epochs = training(2000, of_first="cache")
+    assert epochs[stops[0] - 1] == 1
+
+
+def test_of_whole_trainings_each_epoch_is_a_turn_unless_it_is_very_long(training):
+    stops, last, epochs = training(1000, epochs=4, warm_seconds=None)
+    assert last == 1 + 4 * 1000 // STEPS
+    assert [epochs[stop - 1] for stop in stops] == [1, 2, 3]
+    stops, *_ = training(10_000, epochs=2, warm_seconds=None)
+    assert len(stops) > 2 * 10_000 // STEPS * WARM / TURN_SECONDS - 5
+
+
+def test_of_one_epoch_no_start_is_waited_for(training):
+    stops, _, _ = training(200, epochs=1)
+    assert stops[0] == 2
+
+
+def test_a_run_for_its_memory_ends_with_the_first_warm_steps():
+    assert not first_warm_steps([TRACED])
+    assert first_warm_steps([TRACED, Block(STEPS, WARM)])

@@ -7,7 +7,6 @@ import signal
 import attrs
 import numpy as np
 import pytest
-from support.simulated_measurement import verdict_of
 from support.simulated_search import (
     SimulatedMachine,
     candidate,
@@ -16,7 +15,10 @@ from support.simulated_search import (
     traits_of,
 )
 
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.tuning import NotTried, TrialOutcome
+from tfopt_core.statistics.intervals import speedup_interval, t_interval
+from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
@@ -261,12 +263,12 @@ def test_no_trial_begins_that_would_end_behind_its_part_of_the_budget(tmp_path):
     assert "part of the budget" in search.why_ended
 
 
-def test_the_time_of_four_fresh_pairs_is_kept_free(tmp_path):
-    # they take 80 s of 200 s, so the third trial, of 40 s, would end at 120 s too late
+def test_the_time_of_six_fresh_pairs_is_kept_free(tmp_path):
+    # they take 120 s of 240 s, so the third trial, of 40 s, would end at 120 s too late
     simulated = machine(a=2.0, b=2.0, c=2.0)
     simulated.run_seconds = 10.0
     plugins = [candidate("a"), candidate("b"), candidate("c")]
-    search = make_search(simulated, tmp_path, plugins, budget=200.0)
+    search = make_search(simulated, tmp_path, plugins, budget=240.0)
     search.go()
     assert names_of(search.best) == ("a", "b")
     assert simulated.now == 80.0
@@ -400,10 +402,8 @@ def proved_faster(
     if not search.best:
         return False, "nothing"
 
-    def walls(variant, begin):
-        return 10.0 * float(np.exp(source.normal(0, noise)))
-
-    return True, verdict_of(source, walls)
+    ratios = source.normal(0, noise * 2**0.5, PAIRS).tolist()
+    return True, verdict_on_interval(*speedup_interval(t_interval(ratios))[1:])
 
 
 class NoLog(SearchLog):

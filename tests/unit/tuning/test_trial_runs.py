@@ -44,14 +44,14 @@ class Pretends:
     ):  # fmt: skip
         self.reaches, self.equivalence = reaches, equivalence
         self.walls, self.applied, self.prepares = (without, with_), applied, prepares
-        self.beside, self.runs, self.turn_seconds = beside, [], []
+        self.beside, self.runs, self.in_turns = beside, [], []
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
             return outcome(self.prepares or prepared(task, self.equivalence))
         self.runs.append((task.job.variant, task.job.seed))
-        self.turn_seconds.append(task.turn_seconds)
-        if task.turn_seconds and self.beside is not None:
+        self.in_turns.append(task.in_turns)
+        if task.in_turns and self.beside is not None:
             return outcome(self.beside)
         wall = self.walls[bool(task.job.plugins)]
         if isinstance(wall, Failure):
@@ -200,9 +200,9 @@ def test_the_sides_of_a_pair_take_turns_where_their_times_are_compared(trial_of)
     in_turns, for_memory, on_gpu = Pretends(), Pretends(), Pretends()
     trial_of(in_turns)
     trial_of(on_gpu, machine=make_machine(gpus=(Gpu("GPU", (9, 0), 2**36),)))
-    assert all(in_turns.turn_seconds + on_gpu.turn_seconds)
+    assert all(in_turns.in_turns + on_gpu.in_turns)
     trial_of(for_memory, objective="memory")
-    assert not any(for_memory.turn_seconds)
+    assert not any(for_memory.in_turns)
 
 
 @pytest.mark.promise(52, injected="runs for which memory is enough only where they are alone")
@@ -211,7 +211,7 @@ def test_a_failure_beside_another_process_is_none_where_the_run_succeeds_alone(t
     trial = trial_of(runner)
     assert trial.outcome is TrialOutcome.IN
     assert trial.pairs == 2
-    assert [bool(seconds) for seconds in runner.turn_seconds] == 2 * [True, True, False, False]
+    assert runner.in_turns == 2 * [True, True, False, False]
 
 
 def test_the_time_of_a_process_stands_still_while_another_one_has_its_own():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from tfopt_core.records.messages import StepDone, TurnOver
 from tfopt_core.workers import turns
 from tfopt_core.workers.fork_server import _end_with_parent
-from tfopt_core.workers.turns import TurnsOfProcesses
+from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="processes take turns on Linux only"
@@ -84,22 +85,53 @@ def workers(tmp_path):
 
 
 def in_turns(work, interrupt=lambda: None):
-    return TurnsOfProcesses(work, contextlib.nullcontext, interrupt).carry_out()
+    source = random.Random(1)
+    return TurnsOfProcesses(work, source, contextlib.nullcontext, interrupt).carry_out()
 
 
 def test_one_side_computes_at_a_time_and_no_time_passes_for_the_other(workers, tmp_path):
     assert in_turns(workers) == [COUNT, COUNT]
     named = zip("ab", workers, strict=True)
     pieces = sorted((*piece, name) for name, worker in named for piece in worker.pieces)
-    assert [name for *_, name in pieces] == ["a", "b"] * COUNT
+    order = [name for *_, name in pieces]
+    # each starts alone, and has one turn in each cycle
+    assert order[:2] == ["a", "b"]
+    assert all({*order[at : at + 2]} == {"a", "b"} for at in range(0, 2 * COUNT, 2))
     assert all(one[1] <= following[0] for one, following in itertools.pairwise(pieces))
     for worker in workers:
         assert COUNT * 0.05 <= worker.last["ran"] < worker.last["took"] - 0.05
     # nor do the processes that it has started compute in the other's turn
     ticks = [float(line) for line in (tmp_path / "a").read_text().splitlines()]
-    begun, ended, _ = pieces[1]
+    begun, ended, _ = next(piece for piece in pieces if piece[2] == "b")
     assert ticks
     assert not [tick for tick in ticks if begun + 0.01 < tick < ended]
+
+
+def test_the_order_of_the_turns_is_drawn_anew_for_each_cycle(tmp_path):
+    sides = [Worker(tmp_path, name, 8) for name in "ab"]
+    in_turns(sides)
+    named = zip("ab", sides, strict=True)
+    order = [name for *_, name in sorted((*p, name) for name, side in named for p in side.pieces)]
+    assert len({tuple(order[at : at + 2]) for at in range(0, 16, 2)}) == 2
+
+
+def test_a_side_that_waits_for_what_a_stopped_one_holds_ends_the_turns(workers, monkeypatch):
+    monkeypatch.setattr(turns, "WAITING_SECONDS", 1.0)
+    first, second = workers
+    ended = threading.Event()
+
+    def waits(tell):
+        """Its program waits for ever behind its first turn, as for a lock."""
+        second.command[-1] = "1"
+        second(tell)
+        ended.wait(30)
+        return 0
+
+    first.command[-1] = "100"
+    begun = time.monotonic()
+    with pytest.raises(CannotTakeTurns):
+        in_turns([waits, first], ended.set)
+    assert time.monotonic() - begun < 20
 
 
 def test_where_another_process_has_no_room_one_follows_the_other(workers, monkeypatch):

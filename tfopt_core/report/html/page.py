@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from tfopt_core.extras import check_installed
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
@@ -30,7 +28,6 @@ from tfopt_core.report.results.outcome import (
 )
 from tfopt_core.report.results.runs import when_in_words
 from tfopt_core.report.results.summary import fact_rows, figures_caption
-from tfopt_core.report.results.whole_pair import NOTE
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
@@ -142,11 +139,6 @@ def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]
         "dispatch_known": all(found.dispatch_known for found in diagnoses),
         "step_parts": [(part, MEANINGS[part]) for part in PARTS],
         "quality_charts": [_markup(chart) for chart in quality_charts(results)],
-        "whole_charts": [
-            _markup(chart)
-            for chart in quality_charts(attrs.evolve(results, runs=results.whole_pair))
-        ],
-        "whole_note": NOTE,
         "contributions": contributions(results),
         "plugins": plugin_lines(results),
         "left_out": tuple(_left_out(results)),

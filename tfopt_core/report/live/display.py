@@ -28,10 +28,7 @@ from tfopt_core.statistics.wording import seconds_in_words
 REDRAWS_PER_SECOND = 1
 BAR_WIDTH = 32
 PREPARING = "preparing: building the model and resolving the settings"
-CERTIFYING = "replaying fixed batches without and with the stack"
-# Before the preparation a first contact only looks at a script and tries plugins.
-LATE = " (the first verdict is late: trying plugins took the time for it)"
-
+CERTIFYING = "replaying a short training without and with the stack"
 
 AnyEvent = TypeVar("AnyEvent", contravariant=True)
 
@@ -133,12 +130,9 @@ def lines_of(event: Event) -> Iterator[str]:
     """Yield the lines to print for an event; none for the start and the progress of a run."""
     match event:
         case Preparing():
-            budget = event.budget_seconds
-            due = f" (at most {seconds_in_words(budget)} in all)" if budget else ""
-            first = _first_verdict(event.first_verdict_seconds)
-            yield PREPARING + (LATE if event.first_verdict_seconds == 0 else first or due)
+            yield PREPARING
         case Certifying():
-            yield CERTIFYING + _first_verdict(event.first_verdict_seconds)
+            yield CERTIFYING
         case Noted():
             yield plain(event.text)
         case Ready():
@@ -148,39 +142,23 @@ def lines_of(event: Event) -> Iterator[str]:
             yield _ended(event)
 
 
-def first_verdict_in_words(seconds: float) -> str:
-    """Return when the first verdict is due, in so many seconds."""
-    if seconds <= 0:
-        return "the first verdict is late"
-    return f"a first verdict within {seconds_in_words(seconds)}"
-
-
-def _first_verdict(seconds: float | None) -> str:
-    return "" if seconds is None else f" ({first_verdict_in_words(seconds)})"
-
-
 def _ready(event: Ready) -> Iterator[str]:
     steps = f" of {event.steps_per_epoch:,} steps" if event.steps_per_epoch else ""
     epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
     each = f"each {epochs}{steps}"
-    if event.length == "steady":
-        each = f"each until its step time is known, of {epochs}{steps}"
+    if event.warm_seconds is not None:
+        each = f"each for {event.warm_seconds:.3g} s behind its start, of {epochs}{steps}"
     if event.own_loop:
         count = event.steps_per_epoch
         each = "each to the script's end" if count is None else f"each of {count:,} updates"
     yield (
-        f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs to the first "
-        f"verdict, {each}"
+        f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs in "
+        f"{event.pairs} pairs, {each}"
     )
     if event.runs_done:
         yield f"resumed: {event.runs_done} runs are there already"
-    elif event.first_verdict_seconds is not None:
-        first = first_verdict_in_words(event.first_verdict_seconds)
-        yield f"{first}; more pairs follow only if four settle nothing"
     elif event.estimated_seconds is not None:
         yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
-    elif event.budget_seconds is not None:
-        yield f"that takes no longer than the budget of {seconds_in_words(event.budget_seconds)}"
 
 
 def _ended(event: RunEnded) -> str:
@@ -233,8 +211,6 @@ def _overall(state: State, now: float) -> str:
     if state.ends_at is not None:
         left = round(state.ends_at - now)
         parts.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
-    elif state.latest_at is not None and now < state.latest_at:
-        parts.append(f"at most {seconds_in_words(round(state.latest_at - now))} left")
     if state.failed:
         parts.append(f"{state.failed} failed")
     return ", ".join(parts)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from tfopt_core.report.live.display import REDRAWS_PER_SECOND, first_verdict_in_words
+from tfopt_core.report.live.display import REDRAWS_PER_SECOND
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import words
@@ -21,29 +21,21 @@ def make_phases(
     console: Console,
     quiet: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    left: Callable[[], float] | None = None,
 ) -> Iterator[Callable[[str], None]]:
     """Yield a function to call with each phase, while the work goes on.
 
     :param console: the one of standard error; standard output is for results.
-    :param left: returns the seconds until a first verdict is due, which are shown too.
     """
-
-    def in_time(phase: str, since: str = "") -> str:
-        due = "" if left is None else first_verdict_in_words(left())
-        times = ", ".join(part for part in (since, due) if part)
-        return f"{phase} ({times})" if times else phase
-
     if quiet:
         yield lambda phase: None
         return
     if not can_redraw(console):
-        yield lambda phase: console.print(Text(in_time(plain(phase))), soft_wrap=True)
+        yield lambda phase: console.print(Text(plain(phase)), soft_wrap=True)
         return
     begun, now = clock(), [""]
 
     def line() -> Text:
-        return words(in_time(now[0], units.seconds_text(round(clock() - begun))), "dim")
+        return words(f"{now[0]} ({units.seconds_text(round(clock() - begun))})", "dim")
 
     with Live(
         console=console, get_renderable=line, refresh_per_second=REDRAWS_PER_SECOND,

@@ -24,7 +24,7 @@ from tfopt_core.report.style.vocabulary import variant_in_words
 @attrs.frozen(kw_only=True)
 class State:
     """What the events have reported so far. `runs_done` counts failed runs too; `ends_at` is the
-    expected end and `latest_at` that of the budget, in seconds of the view's clock."""
+    expected end in seconds of the view's clock."""
 
     certifying: bool = False
     ready: Ready | None = None
@@ -34,7 +34,6 @@ class State:
     failed: int = 0
     speedup_so_far: float | None = None
     ends_at: float | None = None
-    latest_at: float | None = None
 
 
 def after(state: State, event: Event, now: float) -> State:
@@ -44,18 +43,14 @@ def after(state: State, event: Event, now: float) -> State:
     """
     match event:
         case Preparing():
-            return State(
-                ends_at=_later(now, event.first_verdict_seconds),
-                latest_at=_later(now, event.budget_seconds),
-            )
+            return State()
         case Certifying():
-            ends_at = _later(now, event.first_verdict_seconds)
-            return attrs.evolve(state, certifying=True, ends_at=ends_at)
+            return attrs.evolve(state, certifying=True)
         case Noted():
             return state
         case Ready():
-            seconds = event.first_verdict_seconds or event.estimated_seconds
-            return attrs.evolve(state, ready=event, ends_at=_later(now, seconds))
+            ends_at = _later(now, event.estimated_seconds)
+            return attrs.evolve(state, ready=event, ends_at=ends_at)
         case RunStarted():
             return attrs.evolve(state, run=event, progress=None)
         case RunProgress():

@@ -15,7 +15,6 @@ from tfopt_core.report.results.outcome import (
     verdict_lines,
 )
 from tfopt_core.report.results.summary import fact_rows, figures_caption
-from tfopt_core.report.results.whole_pair import NOTE, TITLE, curve_rows
 from tfopt_core.report.style.console import plain
 from tfopt_core.version import __version__
 
@@ -37,7 +36,6 @@ def markdown_report(results: Results) -> str:
         *_figures(results),
         *_attribution(results),
         *_plugins(results),
-        *_whole_pair(results),
         *_listed("Warnings", results.warnings),
         *_listed("What to try next", results.next_steps),
         _footer(results),
@@ -76,14 +74,6 @@ def _addition(results: Results) -> Iterator[str]:
     if results.addition is not None:
         yield f"### {escaped(addition_title(results.addition))}"
         yield from (escaped(line.text) for line in addition_lines(results.addition))
-
-
-def _whole_pair(results: Results) -> Iterator[str]:
-    rows = curve_rows(results)
-    if rows:
-        yield f"### {escaped(TITLE)}"
-        yield escaped(NOTE)
-        yield _table(rows[0], rows[1:])
 
 
 def _figures(results: Results) -> Iterator[str]:

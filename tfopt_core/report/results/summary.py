@@ -25,7 +25,6 @@ from tfopt_core.report.results.outcome import (
     render_rest,
     render_verdict,
 )
-from tfopt_core.report.results.whole_pair import render_whole_pair
 from tfopt_core.report.style.layout import Page, facts, indented, words
 
 
@@ -42,7 +41,6 @@ def render_summary(results: Results) -> RenderableType:
         *render_failures(results),
         render_verdict(results.comparison),
         *render_addition(results),
-        *render_whole_pair(results),
         *render_rest(results),
     ))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Project the total time of a run that was cut short (docs/guide/measuring.md)."""
+"""The total time of a run from its pieces: cut short, or in turns (docs/guide/measuring.md)."""
 
 from __future__ import annotations
 
@@ -54,39 +54,50 @@ def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
 
 def first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
     """Return the first block of each epoch but the first, of those that hold no trace."""
-    first: dict[int, Block] = {}
-    for block in blocks:
-        first.setdefault(block.epoch, block)
-    return [block for block in list(first.values())[1:] if not block.cold]
+    return [block for block in _firsts(blocks)[1:] if not block.cold]
 
 
 def project(outcome: FitOutcome) -> Projection:
-    """Project the whole training's wall time and return it, or why it is unknown.
+    """Return the wall time of the whole training from its pieces, or why it is unknown.
 
-    The observed time counts as it is; the steps, epoch starts and validations that are left take
-    the mean of the observed ones. A training of several epochs needs at least one observed start.
+    What is traced and fills a cache counts as it was observed, and all other steps at the mean
+    step; so do the starts of epochs, what callbacks do at their ends, and validations. A training
+    of several epochs needs one observed start.
     """
     epochs, an_epoch = outcome.planned_epochs, outcome.steps_per_epoch
+    if not outcome.cut_short:
+        epochs = len(outcome.epoch_end_seconds)
     if an_epoch is None:
-        return Projection(None, UNKNOWN_STEPS)
+        # the first epoch may have counted them
+        of_first = [block for block in outcome.blocks if block.epoch == outcome.blocks[0].epoch]
+        if len(of_first) == len(outcome.blocks):
+            return Projection(None, UNKNOWN_STEPS)
+        an_epoch = sum(block.steps for block in of_first)
     step = mean_step(outcome.blocks)
     if step is None:
         return Projection(None, NO_STEP)
     starts = first_of_later_epochs(outcome.blocks)
     if epochs > 1 and not starts:
         return Projection(None, NO_EDGE)
-    edges = outcome.edge_seconds
-    # what another run's turn has changed counts as if it were left
-    known = [block for block in outcome.blocks if block.cold != TURN]
-    begun = {block.epoch for block in known} - {b.epoch for b in outcome.blocks if b.cold == TURN}
-    observed = outcome.setup_seconds + math.fsum((*edges, *(block.seconds for block in known)))
-    left = (epochs * an_epoch - sum(block.steps for block in known)) * step.seconds
+    observed = [block for block in outcome.blocks if block.cold not in ("", TURN)]
+    steps = epochs * an_epoch if outcome.cut_short else outcome.steps
+    left = (steps - sum(block.steps for block in observed)) * step.seconds
     # the time of an epoch's first block beyond its steps
     of_starts = [block.seconds - block.steps * step.seconds for block in starts]
-    left += (epochs - len(begun)) * _mean(of_starts)
+    cold_starts = [b for b in _firsts(outcome.blocks)[1:] if b.cold not in ("", TURN)]
+    left += (epochs - 1 - len(cold_starts)) * _mean(of_starts)
     # callbacks also act at the end of the last epoch
-    left += (epochs - len(edges)) * _mean(edges)
-    return Projection(observed + left + _validations(outcome))
+    left += epochs * _mean(outcome.edge_seconds)
+    seconds = outcome.setup_seconds + math.fsum(block.seconds for block in observed) + left
+    return Projection(seconds + _validations(outcome, epochs))
+
+
+def _firsts(blocks: Sequence[Block]) -> list[Block]:
+    """Return the first block of each epoch."""
+    first: dict[int, Block] = {}
+    for block in blocks:
+        first.setdefault(block.epoch, block)
+    return list(first.values())
 
 
 def _but_first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
@@ -108,10 +119,12 @@ def _relative_error(blocks: Sequence[Block], step_seconds: float) -> float:
     return math.sqrt(squares / (count - 1) / count) / mean_seconds
 
 
-def _validations(outcome: FitOutcome) -> float:
+def _validations(outcome: FitOutcome, epochs: int) -> float:
     """Return the seconds of all validations: the first traces, the others take the mean."""
+    if not outcome.cut_short:
+        return math.fsum(outcome.validation_seconds)
     first, *later = outcome.validation_seconds or (0.0,)
-    return first + (outcome.planned_epochs - 1) * (_mean(later) if later else first)
+    return first + (epochs - 1) * (_mean(later) if later else first)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -24,7 +24,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     reached = epochs_to_target(outcome.history, target) if target else None
     mean = mean_step(outcome.blocks)
     step = None if mean is None else mean.seconds
-    projection = project(outcome) if outcome.cut_short else Projection(None)
+    pieces = outcome.cut_short or any(block.in_turns for block in outcome.blocks)
+    projection = project(outcome) if pieces else Projection(None)
     return FitResult(
         **facts,
         one_time_seconds=one_time_seconds(outcome, step),
@@ -39,7 +40,7 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         },
         complete=not outcome.cut_short,
         projected_seconds=projection.seconds,
-        why_not_projected=projection.why_not,
+        why_not_projected=projection.why_not if outcome.cut_short else "",
         wall_seconds=outcome.wall_seconds if outcome.name else None,
     )
 

@@ -37,7 +37,6 @@ def judge_addition(
     resolved: Mapping[str, Mapping[str, Any]],
     equivalence: Equivalence,
     certificate: Certificate | None,
-    why_ended: str = "",
 ) -> Addition:
     """Judge the stack with additions against the full stack and return the contrast.
 
@@ -50,7 +49,6 @@ def judge_addition(
     :param resolved: the settings of all its plugins.
     :param equivalence: what it does to the mathematics.
     :param certificate: what a replay of it against the baseline showed.
-    :param why_ended: why it was measured no further; empty if it was.
     """
     judgement = attrs.evolve(judgement, equivalence=equivalence, certificate=certificate)
     pairs = pairs_of(runs, FULL, variant)
@@ -76,8 +74,7 @@ def judge_addition(
         return concluded(Verdict.NOT_APPLIED, reason)
     failed = [run for run in runs if run.variant == variant and run.status == "failed"]
     if len(pairs) < MINIMUM_PAIRS:
-        why = why_ended or (f"{len(failed)} of its runs failed" if failed else "")
-        because = f": {why}" if why else ""
+        because = f": {len(failed)} of its runs failed" if failed else ""
         return concluded(
             Verdict.NONE, f"not isolated by {len(pairs)} complete pairs, it takes "
             f"{MINIMUM_PAIRS}{because}",
@@ -86,7 +83,7 @@ def judge_addition(
     if moved is not None:
         why = f"not isolated: adding it changes whether {moved} is applied"
         return concluded(Verdict.NONE, why)
-    interval = interval_of(pairs, judgement, judgement.level)
+    interval = interval_of(pairs, judgement)
     if isinstance(interval, str):
         return concluded(Verdict.NONE, f"not isolated: {interval}")
     speedup, low, high = speedup_interval(interval)
@@ -99,7 +96,7 @@ def judge_addition(
     if doubt is not None:
         figures = interval_in_words(interval)
         return concluded(Verdict.NONE, f"no gain is claimed, {doubt}; {figures}")
-    verdict = verdict_on_interval(low, high, interval.count)
+    verdict = verdict_on_interval(low, high)
     return concluded(verdict, _in_words(verdict, interval, judgement) + _total_in_words(draft))
 
 
@@ -135,7 +132,7 @@ def _total(
     """Return the speedup over the baseline, with its interval; None where there is none."""
     if len(pairs) < MINIMUM_PAIRS:
         return None, None, None
-    interval = interval_of(pairs, judgement, judgement.level)
+    interval = interval_of(pairs, judgement)
     return (None, None, None) if isinstance(interval, str) else speedup_interval(interval)
 
 

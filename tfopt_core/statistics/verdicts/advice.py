@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Addition, Attribution, Comparison, RunResult
 from tfopt_core.records.variants import FULL
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.statistics.intervals import LOOKS, PAIRS_FOR_SMALL_GAINS
 from tfopt_core.statistics.wording import seconds_in_words
 
 # What isolating each plugin shows, by the verdict on the stack.
@@ -26,18 +25,16 @@ def next_steps(
     runs: Sequence[RunResult],
     comparison: Comparison,
     attribution: Sequence[Attribution],
-    pairs_asked: int | None,
+    pairs: int,
     isolating_seconds: float | None = None,
     *,
-    budget_ended: bool = False,
     addition: Addition | None = None,
 ) -> tuple[str, ...]:
     """Return short imperative sentences, the most useful first.
 
-    :param pairs_asked: the fixed number of pairs, None if looks decide.
+    :param pairs: the number of pairs that was planned.
     :param isolating_seconds: about how long isolating each plugin would take, None if that was
         done or is unknown.
-    :param budget_ended: whether the budget did not hold another look.
     :param addition: the second contrast, None if there is none.
     """
     steps = []
@@ -61,20 +58,16 @@ def next_steps(
     judged: str = comparison.verdict if memory is None else memory.verdict
     match judged:
         case Verdict.QUALITY_OPEN if comparison.kind.of_cut_runs:
-            steps.append(
-                "settle the quality with whole trainings: --set measure.length=full, and a "
-                "--budget that holds four pairs of them"
-            )
+            steps.append("settle the quality with whole trainings: --full")
         case Verdict.QUALITY_OPEN if quality is not None and not quality.metric:
             steps.append(
                 "compare the models of both sides by what the script prints: tfopt sees no metric "
                 "of its loop"
             )
         case Verdict.QUALITY_OPEN if quality is not None:
-            more = 12 if (pairs_asked or 0) < 12 else 2 * (pairs_asked or 12)
             steps.append(
-                f"settle the quality: more pairs (--pairs {more}), or a tolerance that matters "
-                f"to you (now {quality.tolerance:.4g})"
+                f"settle the quality: more pairs (--pairs {max(12, 2 * pairs)}), or a tolerance "
+                f"that matters to you (now {quality.tolerance:.4g})"
             )
         case Verdict.FITS:
             steps.append("to compare times, measure at a batch size that fits both")
@@ -83,15 +76,7 @@ def next_steps(
         case Verdict.WORSE:
             steps.append("take out the plugins that change the arithmetic, one at a time")
         case Verdict.INCONCLUSIVE:
-            next_look = next((look for look in LOOKS if look > comparison.pairs), None)
-            if budget_ended and next_look is not None:
-                steps.append(
-                    "measure again with a larger --budget: this one ended before the look at "
-                    f"{next_look} pairs"
-                )
-            if pairs_asked is not None and pairs_asked < PAIRS_FOR_SMALL_GAINS:
-                steps.append(f"measure more pairs: --pairs {PAIRS_FOR_SMALL_GAINS}")
-            steps.append("measure on an idle machine, or train longer per run")
+            steps.append("measure more pairs (--pairs), or each for longer (--seconds)")
         case Verdict.UNLIKE:
             steps.append(
                 "have both sides train alike: take out what stops early or leaves examples out, or "

@@ -11,8 +11,8 @@ from tfopt_core.records.variants import Contrast
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
+    LEVEL,
     MINIMUM_PAIRS,
-    PAIRS_FOR_SMALL_GAINS,
     Interval,
     log_ratios,
     speedup_interval,
@@ -34,7 +34,7 @@ def attribute(
 
     The level is divided by the number of contrasts (Bonferroni).
     """
-    level = judgement.level / max(1, len(contrasts))
+    level = LEVEL / max(1, len(contrasts))
     return tuple(_row(contrast, runs, judgement, level) for contrast in contrasts)
 
 
@@ -90,7 +90,7 @@ def _statement(
     if unlike is not None:
         return f"{name}: trains another amount, {unlike}; {figures}"
     _, low, high = speedup_interval(interval)
-    shown = verdict_on_interval(low, high, interval.count)
+    shown = verdict_on_interval(low, high)
     if shown is Verdict.SLOWER:
         return f"{name}: slower with it, {figures}; remove it"
     if shown is Verdict.FASTER:
@@ -98,15 +98,12 @@ def _statement(
         if invalid is not None:
             return f"{name}: no gain is claimed, {invalid}; {figures}"
         return f"{name}: faster with it, {figures}"
-    if not low <= 1 <= high:
-        return (
-            f"{name}: no effect on the time could be shown, so small a difference takes "
-            f"{PAIRS_FOR_SMALL_GAINS} pairs; {figures}"
-        )
     return f"{name}: no effect on the time could be shown, {figures}"
 
 
-def interval_of(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Interval | str:
+def interval_of(
+    pairs: Sequence[Pair], judgement: Judgement, level: float = LEVEL
+) -> Interval | str:
     """Return the interval of the log speedup, or why there is none."""
     figures = compared_seconds(pairs, judgement.kind)
     if isinstance(figures, str):

@@ -7,17 +7,11 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Comparison, Quality, RunResult
 from tfopt_core.records.variants import FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.intervals import (
-    FIXED_LEVEL,
-    LOOKS,
-    Interval,
-    detectable_ratio,
-    pairs_needed,
-)
+from tfopt_core.statistics.intervals import Interval, pairs_needed
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite, unlike_amounts
-from tfopt_core.statistics.wording import gain_in_words, interval_in_words, seconds_in_words
+from tfopt_core.statistics.wording import interval_in_words, seconds_in_words
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
@@ -70,27 +64,14 @@ def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     return None
 
 
-def inconclusive(
-    interval: Interval, pair_seconds: float | None = None, effect: str | None = None
-) -> str:
+def inconclusive(interval: Interval, pair_seconds: float | None = None) -> str:
     """Return the statement on an interval that shows nothing yet, with what it would take.
 
     :param pair_seconds: the seconds of another pair, None if unknown.
-    :param effect: the smallest effect that these pairs would have shown in nine of ten
-        measurements, None for that on the time.
     """
-    effect = effect or f"a gain of {gain_in_words(detectable_ratio(interval))}"
     needed = pairs_needed(interval)
-    more = needed - interval.count
-    time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
-    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
-    if past_the_last_look or needed > RESOLVABLE_PAIRS:
-        why = "not resolvable at this machine's noise"
-    elif interval.excludes_no_difference:
-        why = f"so small a difference takes {needed} pairs, {more} more{time}"
-    else:
-        why = f"needs about {more} more pairs{time}"
-    return (
-        f"inconclusive: {interval_in_words(interval)}; {why}; {interval.count} pairs would have "
-        f"shown {effect} in 9 of 10 cases"
-    )
+    time = f" (about {seconds_in_words(needed * pair_seconds)})" if pair_seconds else ""
+    what = f"--pairs {needed} would tell{time}"
+    if needed > RESOLVABLE_PAIRS:
+        what = "not resolvable at this machine's noise"
+    return f"inconclusive: {interval_in_words(interval)}; {what}"

@@ -8,7 +8,6 @@ from tfopt_core.records.results import Comparison, MemoryContrast, RunResult
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.intervals import (
     Interval,
-    detectable_ratio,
     log_ratios,
     speedup_interval,
     t_interval,
@@ -27,7 +26,7 @@ from tfopt_core.statistics.verdicts.claims import (
     no_claim,
     unlike_training,
 )
-from tfopt_core.statistics.wording import interval_in_words, saving_in_words
+from tfopt_core.statistics.wording import interval_in_words
 
 # The fields of a run, and what they hold; the one that is judged stands last.
 # 1 MiB: what is swapped out is not resident. The counter is that of the whole machine, and some
@@ -52,7 +51,7 @@ def compare_memory(
             continue
         before, after = zip(*peaks, strict=True)
         # of the stack over the baseline: a ratio below 1 is less memory
-        interval = t_interval(log_ratios(after, before), judgement.level)
+        interval = t_interval(log_ratios(after, before))
         verdict, statement = _verdict(figure, interval, measured, pairs, runs, judgement)
         ratio, low, high = speedup_interval(interval)
         contrasts.append(
@@ -78,7 +77,7 @@ def _verdict(
     # less memory is to this ratio what less time is to a speedup; it hardly varies from run to run,
     # so that a difference of some pages is sure, and yet is none
     none = Verdict.NO_DIFFERENCE if indifferent(low, high) else None
-    match none or verdict_on_interval(1 / high, 1 / low, interval.count):
+    match none or verdict_on_interval(1 / high, 1 / low):
         case Verdict.FASTER:
             return _lower(subject, figures, measured, pairs, runs, judgement)
         case Verdict.SLOWER:
@@ -88,8 +87,7 @@ def _verdict(
                 f"no measurable difference in {subject} (within {INDIFFERENCE:.0%}): {figures}"
             )
         case _:
-            effect = f"a saving of {saving_in_words(detectable_ratio(interval))}"
-            return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval, effect=effect)}"
+            return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval)}"
 
 
 def _lower(

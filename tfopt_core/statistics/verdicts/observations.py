@@ -50,7 +50,7 @@ def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     ratios = [math.log(after / before) for before, after in spreads if before and after]
     if len(ratios) < MINIMUM_PAIRS:
         return None
-    interval = t_interval(ratios, judgement.level)
+    interval = t_interval(ratios)
     ratio, low, high = (math.exp(x) for x in (interval.mean, interval.low, interval.high))
     if high < 1:
         verb = "spreads less"
@@ -78,7 +78,7 @@ def _epochs(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
         ]
         return f"the target was never reached in {' and '.join(missed)}"
     differences = [float(after - before) for before, after in both]
-    interval = t_interval(differences, judgement.level)
+    interval = t_interval(differences)
     if interval.high < 0:
         verb = "reached in fewer epochs"
     elif interval.low > 0:

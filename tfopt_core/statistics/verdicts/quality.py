@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.records.results import Quality
 from tfopt_core.records.verdict import QualityVerdict
-from tfopt_core.statistics.intervals import t_interval
+from tfopt_core.statistics.intervals import QUALITY_LEVEL, t_interval
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite
@@ -70,7 +70,7 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
     sign = 1.0 if judgement.direction == "max" else -1.0
     differences = [sign * (o - b) for b, o in zip(baseline, optimized, strict=True)]
     # one-sided bounds at level a are the ends of a two-sided interval at level 2 a
-    bounds = t_interval(differences, 2 * judgement.quality_level)
+    bounds = t_interval(differences, 2 * QUALITY_LEVEL)
     mean_baseline = math.fsum(baseline) / len(baseline)
     tolerance = judgement.tolerance_for(mean_baseline)
     verdict = QualityVerdict.NOT_ESTABLISHED

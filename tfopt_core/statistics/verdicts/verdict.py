@@ -94,7 +94,7 @@ def _judged(
     figures = compared_seconds(pairs, judgement.kind)
     if isinstance(figures, str):
         return attrs.evolve(draft, verdict=Verdict.VOID, statement=figures)
-    interval = t_interval(log_ratios(*figures), judgement.level)
+    interval = t_interval(log_ratios(*figures))
     if identical_timings(pairs, figures, interval):
         return attrs.evolve(
             draft,
@@ -123,7 +123,7 @@ def _verdict(
     if unlike is not None:
         by_example = _by_example(pairs, judgement)
         return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
-    match verdict_on_interval(measured.low, measured.high, interval.count):
+    match verdict_on_interval(measured.low, measured.high):
         case Verdict.FASTER:
             verdict, statement = _faster(measured, figures + band_in_words(measured.high))
             return no_claim(statement, pairs, runs) or (verdict, statement)
@@ -171,5 +171,5 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
             if not count or judgement.kind is ComparisonKind.STEPS:
                 return ""
             side.append(total_seconds(run) / count)
-    interval = t_interval(log_ratios(*sides), judgement.level)
+    interval = t_interval(log_ratios(*sides))
     return f"; time for each example {interval_in_words(interval)}"

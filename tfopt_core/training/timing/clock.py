@@ -13,6 +13,8 @@ from tfopt_core.training.timing.running import running_ns, stopped_ns
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
 BLOCK_NANOSECONDS = 20_000_000
+# A block of slow steps may have fewer: turns end with blocks.
+LONG_BLOCK_NANOSECONDS = 100_000_000
 
 
 @attrs.define
@@ -61,6 +63,7 @@ class StepClock:
     _validation_start: int = 0
     _start_cold: str = ""
     _stopped_before: int = 0
+    _stopped_within: bool = False
     _steps_end: int | None = None
     _validated: int = 0
 
@@ -88,10 +91,8 @@ class StepClock:
     def begin_epoch(self, epoch: int) -> None:
         """Note that an epoch's first step is about to fetch its input."""
         # the iterator of the epoch before, which ends now, waits for a thread that sleeps until a
-        # time of day; an epoch that is one block has none
-        before = [block for block in self.blocks[-2:] if block.epoch == self._epoch]
-        was_stopped = self.stopped() > self._stopped_before and len(before) > 1
-        self._start_cold, self._stopped_before = TURN if was_stopped else "", self.stopped()
+        # time of day
+        self._start_cold, self._stopped_within = TURN if self._stopped_within else "", False
         self._epoch, self._done, self._steps = epoch, 0, 0
         self._start = self.now()
         if self._steps_end is not None:
@@ -108,9 +109,15 @@ class StepClock:
         return self._steps == 0
 
     def leave_out(self) -> None:
-        """Leave out the time since the last block ended."""
+        """Leave out the time since the last block ended, in which the process may have been
+        stopped."""
         assert self.at_edge
         self._start = self.now()
+        if self.stopped() > self._stopped_before:
+            self._stopped_before = self.stopped()
+            # behind an epoch's first block that thread has hardly slept
+            of_epoch = [block for block in self.blocks[-2:] if block.epoch == self._epoch]
+            self._stopped_within = self._stopped_within or len(of_epoch) > 1
 
     @property
     def traces(self) -> int:
@@ -157,7 +164,8 @@ class StepClock:
             self._close(self.now(), "trace")
         else:
             self._steps += steps
-            if self._steps >= BLOCK_STEPS and self.now() - self._start >= BLOCK_NANOSECONDS:
+            least = BLOCK_NANOSECONDS if self._steps >= BLOCK_STEPS else LONG_BLOCK_NANOSECONDS
+            if self.now() - self._start >= least:
                 if self.sync is not None:
                     self.sync()
                 self._close(self.now())

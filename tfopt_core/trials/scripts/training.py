@@ -14,6 +14,7 @@ from tfopt_core.training.scripts.loss_watch import NOT_WATCHED
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.scripts.fits import report_of
 from tfopt_core.trials.scripts.run import ScriptRun
+from tfopt_core.trials.turns import Turn
 from tfopt_core.workers.task import RunTask
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ class ScriptTraining(ScriptRun[RunTask]):
     fits: list[FitOfScript] = attrs.field(factory=list)
     empty_fits: int = 0
     _last_model: Any = None
+    _turn: Turn | None = attrs.field(init=False)
+
+    @_turn.default
+    def _first_turn(self) -> Turn | None:
+        return Turn(self.tell) if self.task.in_turns else None
 
     @property
     def own_seeds(self) -> bool:
@@ -73,7 +79,8 @@ class ScriptTraining(ScriptRun[RunTask]):
         )
 
     def _loop_was_read(self) -> None:
-        """Tell the progress, and end the run with its process at its last update.
+        """Tell the progress, stop for another run's turn, and end the run with its process at its
+        last update.
 
         An exception would run the rest of the script, or be caught by it.
         """
@@ -82,6 +89,8 @@ class ScriptTraining(ScriptRun[RunTask]):
         self.own.tell_progress(self.tell)
         if clock.limit is not None and clock.updates >= clock.limit:
             self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
+        if self._turn is not None and clock.warm and self._turn.is_over:
+            self._turn.end()
 
     def _fits_are_done(self) -> bool:
         """Return whether the timed fits have ended: the fit that the recipe names, or all that
@@ -116,14 +125,14 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.scripts.fitting import train_fit
-        from tfopt_core.trials.run import rule_of
+        from tfopt_core.trials.run import pacing_of
 
         task = self.task
         if workload.data.steps_per_epoch() == 0:
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        known = rule_of(task, built.run, self.tell)
+        known = pacing_of(task, built.run, self._turn)
         fit, history = train_fit(workload, built, started, self.tell, known)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)

@@ -1,0 +1,67 @@
+"""What a measurement decides before its first group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.plan import MOST_PAIRS, Plan, plan_of
+from tfopt_core.plugins import Plugin
+from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.testing import make_machine
+from tfopt_core.trials.request import Request
+
+
+def planned(
+    plugins=("p",), training_seconds=60.0, epochs=10, sides=2, several=False, **spec
+) -> Plan:
+    recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
+    request = Request(
+        recipe=recipe, plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
+        machine=make_machine(), folder=Path("nowhere"), environment={},
+    )  # fmt: skip
+    prepared = Prepared(
+        plugins=(), data_before={}, data_after={}, metrics=(), quality_metric="loss",
+        quality_direction="min", epochs=epochs, steps_per_epoch=10, batch_size=32,
+        validation_examples=None, trainable_parameters=1, jit_compile=False, policy="float32",
+        baseline="", versions={}, training_seconds=training_seconds, seconds=10.0,
+        several_processes=several,
+    )  # fmt: skip
+    return plan_of(request, prepared, sides=sides)
+
+
+def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
+    plan = planned()
+    assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (6, 5.0, False, "")
+    # the process, an epoch of 60 / 10 s is too long to come first, and five seconds
+    assert plan.group_seconds == pytest.approx(2 * (5.0 + 3.0))
+    assert planned(pairs=12).pairs == 12
+    assert planned(seconds=8).warm_seconds == 8.0
+    whole = planned(seconds="whole")
+    assert whole.warm_seconds is None
+    assert whole.group_seconds == pytest.approx(2 * 63.0)
+    assert planned(training_seconds=2.0).group_seconds == pytest.approx(2 * 5.0)
+    assert planned(several=True).group_seconds is None
+
+
+@pytest.mark.parametrize("budget", [60, 90, 120, 300, 1200])
+def test_a_budget_holds_what_it_chooses(budget):
+    plan = planned(budget_seconds=budget)
+    assert 4 <= plan.pairs <= MOST_PAIRS
+    assert 10.0 + plan.pairs * plan.group_seconds <= budget or plan.note
+    assert not plan.note or (budget == 60 and "more than the budget of 60 s" in plan.note)
+    more = planned(budget_seconds=2 * budget)
+    assert (more.pairs, more.warm_seconds) >= (plan.pairs, plan.warm_seconds) or more.pairs > 6
+
+
+def test_each_plugin_is_left_out_in_turn_where_that_takes_little_time():
+    two = ("p", "q")
+    assert not planned(two, attribution="off").isolating
+    assert planned(two, attribution="leave-one-out").isolating
+    assert not planned(two).isolating  # six groups of four runs of 8 s
+    assert planned(two, training_seconds=1.0).isolating
+    assert planned(two, budget_seconds=300).isolating
+    assert not planned(training_seconds=1.0).isolating  # one plugin is the whole stack

@@ -1,0 +1,229 @@
+"""Make the groups of a measurement: a run of each side, which train in turns."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from time import process_time
+from typing import Literal
+
+import attrs
+
+from tfopt_core.measurement import progress
+from tfopt_core.measurement.conclude import judgement_of
+from tfopt_core.measurement.edits import CodeAtStart
+from tfopt_core.measurement.progress import Observer
+from tfopt_core.measurement.run_maker import RunMaker
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
+from tfopt_core.measurement.state import MeasurementState
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import FULL, Contrast, ScheduledRun, Variant
+from tfopt_core.statistics.disturbance import disturbance
+from tfopt_core.statistics.verdicts.stopping import (
+    failed_for_good,
+    no_pair_possible,
+    speedup_so_far,
+)
+from tfopt_core.store.database import Store
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
+from tfopt_core.workers.fork import ForkRunner
+from tfopt_core.workers.interrupts import HoldInterrupt
+from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.telemetry import read_counters
+from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
+
+WAITS = "a run waits for what another one holds that is stopped"
+ALONE = "{why}: runs are made one after the other from pair {pair} on"
+# Of a run that took too long beside another one nothing else is expected alone.
+TOO_LONG = "took longer than its limit"
+
+Stop = Literal["done", "interrupted"]
+
+
+@attrs.define(kw_only=True, eq=False)
+class Groups:
+    """The groups of one measurement. `runs` may hold those of an earlier process, which are not
+    repeated. After `go`, `stop` says why there are no more.
+
+    :param began: when it began, on this process' monotonic clock.
+    :param earlier: the seconds that it took before it was resumed.
+    :param keep_state: stores a decision for a resume.
+    """
+
+    request: Request
+    prepared: Prepared
+    state: MeasurementState
+    runner: Runner
+    store: Store
+    observer: Observer
+    began: float = attrs.field(factory=time.monotonic)
+    earlier: float = 0.0
+    keep_state: Callable[[MeasurementState], None] = lambda state: None
+    code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
+    runs: list[RunResult] = attrs.field(factory=list)
+    stop: Stop = "done"
+    sides: list[Variant] = attrs.field(init=False)
+    contrasts: list[Contrast] = attrs.field(factory=list, init=False)
+    _schedule: Schedule = attrs.field(init=False)
+    _maker: RunMaker = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        request = self.request
+        self.sides = [*baseline_and_full(request.plugins)]
+        if self.state.added is not None:
+            self.sides.append(Variant(self.state.added.variant, request.added))
+        if self.state.isolating:
+            extras, self.contrasts = leave_one_out(request.plugins)
+            self.sides += extras
+        self._schedule = Schedule(self.state.seed)
+        # once for all runs: whether their processes start alike is asked of the plugins
+        self._maker = RunMaker(
+            processes=Processes(request, self.runner), prepared=self.prepared,
+            observer=self.observer,
+        )  # fmt: skip
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether the runs of a group train in turns."""
+        recipe = self.request.recipe
+        may = can_take_turns(recipe.workload, recipe.measure.objective)
+        return may and not self.prepared.several_processes and not self.state.one_after_other
+
+    @property
+    def seconds(self) -> float:
+        """How long the measurement has taken, with the time before a resume."""
+        return self.earlier + time.monotonic() - self.began
+
+    @property
+    def group_seconds(self) -> float | None:
+        """About how long a group takes, by those so far; None before the first run."""
+        known = [run.process_seconds for run in self.runs if run.process_seconds is not None]
+        return math.fsum(known) / len(known) * len(self.sides) if known else None
+
+    @property
+    def total_runs(self) -> int:
+        """How many runs there will be."""
+        return max(len(self.runs), self.state.pairs * len(self.sides))
+
+    def go(self) -> None:
+        """Make the groups that are missing. Ctrl-C ends them, and so does a side that never ends
+        well: there will be no pair.
+
+        :raises EditedMeanwhile: if code was edited before their end.
+        """
+        try:
+            self._maker.processes.warm_up()
+            for number in range(self.state.pairs):
+                self._make_group(number)
+                if no_pair_possible(self.runs):
+                    return
+        except KeyboardInterrupt:
+            self.stop = "interrupted"
+
+    def _make_group(self, number: int) -> None:
+        """Make the missing runs of a group, in drawn order."""
+        given_up = failed_for_good(self.runs)
+        of_group = [run for run in self.runs if run.round == number]
+        left_out = given_up | {run.variant for run in of_group}
+        sides = [side for side in self.sides if side.name not in given_up]
+        drawn = [
+            one for one in self._schedule.runs(number, sides) if one.variant.name not in left_out
+        ]
+        missing = [
+            attrs.evolve(one, position=len(of_group) + place) for place, one in enumerate(drawn)
+        ]
+        if self.in_turns and len(missing) > 1:
+            self._make(missing)
+        else:
+            for one in missing:
+                self._make([one])
+
+    def _make(self, scheduled: Sequence[ScheduledRun]) -> None:
+        """Make runs and keep them; several take turns.
+
+        :raises EditedMeanwhile: if code was edited before their end.
+        """
+        first = len(self.runs)
+        self.code.check(first)
+        before, own = read_counters(), process_time()
+        makes = [partial(self._run, one, first + place) for place, one in enumerate(scheduled)]
+        if len(makes) == 1:
+            runs = [makes[0](None)]
+        else:
+            runs = self._turns_of(makes, random.Random(f"{self.state.seed} turns {first}"))
+        self.code.check(first)
+        own = process_time() - own  # this process draws the display and summarizes the runs
+        computed = [run.cpu_seconds for run in runs]
+        ours = None if None in computed else math.fsum((own, *filter(None, computed)))
+        seen = disturbance(before, read_counters(), ours)
+        for place, run in enumerate(runs):
+            self._keep(attrs.evolve(run, disturbance=seen), first + place)
+
+    def _turns_of(
+        self, makes: Sequence[Callable[[Tell | None], RunResult]], source: random.Random
+    ) -> list[RunResult]:
+        """Make runs in turns. Where one waits for another, or fails beside it, make each alone, and
+        all that follow."""
+        ended = nullcontext(lambda: None)
+        try:
+            with self.runner.called_off() if isinstance(self.runner, ForkRunner) else ended as end:
+                runs = TurnsOfProcesses(makes, source, nullcontext, end).carry_out()
+        except CannotTakeTurns:
+            self._take_no_turns(WAITS)
+            return [make(None) for make in makes]
+        failed = [run for run in runs if not run.ok and TOO_LONG not in (run.error or "")]
+        if not failed:
+            return runs
+        # less memory is free beside another one: a failure counts where it is alone
+        alone = [
+            make(None) if run in failed else run for run, make in zip(runs, makes, strict=True)
+        ]
+        if not all(run.ok for run in alone):
+            return alone
+        cause = (failed[0].error or "").splitlines()[0]
+        self._take_no_turns(f'"{failed[0].variant}" failed beside another run ({cause})')
+        # the sides of a pair are made alike
+        return [
+            run if before in failed else make(None)
+            for before, run, make in zip(runs, alone, makes, strict=True)
+        ]
+
+    def _take_no_turns(self, why: str) -> None:
+        number = self.runs[-1].round + 2 if self.runs else 1
+        note = ALONE.format(why=why, pair=number)
+        self.state = attrs.evolve(self.state, one_after_other=note)
+        self.keep_state(self.state)
+        self.observer(progress.Noted(note))
+
+    def _run(self, scheduled: ScheduledRun, index: int, turn_over: Tell | None) -> RunResult:
+        started = progress.RunStarted(
+            index=index, total_runs=self.total_runs, variant=scheduled.variant.name,
+            round=scheduled.round, pairs=self.state.pairs,
+        )  # fmt: skip
+        return self._maker.make(
+            scheduled, f"{self.request.folder.name}-{index:02d}", started=started,
+            save=self.request.save_to is not None and scheduled.variant.name == FULL,
+            warm_seconds=self.state.warm_seconds, turn_over=turn_over,
+        )  # fmt: skip
+
+    def _keep(self, run: RunResult, index: int) -> None:
+        """Store a run, and report that it has ended."""
+        with HoldInterrupt():
+            self.store.add_run(self.request.folder.name, run)
+            self.runs.append(run)
+        judgement = judgement_of(self.request, self.prepared, self.state, self.runs)
+        seconds, left = self.group_seconds, self.total_runs - len(self.runs)
+        self.observer(
+            progress.RunEnded(
+                index=index, total_runs=self.total_runs, run=run,
+                speedup_so_far=speedup_so_far(self.runs, judgement),
+                seconds_left=None if seconds is None else seconds * left / len(self.sides),
+            )
+        )  # fmt: skip

@@ -44,13 +44,7 @@ def small_workload(**changes):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(("blocks", "nanoseconds"), [(1, 10**12), (10**6, 0)])
-def test_a_cut_run_ends_within_an_epoch_and_validates_twice(
-    blocks, nanoseconds, tmp_path, monkeypatch
-):
-    # blocks are 20 ms: such a small training has few of them
-    monkeypatch.setattr("tfopt_core.training.fit_callbacks.FIRST_CHECK_BLOCKS", blocks)
-    monkeypatch.setattr("tfopt_core.training.fit_callbacks.CHECK_NANOSECONDS", nanoseconds)
+def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
     counts = Counts()
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
     outcome = train(

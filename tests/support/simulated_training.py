@@ -28,8 +28,8 @@ class Training:
     :param edge: seconds between two epochs.
     """
 
-    epochs: int = 20
-    steps: int = 600
+    epochs: int = 80
+    steps: int = 150
     step: float = 0.005
     noise: float = 0.05
     stalls: Epoch = lambda source, steps: np.zeros(steps)
@@ -92,6 +92,6 @@ STALLS = {
     "clean": lambda source, steps: np.zeros(steps),
     "2% of steps +50 ms": some_steps(0.02, 0.05),
     "every 200th step +0.4 s": every_nth_step(200, 0.4),
-    "1 s of refill an epoch": first_step(1.0),
-    "3 s of refill an epoch": first_step(3.0),
+    "0.1 s of refill an epoch": first_step(0.1),
+    "0.4 s of refill an epoch": first_step(0.4),
 }

@@ -9,7 +9,7 @@ from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 
 _NOTES = {
     "measure.budget": "longer is surer",
-    "measure.pairs": 'more are surer; "auto" makes as many as it takes within a budget',
+    "measure.pairs": "more are surer",
     "workload.args": "the script's own arguments",
     "workload.loop": "the script trains without fit: its runs are measured as a whole",
 }
@@ -31,6 +31,8 @@ _SPARE = {
         SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
     ],
     "measure": [
+        SpareKey("measure", "pairs", 12, "more than the usual 6 are surer"),
+        SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
         SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
         SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
                  "what must not get worse; if left out, what the training reports"),
@@ -58,6 +60,7 @@ def commented_recipe(
         spare=[
             key for key in spare
             if given[key.table].get(key.key) is None
-            and not (own_loop and key.key == "quality")  # such a loop reports no metric
+            # such a loop is measured as a whole, and reports no metric
+            and not (own_loop and key.key in ("seconds", "quality"))
         ],
     )  # fmt: skip

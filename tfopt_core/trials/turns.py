@@ -14,16 +14,15 @@ import attrs
 
 from tfopt_core.records.fit import TURN, Block
 from tfopt_core.records.messages import Tell, TurnOver
-from tfopt_core.statistics.timing.projection import mean_step
+from tfopt_core.statistics.timing.projection import LEAST_STARTS, mean_step
 from tfopt_core.training.timing.running import leave_out_stopped, running_ns
 
 # A run trains for so long before it is another one's turn.
 TURN_SECONDS = 0.5
 # The iterator of an epoch that ends waits for a thread of tf.data that sleeps until a time of day
-# (docs/decisions/0008), and a stop within the epoch makes that wait another one. So an epoch of up
-# to so many seconds is one turn, and of whole trainings, which tell what a training takes, nearly
-# every one is.
-SHORT_EPOCH_SECONDS, EPOCH_OF_WHOLE_SECONDS = 2.0, 60.0
+# (docs/decisions/0008), and a stop within the epoch makes that wait another one. So an epoch is one
+# turn where its start can be told, and nearly every one of whole trainings.
+EPOCH_OF_WHOLE_SECONDS = 60.0
 
 
 @attrs.define(eq=False)
@@ -84,25 +83,20 @@ class Pacing:
 
     def _is_whole(self, blocks: Sequence[Block]) -> bool:
         """Return whether the epoch under way is not interrupted. At its first block it may be."""
-        epoch, first = blocks[-1].epoch, blocks[0].epoch
-        if self.epochs == 1 or (epoch > first and len(_of_epoch(blocks[-2:], epoch)) == 1):
+        epoch = blocks[-1].epoch
+        begins = epoch > blocks[0].epoch and len(_of_epoch(blocks[-2:], epoch)) == 1
+        if self.epochs == 1 or begins:
             return False
-        if self.warm_seconds is None:
-            longest = EPOCH_OF_WHOLE_SECONDS
-        else:
-            # what an epoch's start takes is seen once, unless that takes longer than all the rest
-            longest = self.warm_seconds if epoch == first else SHORT_EPOCH_SECONDS
+        longest = EPOCH_OF_WHOLE_SECONDS
+        if self.warm_seconds is not None:
+            longest = self.warm_seconds / min(LEAST_STARTS, self.epochs - 1)
         return self._epoch_seconds(blocks) <= longest
 
     def _epoch_seconds(self, blocks: Sequence[Block]) -> float:
         """Return about how long the steps of the epoch under way take; infinity if unknown."""
-        before = _of_epoch(blocks, blocks[-1].epoch - 1)
-        if before:
-            return math.fsum(block.seconds for block in before)
-        step = mean_step(blocks)
-        if step is None or self.steps_per_epoch is None:
-            return math.inf
-        return self.steps_per_epoch * step.seconds
+        step, before = mean_step(blocks), _of_epoch(blocks, blocks[-1].epoch - 1)
+        steps = sum(block.steps for block in before) if before else self.steps_per_epoch
+        return math.inf if step is None or steps is None else steps * step.seconds
 
 
 def first_warm_steps(blocks: Sequence[Block]) -> bool:

@@ -6,7 +6,13 @@ import attrs
 import pytest
 
 from tfopt_core.records.fit import TURN, Block, FitOutcome
-from tfopt_core.statistics.timing.projection import NO_EDGE, UNKNOWN_STEPS, mean_step, project
+from tfopt_core.statistics.timing.projection import (
+    LEAST_STARTS,
+    NO_EDGE,
+    UNKNOWN_STEPS,
+    mean_step,
+    project,
+)
 from tfopt_core.statistics.timing.summary import summarize
 
 STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
@@ -16,16 +22,18 @@ REFILL = 0.3
 
 
 def cut_after_a_warm_epoch(**changes):
-    """One whole epoch, half of the next, and the second validation that a cut run makes."""
+    """Four whole epochs, and half of the next."""
     blocks = [Block(1, TRACE + STEP, 0, "trace")]
     blocks += [Block(10, 10 * STEP, 0)] * 29 + [Block(9, 9 * STEP, 0)]
-    blocks += [Block(10, REFILL + 10 * STEP, 1)] + [Block(10, 10 * STEP, 1)] * 14
+    for epoch in range(1, LEAST_STARTS + 1):
+        blocks += [Block(10, REFILL + 10 * STEP, epoch)] + [Block(10, 10 * STEP, epoch)] * 29
+    del blocks[-15:]
     plain = {
         "wall_seconds": 99.0, "setup_seconds": SET_UP, "blocks": tuple(blocks),
         "validation_seconds": (FIRST_VALIDATION, VALIDATION),
         "epoch_begin_seconds": (), "epoch_end_seconds": (), "edge_seconds": (EDGE,),
         "cut_short": True, "planned_epochs": EPOCHS, "steps_per_epoch": STEPS_PER_EPOCH,
-        "epochs": 1, "steps": 450, "batch_size": 32, "replicas": 1, "trainable_parameters": 1,
+        "epochs": 4, "steps": 1350, "batch_size": 32, "replicas": 1, "trainable_parameters": 1,
         "jit_compile": False, "float32_layers": (), "stop_reason": None,
         "history": {"val_accuracy": (0.5,)},
     }  # fmt: skip
@@ -48,10 +56,10 @@ def test_a_projection_is_what_the_whole_training_takes():
 
 def test_an_epoch_start_that_another_run_changed_is_projected_from_the_others():
     plain = cut_after_a_warm_epoch()
-    # the second epoch is trained to its end, and the third begins after a long sleep
-    rest, slept = (Block(10, 10 * STEP, 1),) * 15, Block(10, 4.0, 2, TURN)
-    blocks = (*plain.blocks, *rest, slept, Block(10, 10 * STEP, 2))
-    fit = summarize(attrs.evolve(plain, blocks=blocks, steps=620, epochs=2), None)
+    # the fifth epoch is trained to its end, and the sixth begins after a long sleep
+    rest, slept = (Block(10, 10 * STEP, 4),) * 15, Block(10, 4.0, 5, TURN)
+    blocks = (*plain.blocks, *rest, slept, Block(10, 10 * STEP, 5))
+    fit = summarize(attrs.evolve(plain, blocks=blocks, steps=1520, epochs=5), None)
     assert fit.projected_seconds == pytest.approx(WHOLE)
     assert fit.one_time_seconds == pytest.approx(summarize(plain, None).one_time_seconds)
 
@@ -85,7 +93,7 @@ def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
     first = attrs.evolve(unknown, blocks=tuple(b for b in unknown.blocks if b.epoch == 0))
     assert project(first).why_not == UNKNOWN_STEPS
     early = cut_after_a_warm_epoch(
-        blocks=cut_after_a_warm_epoch().blocks[:20], steps=191, planned_epochs=2
+        blocks=tuple(b for b in cut_after_a_warm_epoch().blocks if b.epoch < LEAST_STARTS)
     )
     fit = summarize(early, None)
     assert fit.projected_seconds is None

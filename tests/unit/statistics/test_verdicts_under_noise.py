@@ -70,7 +70,7 @@ def test_in_turns_the_interval_covers_a_gain_as_often_as_it_says(trials, name):
 # Projections
 
 # Stalls that come at random, and those that every epoch has.
-KEPT = ("2% of steps +50 ms", "3 s of refill an epoch")
+KEPT = ("2% of steps +50 ms", "0.4 s of refill an epoch")
 
 
 @functools.cache

@@ -47,20 +47,20 @@ def test_a_long_epoch_is_stopped_at_its_first_warm_step_and_then_at_the_end_of_e
     assert last == stops[0] + LONGEST / WARM
 
 
-def test_a_first_epoch_that_is_short_comes_before_the_turns(training):
-    stops, last, epochs = training(150)  # 1.875 s, of two
-    assert epochs[stops[0] - 1] == 1
-    assert stops[0] == 1 + 150 // STEPS + 1
-    # an epoch behind it is stopped in
-    assert stops[1] - stops[0] == TURN_SECONDS / WARM
-    assert last == stops[0] + LONGEST / WARM
-
-
-def test_an_epoch_of_up_to_two_seconds_is_one_turn(training):
-    stops, _, epochs = training(100, warm_seconds=5.0)
-    assert len(stops) == 4
+def test_an_epoch_whose_start_can_be_told_is_one_turn_and_the_first_one_comes_before(training):
+    # 1.125 s, and four starts take less than five seconds
+    stops, last, epochs = training(90, epochs=9, warm_seconds=5.0)
+    assert [epochs[stop - 1] for stop in stops] == [1, 2, 3, 4]
     # at the first block of an epoch the thread of its iterator has hardly slept
     assert all(epochs[stop - 2] == epochs[stop - 1] - 1 for stop in stops)
+    assert last == stops[0] + 5.0 / WARM
+
+
+def test_of_fewer_epochs_longer_ones_are_turns(training):
+    stops, _, epochs = training(180, epochs=3, warm_seconds=5.0)
+    assert [epochs[stop - 1] for stop in stops] == [1, 2]
+    stops, *_ = training(180, epochs=9, warm_seconds=5.0)
+    assert stops[0] == 2
 
 
 def test_an_epoch_that_fills_a_cache_is_trained_alone_however_long_it_takes(training):

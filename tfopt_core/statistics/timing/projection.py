@@ -11,9 +11,10 @@ from tfopt_core.records.fit import TURN, Block, FitOutcome
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
 NO_STEP = "no step was timed that is not part of the start-up"
-NO_EDGE = (
-    "the run was cut before the second epoch began, so what an epoch's start costs is not known"
-)
+NO_EDGE = "the run saw too few epochs begin to know what that costs"
+# Of fewer starts nothing is projected: one may wait as long as the epoch itself, and the next one
+# not at all (docs/decisions/0014).
+LEAST_STARTS = 4
 
 
 @attrs.frozen
@@ -61,8 +62,8 @@ def project(outcome: FitOutcome) -> Projection:
     """Return the wall time of the whole training from its pieces, or why it is unknown.
 
     What is traced and fills a cache counts as it was observed, and all other steps at the mean
-    step; so do the starts of epochs, what callbacks do at their ends, and validations. A training
-    of several epochs needs one observed start.
+    step; so do the starts of epochs, what callbacks do at their ends, and validations. A run that
+    was cut short needs some observed starts.
     """
     epochs, an_epoch = outcome.planned_epochs, outcome.steps_per_epoch
     if not outcome.cut_short:
@@ -77,7 +78,8 @@ def project(outcome: FitOutcome) -> Projection:
     if step is None:
         return Projection(None, NO_STEP)
     starts = first_of_later_epochs(outcome.blocks)
-    if epochs > 1 and not starts:
+    wanted = LEAST_STARTS if outcome.cut_short else 1
+    if len(starts) < min(wanted, epochs - 1):
         return Projection(None, NO_EDGE)
     observed = [block for block in outcome.blocks if block.cold not in ("", TURN)]
     steps = epochs * an_epoch if outcome.cut_short else outcome.steps

@@ -14,7 +14,7 @@ import cattrs
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
-_READ_AHEAD = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(|endless=True")
+_READ_AHEAD = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(")
 
 
 @attrs.frozen
@@ -61,11 +61,20 @@ class Case:
     @property
     def order_by_readers(self) -> bool:
         """Whether the order of a reading hangs on earlier ones: behind a shuffle a pass that
-        tf.data begins ahead of a repeat draws the seed that the next iterator would get, a cache
-        keeps the order of who reads first, and of a generator some batches are read ahead."""
-        if len(self.fits) == 1 and "evaluate(" not in str(self.fits).lower():
-            return False
-        return any(_READ_AHEAD.search(data) for data in (self.train, self.validation))
+        tf.data begins ahead of a repeat draws the seed that the next iterator would get, and a
+        cache keeps the order of who reads first."""
+        data = (self.train, self.validation)
+        return self._reads_again and any(_READ_AHEAD.search(one) for one in data)
+
+    @property
+    def shares_generator(self) -> bool:
+        """Whether several readings go on in one generator, of which each reads some batches ahead:
+        which ones the next reading gets hangs on how fast the last one was."""
+        return self._reads_again and "endless=True" in f"{self.train} {self.validation}"
+
+    @property
+    def _reads_again(self) -> bool:
+        return len(self.fits) > 1 or "evaluate(" in str(self.fits).lower()
 
     @property
     def depends_on_order(self) -> bool:

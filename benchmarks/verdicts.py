@@ -151,7 +151,7 @@ def read(results: Mapping[str, Any]) -> dict[str, Any]:
     starts = [
         run["process_seconds"] - run["wall_seconds"] + run["fits"][-1]["one_time_seconds"]
         for run in results["runs"]
-        if run["status"] == "ok"
+        if run["status"] == "ok" and run["process_seconds"] is not None
     ]
     return {
         **{key: comparison[key] for key in ("verdict", "speedup", "low", "high", "pairs")},

@@ -60,7 +60,7 @@ def test_the_json_has_every_field_of_the_design(applied):
 
 def test_the_fields_are_filled_with_what_was_measured(applied):
     data = applied.data
-    assert data["schema_version"] == 3
+    assert data["schema_version"] == 4
     assert data["recipe"] == "shared"
     assert len(data["recipe_sha256"]) == 64
     assert data["machine"]["cpu_count"] >= 1

@@ -697,7 +697,7 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
         )
     [seen] = job_fits
     assert seen.outcome.cut_short
-    assert len(seen.outcome.validation_seconds) == 2
+    assert len(seen.outcome.validation_seconds) == 1
 
 
 def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_are_cut(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -46,7 +45,7 @@ def train(
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     timed = TimedFunction(built, distribution_of(built))
-    timer = StepTimer(timed, report, is_known, _validation(timed))
+    timer = StepTimer(timed, report, is_known)
     hooks = EpochHooks(timer, report)
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
@@ -155,15 +154,6 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
             shuffle=shuffle,
             verbose=0,
         )
-
-
-def _validation(timed: TimedFunction) -> Callable[[], object] | None:
-    """Return a function that validates once more, None without validation data."""
-    model, data = timed.built.model, timed.built.run.datasets.get("validation")
-    if data is None:
-        return None
-    shared = timed.distribution
-    return lambda: model.evaluate(data if shared is None else shared.data("validation"), verbose=0)
 
 
 def evaluated_metrics(built: Built) -> tuple[str, ...]:

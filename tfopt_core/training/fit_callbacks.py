@@ -55,14 +55,12 @@ class StepTimer:
 
     :param is_known: called after each block with those so far; the training is cut short once it
         returns that they tell enough. None trains to the end.
-    :param validate: makes one more validation, as `fit` makes them; None if there are no data.
     :param check_nanoseconds: the time of these calls, which is no part of the training.
     """
 
     timed: TimedFunction
     report: Tell
     is_known: IsKnown | None = None
-    validate: Callable[[], object] | None = None
     cut_short: bool = False
     check_nanoseconds: int = 0
     counter: TrainingCounter = attrs.field(init=False)
@@ -107,13 +105,6 @@ class StepTimer:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """End the epoch, or what there is of it if the training is cut short."""
         self.clock.end_epoch()
-        # the first validation traces its function: a second one shows what later ones take, where a
-        # whole training can be projected at all
-        begun, validated = len(self.clock.epoch_begins), len(self.clock.validation_seconds)
-        if self.cut_short and self.validate and begun > 1 and validated == 1:
-            self.clock.begin_validation()
-            self.validate()
-            self.clock.end_validation()
 
     def _after_call(self, epoch: int, done: int) -> None:
         now = running_ns()

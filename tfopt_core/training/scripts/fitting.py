@@ -62,7 +62,7 @@ def train_fit(
         return call.validate_again(workload.replaced(built))
 
     timed = TimedFunction(built, distribution_of(built), workload.compiled.function_cache)
-    timer = StepTimer(timed, report, is_known, validate)
+    timer = StepTimer(timed, report, is_known)
     hooks = EpochHooks(timer, report, tolerant=True, epochs_done=call.initial_epoch)
     try:
         try:

@@ -14,7 +14,7 @@ MODEL_FILE = "model.keras"
 KEPT = (OUTPUT_FILE, MODEL_FILE)
 # Longer outputs keep their beginning and their end: a script may print a million lines.
 OUTPUT_BYTES = 2**20
-OUTPUT_LINES = 12
+OUTPUT_LINES = 16
 # TensorFlow's messages at its start, before any log level takes effect.
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8

@@ -28,7 +28,7 @@ from support.real_process import (
 
 pytestmark = pytest.mark.slow
 
-# The first run of the second pair starts a sleeper and hangs itself. Before it the workload is built
+# The first run of the second pair starts a sleeper and hangs. Before it the workload is built
 # for the dry build, three times for the certificate, and for the first pair.
 HANGS_IN_THE_SECOND_PAIR = """
         import pathlib, subprocess, time
@@ -65,7 +65,7 @@ def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project, anew=anew) as process:
         children = processes_once_it_hangs(process, project)
-        # the fork server, what keeps the run, the run and its sleeper; a forked command has one less
+        # the fork server, what keeps the run, the run, its sleeper; one less of a forked command
         assert len(children) == (4 if anew else 3)
         process.kill()
         process.wait()
@@ -188,7 +188,7 @@ DIES = """
 
     @attrs.frozen(kw_only=True, eq=False)
     class Dies(Plugin):
-        '''Ends its process: by SIGKILL in the first pair, beside the other run and then alone, by
+        '''Ends its process: by SIGKILL in the first pair (beside a run, then alone), by
         abort() later.'''
 
         equivalence = "exact"

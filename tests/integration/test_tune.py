@@ -60,7 +60,7 @@ RECIPE = """
     [measure]
     pairs = 4
     [tune]
-    budget = "4m"
+    budget = "6m"
 """
 # What is tried, so that a search is short.
 TRIED = ("--plugin", "cache", "--plugin", "materialize")
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
 def test_what_it_cannot_search_for_is_refused_before_anything_runs(change, said, tmp_path):
     folder = project(tmp_path)
     path = folder / "recipe.toml"
-    path.write_text(path.read_text().replace('[tune]\nbudget = "4m"', textwrap.dedent(change)))
+    path.write_text(path.read_text().replace('[tune]\nbudget = "6m"', textwrap.dedent(change)))
     done = tune(cwd=folder)
     assert done.code == 2
     assert said in done.err

@@ -11,7 +11,7 @@ from support.real_process import make_distribution, tfopt, tiny_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
-SEARCH = ("tune", "recipe.toml", "--plugin", "greedy", "--plugin", "prefetch", "--budget", "5m")
+SEARCH = ("tune", "recipe.toml", "--plugin", "greedy", "--plugin", "prefetch", "--budget", "20m")
 
 
 @pytest.fixture(scope="module")

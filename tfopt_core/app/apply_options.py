@@ -70,7 +70,10 @@ class ApplyOptions:
 
     def measure_asked(self) -> dict[str, Any]:
         """Return the pairs, seconds and budget that are asked for, by an option or by `--set`, by
-        their keys in `[measure]`. What `--set` gives is not checked here."""
+        their keys in `[measure]`. What `--set` gives is not checked here.
+
+        :raises InputError: for options that exclude each other.
+        """
         from tfopt_core.recipe.overrides import parse_overrides
 
         asked: dict[str, Any] = {}
@@ -86,6 +89,8 @@ class ApplyOptions:
 
     def _measure(self) -> dict[str, Any]:
         options = {"pairs": self.pairs, "seconds": self.seconds, "budget": self.budget}
+        if self.full and self.seconds is not None:
+            raise InputError("--full trains each run to its end; leave --full or --seconds out")
         if self.full:
             options["seconds"] = "whole"
         return {key: value for key, value in options.items() if value is not None}
@@ -93,8 +98,8 @@ class ApplyOptions:
     def changes(self) -> list[str]:
         """Return the changes that the options make in a recipe, in the form of `--set`.
 
-        :raises InputError: if the script does not exist, and for an option that is about a script
-            without a recipe.
+        :raises InputError: if the script does not exist, for an option that is about a script
+            without a recipe, and for options that exclude each other.
         """
         if self.write_to is not None:
             raise InputError("--write is about a script without a recipe; leave it out")

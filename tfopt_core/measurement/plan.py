@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 
 from tfopt_core.measurement.schedule import leave_one_out
@@ -12,6 +10,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.trials.request import Request
+from tfopt_core.trials.turns import longest_uninterrupted
 
 # What a run takes beside its training, at least: its process, and validations behind the cut.
 BESIDE_SECONDS = 3.0
@@ -42,8 +41,6 @@ class Plan:
 def plan_of(request: Request, prepared: Prepared, *, sides: int = 2) -> Plan:
     """Return the plan of a measurement.
 
-    A budget chooses what the recipe leaves open: the seconds, and then the number of pairs.
-
     :param prepared: the dry build.
     :param sides: those of a group, without those that leave a plugin out.
     """
@@ -51,31 +48,44 @@ def plan_of(request: Request, prepared: Prepared, *, sides: int = 2) -> Plan:
     whole = measure.seconds == "whole" or bool(prepared.why_whole)
     seconds = WARM_SECONDS if measure.seconds == "whole" else measure.seconds
     warm = None if whole else seconds
-    note = ""
-    pairs, budget = measure.pairs, measure.budget_seconds
+    left = None
+    if measure.budget_seconds is not None:
+        left = measure.budget_seconds - prepared.seconds
     extras = len(leave_one_out(request.plugins)[0])
     isolating = measure.attribution == "leave-one-out"
-    if measure.attribution == "auto" and extras:
-        each = _run_seconds(prepared, warm)
-        longest = ISOLATING_SECONDS if budget is None else budget - prepared.seconds
-        isolating = each is not None and pairs * (sides + extras) * each <= longest
-    sides += extras if isolating else 0
-    if budget is not None:
-        left = budget - prepared.seconds
-        if warm is not None and seconds == WARM_SECONDS:
-            beside = (_run_seconds(prepared, 0.0) or 0.0) * sides * PAIRS
-            warm = max(LEAST_SECONDS, min(WARM_SECONDS, (left - beside) / (sides * PAIRS)))
-        each = _run_seconds(prepared, warm)
-        if each is not None and pairs == PAIRS:
-            pairs = max(MINIMUM_PAIRS, min(MOST_PAIRS, int(left / (sides * each))))
-        if each is not None and pairs * sides * each > left:
-            takes = seconds_in_words(prepared.seconds + pairs * sides * each)
-            note = f"this takes about {takes}, more than the budget of {seconds_in_words(budget)}"
     each = _run_seconds(prepared, warm)
-    return Plan(
-        pairs=pairs, warm_seconds=warm, isolating=isolating,
-        group_seconds=None if each is None else sides * each, note=note,
+    if measure.attribution == "auto" and extras and each is not None:
+        longest = ISOLATING_SECONDS if left is None else left
+        isolating = measure.pairs * (sides + extras) * each <= longest
+    sides += extras if isolating else 0
+    plan = Plan(
+        pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
+        group_seconds=None if each is None else sides * each,
     )  # fmt: skip
+    return plan if left is None else _within(left, plan, prepared, sides)
+
+
+def _within(left: float, plan: Plan, prepared: Prepared, sides: int) -> Plan:
+    """Return the plan that fits into the seconds that are left of a budget.
+
+    It chooses what the recipe leaves open: the seconds of a run, and then the number of pairs.
+    """
+    warm = plan.warm_seconds
+    if warm == WARM_SECONDS:
+        least = _run_seconds(prepared, LEAST_SECONDS) or LEAST_SECONDS
+        warm = min(WARM_SECONDS, LEAST_SECONDS + max(0.0, left / (sides * PAIRS) - least))
+    each = _run_seconds(prepared, warm)
+    if each is None:
+        return attrs.evolve(plan, warm_seconds=warm)
+    pairs = max(MINIMUM_PAIRS, min(MOST_PAIRS, int(left / (sides * each))))
+    takes, budget = pairs * sides * each, left + prepared.seconds
+    note = ""
+    if takes > left:
+        note = (
+            f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the budget "
+            f"of {seconds_in_words(budget)}"
+        )
+    return attrs.evolve(plan, pairs=pairs, warm_seconds=warm, group_seconds=sides * each, note=note)
 
 
 def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None:
@@ -87,7 +97,10 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None
         return None
     if warm_seconds is None or prepared.own_loop:
         return None if whole is None else whole + BESIDE_SECONDS
-    epoch = math.inf if whole is None else whole / max(1, prepared.epochs)
+    if whole is None:
+        return warm_seconds + BESIDE_SECONDS
+    first, epochs = whole / max(1, prepared.epochs), prepared.epochs
     # a short first epoch comes before
-    cut = warm_seconds + (epoch if epoch <= WARM_SECONDS else 0.0)
-    return min(math.inf if whole is None else whole, cut) + BESIDE_SECONDS
+    if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
+        warm_seconds += first
+    return min(whole, warm_seconds) + BESIDE_SECONDS

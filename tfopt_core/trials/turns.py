@@ -30,17 +30,15 @@ class Turn:
     """The turns of this process.
 
     :param tell: told that a turn is over.
-    :param seconds: how long one is, at least.
     """
 
     tell: Tell
-    seconds: float = TURN_SECONDS
     _begun: int | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether the turn is over. The first one holds the start and ends at once."""
-        return self._begun is None or running_ns() - self._begun >= self.seconds * 1e9
+        return self._begun is None or running_ns() - self._begun >= TURN_SECONDS * 1e9
 
     def end(self) -> None:
         """Stop until the next turn comes."""
@@ -87,16 +85,20 @@ class Pacing:
         begins = epoch > blocks[0].epoch and len(_of_epoch(blocks[-2:], epoch)) == 1
         if self.epochs == 1 or begins:
             return False
-        longest = EPOCH_OF_WHOLE_SECONDS
-        if self.warm_seconds is not None:
-            longest = self.warm_seconds / min(LEAST_STARTS, self.epochs - 1)
-        return self._epoch_seconds(blocks) <= longest
+        return self._epoch_seconds(blocks) <= longest_uninterrupted(self.epochs, self.warm_seconds)
 
     def _epoch_seconds(self, blocks: Sequence[Block]) -> float:
         """Return about how long the steps of the epoch under way take; infinity if unknown."""
         step, before = mean_step(blocks), _of_epoch(blocks, blocks[-1].epoch - 1)
         steps = sum(block.steps for block in before) if before else self.steps_per_epoch
         return math.inf if step is None or steps is None else steps * step.seconds
+
+
+def longest_uninterrupted(epochs: int, warm_seconds: float | None) -> float:
+    """Return how many seconds an epoch takes at most that is one turn, of at least two epochs."""
+    if warm_seconds is None:
+        return EPOCH_OF_WHOLE_SECONDS
+    return warm_seconds / min(LEAST_STARTS, epochs - 1)
 
 
 def first_warm_steps(blocks: Sequence[Block]) -> bool:

@@ -36,8 +36,10 @@ def planned(
 def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
     plan = planned()
     assert (plan.pairs, plan.warm_seconds, plan.isolating, plan.note) == (6, 5.0, False, "")
-    # the process, an epoch of 60 / 10 s is too long to come first, and five seconds
+    # the process and five seconds; an epoch comes first if four of them begin in that time
     assert plan.group_seconds == pytest.approx(2 * (5.0 + 3.0))
+    assert planned(training_seconds=20.0).group_seconds == pytest.approx(2 * (5.0 + 3.0))
+    assert planned(training_seconds=10.0).group_seconds == pytest.approx(2 * (1.0 + 5.0 + 3.0))
     assert planned(pairs=12).pairs == 12
     assert planned(seconds=8).warm_seconds == 8.0
     whole = planned(seconds="whole")

@@ -1,4 +1,4 @@
-"""A run that ends once its step time is known, and what is said of it."""
+"""A run that is cut short, and what is said of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
     outcome = train(
         built, perf_counter_ns(), lambda message: None,
-        is_known=lambda blocks: sum(block.steps for block in blocks) > 4.5 * STEPS,
+        cuts_short=lambda blocks: sum(block.steps for block in blocks) > 4.5 * STEPS,
     )  # fmt: skip
     assert outcome.cut_short
     assert 4.5 * STEPS < outcome.steps < EPOCHS * STEPS
@@ -85,7 +85,7 @@ def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path,
 @pytest.mark.tensorflow
 def test_a_run_whose_step_time_is_never_known_trains_to_its_end(tmp_path):
     built = build_here(small_workload(), folder=tmp_path, epochs=2)
-    outcome = train(built, perf_counter_ns(), lambda message: None, is_known=lambda blocks: False)
+    outcome = train(built, perf_counter_ns(), lambda message: None, cuts_short=lambda blocks: False)
     fit = summarize(outcome, None)
     assert fit.complete
     assert fit.epochs == 2
@@ -103,5 +103,5 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
             built,
             perf_counter_ns(),
             lambda message: None,
-            is_known=lambda blocks: sum(block.steps for block in blocks) > 10,
+            cuts_short=lambda blocks: sum(block.steps for block in blocks) > 10,
         )

@@ -78,13 +78,13 @@ def unvalidated(**changes: Any) -> Workload:
     return workload(**{"validation": None, "optimizer": "sgd", **changes})
 
 
-def trained(folder, given, *plugins, epochs=EPOCHS, is_known=None):
+def trained(folder, given, *plugins, epochs=EPOCHS, cuts_short=None):
     built = build_here(
         given, *plugins, folder=folder, seed=5, epochs=epochs,
         batch_size=None if isinstance(given.train, DataPlan) and given.train.batched
         else BATCH_SIZE,
     )  # fmt: skip
-    outcome = train(built, perf_counter_ns(), lambda message: None, is_known)
+    outcome = train(built, perf_counter_ns(), lambda message: None, cuts_short)
     return built, outcome
 
 

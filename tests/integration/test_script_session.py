@@ -686,7 +686,7 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
         def cut(fit: Any, started: int) -> Any:
             built = fit.built(made_session.job)
             seen, history = train_fit(
-                fit, built, started, lambda message: None, is_known=lambda blocks: True
+                fit, built, started, lambda message: None, cuts_short=lambda blocks: True
             )
             job_fits.append(seen)
             return history
@@ -708,7 +708,7 @@ def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_
         def cut(fit: Any, started: int) -> Any:
             fitted, history = train_fit(
                 fit, fit.built(made_session.job), started, lambda message: None,
-                is_known=lambda blocks: True,
+                cuts_short=lambda blocks: True,
             )  # fmt: skip
             seen.append(fitted)
             return history

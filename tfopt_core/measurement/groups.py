@@ -110,7 +110,7 @@ class Groups:
     @property
     def total_runs(self) -> int:
         """How many runs there will be."""
-        return max(len(self.runs), self.state.pairs * len(self.sides))
+        return self.state.pairs * len(self.sides)
 
     def go(self) -> None:
         """Make the groups that are missing. Ctrl-C ends them, and so does a side that never ends

@@ -44,7 +44,7 @@ class Ready:
 
 @attrs.frozen
 class Noted:
-    """A message about the measurement, such as that runs are now cut short."""
+    """A message about the measurement, such as that runs take no turns any more."""
 
     text: str
 

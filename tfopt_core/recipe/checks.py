@@ -160,7 +160,7 @@ def pairs(value: object) -> int:
     if value == "auto":
         raise out_of_range(
             "a whole number of at least 4", value,
-            "pairs are fixed beforehand now: leave it out for 6, or give a budget",
+            "pairs are fixed beforehand: leave it out for 6, or give a budget",
         )  # fmt: skip
     return Whole(4)(value)
 

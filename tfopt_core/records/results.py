@@ -28,8 +28,8 @@ class FitResult(FitFacts):
     `cluster_seconds`. `step_seconds` is the mean of the warm blocks, stalls included, None if there
     are none, and `step_error` the relative standard error of that. `metrics` are the last epoch's.
     `epochs_to_target` and `seconds_to_target` (counted from the start of the run's training) are
-    None without a target or if it was not reached. A fit that ended once its step time was known is
-    not `complete`: its metrics are no result, and `projected_seconds` is what the whole training
+    None without a target or if it was not reached. A fit that was cut short is not `complete`: its
+    metrics are no result, and `projected_seconds` is what the whole training
     would take; None if unknown, for the reason in `why_not_projected`. `wall_seconds` are those of
     a script's call of `fit`.
     """

@@ -15,8 +15,8 @@ from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.distributed.models import build_state, weighed
 from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_callbacks import (
+    CutsShort,
     EpochHooks,
-    IsKnown,
     StepTimer,
     fit_callbacks,
 )
@@ -31,21 +31,20 @@ def train(
     built: Built,
     started: int,
     report: Tell,
-    is_known: IsKnown | None = None,
+    cuts_short: CutsShort | None = None,
     checkpointer: Checkpointer | None = None,
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
     :param started: `running_ns` at the start of the build; the wall time counts from there.
     :param report: called with progress messages.
-    :param is_known: called with the blocks so far; the training is cut short once it returns that
-        the step time is known.
+    :param cuts_short: called with the blocks so far; the training ends there once it returns True.
     :param checkpointer: writes checkpoints, and resumes from one.
     :raises TrainingDiverged: once the training loss is not finite.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     timed = TimedFunction(built, distribution_of(built))
-    timer = StepTimer(timed, report, is_known)
+    timer = StepTimer(timed, report, cuts_short)
     hooks = EpochHooks(timer, report)
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
@@ -98,7 +97,7 @@ def outcome_of(
     timer = hooks.timer
     timed, clock, model, run = timer.timed, timer.clock, timer.built.model, timer.built.run
     return FitOutcome(
-        # checking whether the step time is known is no part of the training
+        # asking whether it is cut short, and stopping for another's turn, is no part of it
         wall_seconds=(ended - started - timer.check_nanoseconds) / 1e9,
         setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
         blocks=tuple(clock.blocks),

@@ -23,7 +23,7 @@ from tfopt_core.training.timing.running import running_ns
 # Progress is reported at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
 
-IsKnown = Callable[[Sequence[Block]], bool]
+CutsShort = Callable[[Sequence[Block]], bool]
 
 
 def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> list[Any]:
@@ -53,14 +53,14 @@ class StepsEnd:
 class StepTimer:
     """Times the steps, validations and epochs of a fit, and may cut it short.
 
-    :param is_known: called after each block with those so far; the training is cut short once it
-        returns that they tell enough. None trains to the end.
+    :param cuts_short: called after each block with those so far; the training ends there once it
+        returns True. None trains to the end.
     :param check_nanoseconds: the time of these calls, which is no part of the training.
     """
 
     timed: TimedFunction
     report: Tell
-    is_known: IsKnown | None = None
+    cuts_short: CutsShort | None = None
     cut_short: bool = False
     check_nanoseconds: int = 0
     counter: TrainingCounter = attrs.field(init=False)
@@ -111,12 +111,12 @@ class StepTimer:
         if now - self._reported >= PROGRESS_NANOSECONDS:
             self._reported = now
             self.report(StepDone(epoch, done))
-        if self.is_known is not None and not self.cut_short and self.clock.at_edge:
-            self._cut_if(self.is_known)
+        if self.cuts_short is not None and not self.cut_short and self.clock.at_edge:
+            self._cut_if(self.cuts_short)
 
-    def _cut_if(self, is_known: IsKnown) -> None:
+    def _cut_if(self, cuts_short: CutsShort) -> None:
         begin = running_ns()
-        if is_known(self.clock.blocks):
+        if cuts_short(self.clock.blocks):
             self.cut_short = self.built.model.stop_training = True
         self.check_nanoseconds += running_ns() - begin
         self.clock.leave_out()

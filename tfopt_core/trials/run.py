@@ -10,7 +10,7 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
-from tfopt_core.training.fit_callbacks import IsKnown
+from tfopt_core.training.fit_callbacks import CutsShort
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.training.timing.running import running_ns
 from tfopt_core.trials.cluster_start import check_built
@@ -19,7 +19,7 @@ from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
-def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> IsKnown | None:
+def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> CutsShort | None:
     """Return what stops a run of a task for others and cuts it short; None if nothing does.
 
     :param turn: the turns of the process, None where it takes none.
@@ -47,12 +47,12 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
     if joined is not None:
         check_built(built)
     turn = Turn(tell) if task.in_turns else None
-    is_known = None if joined is not None else pacing_of(task, built.run, turn)
+    cuts_short = None if joined is not None else pacing_of(task, built.run, turn)
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (
         None if task.checkpoints is None else Checkpointer(task.checkpoints, tell, writes=chief)
     )
-    outcome = train(built, started, tell, is_known, checkpointer)
+    outcome = train(built, started, tell, cuts_short, checkpointer)
     if joined is not None and joined.cluster is not None:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)

@@ -62,9 +62,9 @@ class RunTask(Task):
     """Train one run.
 
     :param save_to: where the trained model goes, None to keep none.
-    :param warm_seconds: how long the run trains behind its first epoch, or behind its first warm
-        step where an epoch takes longer; None trains to the end. A loop of a script's own ends
-        where the recipe says.
+    :param warm_seconds: how long the run trains behind its start, which is its first warm step or
+        the end of a short first epoch; None trains to the end. A loop of a script's own ends where
+        the recipe says.
     :param in_turns: whether the run stops for another one's turn, again and again.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:

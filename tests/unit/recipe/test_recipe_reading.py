@@ -233,7 +233,7 @@ def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints)
         ("pairs = true", "expected a whole number, got true (a boolean)"),
         ("pairs = 4.0", "got 4.0 (a number)"),
         ('pairs = "many"', 'got "many" (a string)'),
-        ('pairs = "auto"', "pairs are fixed beforehand now: leave it out for 6, or give a budget"),
+        ('pairs = "auto"', "pairs are fixed beforehand: leave it out for 6, or give a budget"),
         ('length = "steady"', 'say how long each run trains: seconds = 5, or seconds = "whole"'),
         ('seconds = "full"', 'expected a number of seconds or "whole", got "full" (a string)'),
         ("seconds = 0", 'a number of seconds above 0, or "whole", got 0'),

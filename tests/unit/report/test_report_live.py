@@ -42,7 +42,7 @@ PROGRESS = RunProgress(run=STARTED, epoch=1, epochs=5, step=900, steps_per_epoch
 ENDED = RunEnded(index=2, total_runs=8, run=make_run(2, "full"), speedup_so_far=1.24,
                  seconds_left=200.0)  # fmt: skip
 FAILED = RunEnded(
-    index=9, total_runs=8, speedup_so_far=None, seconds_left=None,
+    index=3, total_runs=8, speedup_so_far=None, seconds_left=None,
     run=make_run(3, "without [/red]", status="failed", fits=(), error="killed\nby SIGKILL"),
 )  # fmt: skip
 UNKNOWN = RunProgress(run=STARTED, epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
@@ -165,7 +165,7 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
         "warning: no validation data\\x1b[31m",
         "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
         "about 3 min left",
-        "run 10 of 10, without [/red]: failed: killed\\nby SIGKILL",
+        "run 4 of 8, without [/red]: failed: killed\\nby SIGKILL",
     ]
 
 

@@ -301,7 +301,7 @@ def pairs_with(values=(0.9,) * 4, **changes):
 
 
 def cut_short(runs):
-    """The same runs, ended once their step time was known."""
+    """The same runs, cut short."""
     return [
         attrs.evolve(run, fits=(attrs.evolve(
             run.fit, complete=False, projected_seconds=run.wall_seconds, metrics={}),))

@@ -161,8 +161,8 @@ def advice(verdict, *, runs=RUNS, pairs=None, seconds=None, **changes):
     return " | ".join(next_steps(runs, comparison, (), pairs, seconds))
 
 
-def test_isolating_names_its_runs_a_round_and_what_was_not_applied():
-    assert "(about 60 s, 4 runs a round)" in advice(Verdict.FASTER, seconds=60.0)
+def test_isolating_names_the_runs_of_a_group_and_what_was_not_applied():
+    assert "(about 60 s, 4 runs a group)" in advice(Verdict.FASTER, seconds=60.0)
     idle = make_pairs((10.0,) * 4, (8.0,) * 4, applied=False)
     assert 'take "p" out of the recipe: it was not applied' in advice(Verdict.FASTER, runs=idle)
 

@@ -71,8 +71,8 @@ def _later(now: float, seconds: float | None) -> float | None:
 
 
 def which_run(index: int, total: int, variant: str) -> str:
-    """Return `run 3 of 8, with the stack`; the total grows with runs beyond those planned."""
-    return f"run {index + 1} of {max(total, index + 1)}, {variant_in_words(variant)}"
+    """Return `run 3 of 8, with the stack`."""
+    return f"run {index + 1} of {total}, {variant_in_words(variant)}"
 
 
 def metrics_in_words(metrics: Mapping[str, float]) -> tuple[str, ...]:

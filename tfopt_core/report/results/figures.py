@@ -145,7 +145,7 @@ def _wall_time(sides: Sides, kind: ComparisonKind, gains: _Gains) -> tuple[Row, 
     gain = gains.less("wall_seconds")
     if not kind.of_cut_runs:
         return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, *gain)
-    # these runs end once the step time is known, so their lengths cannot be compared
+    # these runs are cut after some seconds, so their lengths cannot be compared
     stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
     if kind is ComparisonKind.STEPS:
         return stopped

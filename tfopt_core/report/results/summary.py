@@ -119,9 +119,9 @@ def figures_caption(results: Results) -> str:
     runs = alike if before == after else f"{before} and {after} runs"
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
     if results.comparison.kind is ComparisonKind.STEADY:
-        caption += " Runs stopped once their step time was known: the totals are projected."
+        caption += " Runs were cut short: the totals are projected."
     if results.comparison.kind is ComparisonKind.STEPS:
-        caption += " Runs stopped before the first epoch ended: no total is known."
+        caption += " Runs were cut short: no total is known."
     if results.ratios:
         caption += " A gain is printed where its own interval over the pairs excludes none."
     return caption

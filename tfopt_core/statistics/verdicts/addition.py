@@ -40,7 +40,7 @@ def judge_addition(
 ) -> Addition:
     """Judge the stack with additions against the full stack and return the contrast.
 
-    Its pairs are of the same rounds as those of the verdict, and its interval has the same level:
+    Its pairs are of the same groups as those of the verdict, and its interval has the same level:
     it is a question of its own, and nothing that is said of the stack depends on it.
 
     :param judgement: the rules for the stack.

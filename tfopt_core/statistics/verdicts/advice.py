@@ -49,7 +49,7 @@ def next_steps(
     if not attribution and len(effects) > 1 and comparison.verdict in ISOLATE:
         steps.append(
             f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
-            f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
+            f"({_about(isolating_seconds)}{len(effects) + 2} runs a group)"
         )
     if addition is not None and addition.verdict is Verdict.FASTER:
         steps += _adding(addition)

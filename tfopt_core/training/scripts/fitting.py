@@ -15,8 +15,8 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.fit_callbacks import (
+    CutsShort,
     EpochHooks,
-    IsKnown,
     StepTimer,
     fit_callbacks,
 )
@@ -46,12 +46,12 @@ def train_fit(
     built: Built,
     started: int,
     report: Tell,
-    is_known: IsKnown | None = None,
+    cuts_short: CutsShort | None = None,
 ) -> tuple[FitOfScript, Any]:
     """Make the script's call of `fit` with the stack, and restore the model.
 
     :param started: `running_ns` when the script called `fit`.
-    :param report, is_known: as `training.fit.train` takes them.
+    :param report, cuts_short: as `training.fit.train` takes them.
     :returns: the result, and the return value of Keras' `fit`.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     :raises Exception: whatever the call itself raises.
@@ -62,7 +62,7 @@ def train_fit(
         return call.validate_again(workload.replaced(built))
 
     timed = TimedFunction(built, distribution_of(built), workload.compiled.function_cache)
-    timer = StepTimer(timed, report, is_known)
+    timer = StepTimer(timed, report, cuts_short)
     hooks = EpochHooks(timer, report, tolerant=True, epochs_done=call.initial_epoch)
     try:
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class ScriptTraining(ScriptRun[RunTask]):
-    """A run whose fits are trained to their ends."""
+    """A run whose fits are trained, each to its end or until it is cut short."""
 
     fits: list[FitOfScript] = attrs.field(factory=list)
     empty_fits: int = 0
@@ -132,8 +132,8 @@ class ScriptTraining(ScriptRun[RunTask]):
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        known = pacing_of(task, built.run, self._turn)
-        fit, history = train_fit(workload, built, started, self.tell, known)
+        pacing = pacing_of(task, built.run, self._turn)
+        fit, history = train_fit(workload, built, started, self.tell, pacing)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)
         if task.save_to is not None and judged:

@@ -2,14 +2,15 @@
 them.
 
 It is executed in a process before its program. Most of a diagnosis is waiting for enough figures,
-most of a short measurement the hundred steps of its certificate, and most of a short search of
-settings its proof, which makes as many pairs as the budget holds.
+most of a short measurement the hundred steps of its certificate, and most of a short search its
+proof, which makes as many pairs as the budget holds.
 """
 
 from __future__ import annotations
 
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.measurement import plan
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.training.replay import replay
 from tfopt_core.trials import step_timing, time_estimate
@@ -22,4 +23,4 @@ step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
 time_estimate.SECONDS = 0.05
 step_timing.MOST = step_timing.FEWEST
 replay.STEPS = 10
-settings_proof.MOST_PAIRS = MINIMUM_PAIRS
+settings_proof.MOST_PAIRS = plan.MOST_PAIRS = MINIMUM_PAIRS

@@ -75,12 +75,12 @@ class Resident(Plugin):
 
     When it does not: data larger than 40 % of the free memory are refused, with figures. Steps of
     tens of milliseconds gain little. Convolutions compiled by XLA are many times slower on a CPU;
-    auto times both. Random maps of single examples cannot be gathered; maps of batches can.
+    auto times both. With random maps in the data (augmentation) it is not applied.
 
     Mixes with: mixed-precision, threads; parallel-map makes filling faster. A cache of the training
-    data is left out: they are kept already. Random maps and dropout draw other random numbers than
-    the stock pipeline. A call's steps are not interrupted: set steps lower for long epochs. A
-    callback that acts on every batch, or replicas (steps-per-execution serves them): not applied.
+    data is left out: they are kept already. A call's steps are not interrupted: set steps lower for
+    long epochs. A callback that acts on every batch, or replicas (steps-per-execution serves them):
+    not applied.
 
     Reference: https://www.tensorflow.org/guide/data_performance
     """

@@ -51,6 +51,8 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
     for stage in plan.stages[1:]:
         if isinstance(stage, Repeat):
             return Placed(plan, f'"{stage.describe()}" would be kept as often')
+        if isinstance(stage, MapBatches) and random_ops(plan, plan.stages.index(stage)):
+            return Placed(plan, f"{_named(stage)} in a loop would draw other random numbers")
         if stage.neutral or isinstance(stage, Shuffle | Batch | MapBatches):
             behind.append(stage)
             continue
@@ -65,11 +67,8 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
             return Placed(plan, f'"{stage.describe()}" stands behind "{behind[-1].describe()}"')
         ops = random_ops(plan.with_stages((*head, stage)), len(head))
         if ops:
-            name = function_name(getattr(stage, "function", stage))
             return Placed(
-                plan,
-                f'{stage.kind} "{name}" yields something else each time ({", ".join(ops)}); put '
-                "it behind the batches, as a map of batches",
+                plan, f"{_named(stage)} yields something else each time ({', '.join(ops)})"
             )
         head.append(stage)
     shuffles = [stage for stage in behind if isinstance(stage, Shuffle)]
@@ -114,6 +113,10 @@ def _leaves(spec: Any) -> list[Any]:
 
     leaves: list[Any] = tf.nest.flatten(spec)
     return leaves
+
+
+def _named(stage: Stage) -> str:
+    return f'{stage.kind} "{function_name(getattr(stage, "function", stage))}"'
 
 
 def _fixed_by_a_cache(plan: DataPlan, behind: list[Stage]) -> str:

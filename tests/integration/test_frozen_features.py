@@ -300,12 +300,12 @@ def test_random_maps_of_the_data_are_named(tmp_path):
     assert 'noisy" yields something else each time' in refused(tmp_path, train=train)
 
 
-def replayed(folder, *plugins):
-    return replay_here(workload, *plugins, folder=folder, **SETTINGS)
-
-
 @pytest.mark.thorough
-def test_the_certificate_trains_on_features_of_the_stored_batches(tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", ["training", "fixed batches"])
+def test_the_certificate_trains_on_features(tmp_path, monkeypatch, part):
+    def replayed(folder, *plugins):
+        return replay_here(workload, *plugins, folder=folder, part=part, **SETTINGS)
+
     whole = replayed(tmp_path)
     certificate = certify("exact", whole, replayed(tmp_path, FrozenFeatures()))
     assert certificate.statement.startswith("same training, certified"), certificate.statement

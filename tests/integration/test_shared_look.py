@@ -183,7 +183,7 @@ def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_p
     def replayed(runner: Any, name: str, **how: Any) -> dict[str, Any]:
         task = ReplayTask(
             job=attrs.evolve(job_of(tmp_path), folder=tmp_path / name), look=REPLAYED,
-            function=SCRIPT, replay_folder=tmp_path / f"{name} shared", **how,
+            function=SCRIPT, part="training", replay_folder=tmp_path / f"{name} shared", **how,
         )  # fmt: skip
         outcome = runner(task, environment(), lambda message: None)
         assert isinstance(outcome.message, Replayed), (outcome.message, outcome.cause)
@@ -203,4 +203,4 @@ def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_p
         alone = replayed(SpawnRunner(), "new")
     assert without_times(following) == without_times(fresh)
     assert again == alone
-    assert len(again["losses"]["loss"]) > 1
+    assert len(again["history"]["loss"]) > 1

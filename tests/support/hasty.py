@@ -2,7 +2,7 @@
 them.
 
 It is executed in a process before its program. Most of a diagnosis is waiting for enough figures,
-most of a short measurement the hundred steps of its certificate, and most of a short search its
+most of a short measurement the epochs of its certificate, and most of a short search its
 proof, which makes as many pairs as the budget holds.
 """
 
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
-from tfopt_core.measurement import plan
+from tfopt_core.measurement import certifying, plan
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
-from tfopt_core.training.replay import replay
 from tfopt_core.trials import step_timing, time_estimate
 from tfopt_core.tuning import settings_proof
 
@@ -22,5 +21,5 @@ step_rounds.SHAPES_SECONDS = matmul.PEAK_SECONDS = 0.05
 step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
 time_estimate.SECONDS = 0.05
 step_timing.MOST = step_timing.FEWEST
-replay.STEPS = 10
+certifying.EPOCH_SECONDS, certifying.UNTIMED_BATCHES = 0.0, certifying.LEAST_BATCHES
 settings_proof.MOST_PAIRS = plan.MOST_PAIRS = MINIMUM_PAIRS

@@ -23,7 +23,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
-from tfopt_core.records.replay import Replayed
+from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
@@ -88,7 +88,11 @@ def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built
 
 
 def replay_here(
-    make: Callable[[], Workload], *plugins: Any, folder: Path, **options: Any
+    make: Callable[[], Workload],
+    *plugins: Any,
+    folder: Path,
+    part: ReplayPart = "training",
+    **options: Any,
 ) -> Replayed:
     """What the certificate compares, of the workload that `make` makes anew."""
 
@@ -96,7 +100,12 @@ def replay_here(
         keras.utils.set_random_seed(job.seed)
         return make()
 
-    return replay(job_here(*plugins, folder=folder / "run", **options), folder / "shared", load)
+    job = attrs.evolve(
+        job_here(*plugins, folder=folder / "run", **options),
+        variant="full" if plugins else "baseline",
+    )
+    against = "baseline" if plugins else ""
+    return replay(job, folder / "shared", part, against=against, load=load)
 
 
 def carry_out_here(monkeypatch: Any) -> None:

@@ -20,7 +20,7 @@ from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import ScheduledRun
+from tfopt_core.records.variants import BASELINE, ScheduledRun
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import make_machine
@@ -111,13 +111,9 @@ class StackTrials:
         full = baseline_and_full([one for one in processes.request.plugins if not _observes(one)])[
             1
         ]
-        theirs = processes.replay(full, SEED, shared)
+        theirs = processes.replay(full, SEED, shared, against=BASELINE)
         if isinstance(theirs, str):
             return f"the replay failed: {theirs}"
-        # no replay runs a resident loop, so its training alone is compared
-        theirs = attrs.evolve(
-            theirs, left_out=tuple(one for one in theirs.left_out if "resident" not in one)
-        )
         certificate = certify("exact", replayed, theirs)
         differences = (certificate.max_relative_loss_difference, certificate.max_weight_difference)
         if not certificate.certified or any(differences):

@@ -18,6 +18,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.certifying import most_batches
 from tfopt_core.measurement.replaying import Certificate, replay_both
 from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
@@ -165,7 +166,9 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
     equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
-    certificate = replay_both(processes, seed=SEED, equivalence=equivalence)
+    certificate = replay_both(
+        processes, seed=SEED, equivalence=equivalence, batches=most_batches(prepared)
+    )
     yield exactness(equivalence_of(stacked.name, resolved.plugin), certificate)
     run = processes.run(
         ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None

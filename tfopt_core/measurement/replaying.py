@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
 
 from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.measurement.schedule import baseline_and_full
-from tfopt_core.records.variants import Variant
+from tfopt_core.records.replay import Replayed, ReplayPart
+from tfopt_core.records.variants import BASELINE, Variant
 from tfopt_core.statistics.certificate import Certificate, certify, impossible
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.trials.processes import Processes
@@ -16,7 +20,11 @@ __all__ = ["Certificate", "certify", "replay_all", "replay_both"]
 
 
 def replay_both(
-    processes: Processes, *, seed: int, equivalence: Equivalence | None = None
+    processes: Processes,
+    *,
+    seed: int,
+    equivalence: Equivalence | None = None,
+    batches: int | None = None,
 ) -> Certificate | None:
     """Replay a short training without and with the resolved stack, untimed, and compare.
 
@@ -26,6 +34,7 @@ def replay_both(
     :param seed: of both sides.
     :param equivalence: what the stack does to the mathematics here; None for what its plugins
         declare.
+    :param batches: the most batches of an epoch, None for all.
     :returns: None for a stack that changes the algorithm, which trains something else by intention.
     """
     plugins = processes.request.plugins
@@ -35,40 +44,89 @@ def replay_both(
         )
     if not plugins:
         return None
-    return replay_all(processes, [(baseline_and_full(plugins)[1], equivalence)], seed=seed)[0]
+    stack = (baseline_and_full(plugins)[1], equivalence)
+    return replay_all(processes, [stack], seed=seed, batches=batches)[0]
 
 
 def replay_all(
-    processes: Processes, stacks: Sequence[tuple[Variant, Equivalence]], *, seed: int
+    processes: Processes,
+    stacks: Sequence[tuple[Variant, Equivalence]],
+    *,
+    seed: int,
+    batches: int | None = None,
 ) -> list[Certificate | None]:
     """Replay a short training without plugins once, and with each of these stacks.
 
     :param stacks: each with what it does to the mathematics.
+    :param batches: the most batches of an epoch, None for all.
     :returns: for each stack what `replay_both` returns.
     """
-    if all(equivalence == "changes" for _, equivalence in stacks):
-        return [None for _ in stacks]
     shared = processes.request.folder / "replay" / "shared"
     shutil.rmtree(shared, ignore_errors=True)
+    replays = _Replays(processes, seed, batches, shared)
     try:
-        baseline = processes.replay(baseline_and_full(())[0], seed, shared)
-        certificates: list[Certificate | None] = []
-        for variant, equivalence in stacks:
-            if equivalence == "changes":
-                certificates.append(None)
-            elif isinstance(baseline, str):
-                why = f"the replay without the stack failed: {_one_line(baseline)}"
-                certificates.append(impossible(why))
-            else:
-                replayed = processes.replay(variant, seed, shared)
-                certificates.append(
-                    impossible(f"the replay with the stack failed: {_one_line(replayed)}")
-                    if isinstance(replayed, str)
-                    else certify(equivalence, baseline, replayed)
-                )
-        return certificates
+        return [
+            None if equivalence == "changes" else replays.certificate(variant, equivalence)
+            for variant, equivalence in stacks
+        ]
     finally:
         shutil.rmtree(shared, ignore_errors=True)
+
+
+@attrs.frozen
+class _Replays:
+    """Replays of one measurement; the side without plugins is made once for each part."""
+
+    processes: Processes
+    seed: int
+    batches: int | None
+    shared: Path
+    _baselines: dict[ReplayPart, Replayed | str] = attrs.field(factory=dict)
+
+    def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
+        """Return the certificate of a stack."""
+        part: ReplayPart = "fixed batches" if equivalence == "order" else "training"
+        baseline = self._baseline(part)
+        if isinstance(baseline, str):
+            return impossible(f"the replay without the stack failed: {_one_line(baseline)}")
+        stack = self._replayed(variant, part, BASELINE)
+        if isinstance(stack, str):
+            return impossible(f"the replay with the stack failed: {_one_line(stack)}")
+        found = certify(equivalence, baseline, stack, cut_to=self.batches)
+        if equivalence not in ("exact", "unknown") or found.kind != "diverges":
+            return found
+        baseline, stack = self._with_causes(variant, baseline, stack)
+        return certify(equivalence, baseline, stack, cut_to=self.batches)
+
+    def _with_causes(
+        self, variant: Variant, baseline: Replayed, stack: Replayed
+    ) -> tuple[Replayed, Replayed]:
+        """Return both sides with what may explain their difference: the data that they read, and
+        whether the training with the stack repeats itself."""
+        sides = []
+        for side, read in (
+            (baseline, self._baseline("data")), (stack, self._replayed(variant, "data")),
+        ):  # fmt: skip
+            if not isinstance(read, Replayed):
+                return baseline, stack
+            sides.append(
+                attrs.evolve(
+                    side, epochs=read.epochs, unread=read.unread, reproducible=read.reproducible
+                )
+            )
+        again = self._replayed(variant, "training", variant.name)
+        own = again.weight_difference if isinstance(again, Replayed) else None
+        return sides[0], attrs.evolve(sides[1], own_difference=own)
+
+    def _baseline(self, part: ReplayPart) -> Replayed | str:
+        if part not in self._baselines:
+            self._baselines[part] = self._replayed(baseline_and_full(())[0], part)
+        return self._baselines[part]
+
+    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed | str:
+        return self.processes.replay(
+            variant, self.seed, self.shared, part, batches=self.batches, against=against
+        )
 
 
 def _one_line(text: str) -> str:

@@ -17,7 +17,7 @@ from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.observing import observed
-from tfopt_core.measurement.plan import Plan, plan_of
+from tfopt_core.measurement.plan import plan_of
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.measurement.state import AddedStack, MeasurementState, added_stack
@@ -71,7 +71,7 @@ def measure(
             added=added,
         )  # fmt: skip
         if certify:
-            state = _certified(request, prepared, state, plan, runner, observer)
+            state = _certified(request, prepared, state, runner, observer)
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
@@ -124,7 +124,6 @@ def _certified(
     request: Request,
     prepared: Prepared,
     state: MeasurementState,
-    plan: Plan,
     runner: Runner,
     observer: Observer,
 ) -> MeasurementState:
@@ -137,11 +136,9 @@ def _certified(
     ]
     if state.added is not None:
         stacks.append((Variant(state.added.variant, request.added), state.added.equivalence))
-    measuring = None if plan.group_seconds is None else plan.pairs * plan.group_seconds
     found = certificates(
-        request, prepared, stacks, seed=state.seed or 1, measuring_seconds=measuring,
-        runner=runner, observer=observer,
-    )  # fmt: skip
+        request, prepared, stacks, seed=state.seed or 1, runner=runner, observer=observer
+    )
     added: AddedStack | None = state.added and attrs.evolve(state.added, certificate=found[-1])
     return attrs.evolve(state, certificate=found[0], added=added)
 

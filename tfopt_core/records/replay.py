@@ -1,9 +1,17 @@
-"""The record of one side of a replay: digests of its data, losses, weights. No TensorFlow."""
+"""The record of one side of a replay. No TensorFlow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import attrs
 
+from tfopt_core.records.fit import TrainingCounts
+
+# What of a training is replayed: the training as it is measured; one on the first batches of the
+# side without plugins, with the data of both compared; or these data alone.
+ReplayPart = Literal["training", "fixed batches", "data"]
 # Rounding: float32 holds seven digits, and a hundred steps of training add up their errors. The
 # exact plugins give 0 here, and one that only sums in another order 8e-7 of the loss but 8e-4 of a
 # weight (docs/decisions/0016).
@@ -33,28 +41,27 @@ class ReadEpoch:
 class Replayed:
     """One side's short training.
 
-    :param epochs: the training data of the first epochs; empty for a stack that leaves a PyDataset
-        to Keras. `unread` says why they could not be compared whole, None if they can.
-    :param shortened_to: how many elements of its source each epoch was cut down to, None for all.
+    :param steps: how many steps were replayed.
+    :param history: the metrics at the ends of its epochs, by name.
+    :param counts: what was done.
+    :param weight_difference: of the final state to the other side's, see `training.replay.state`;
+        None on the first side.
+    :param own_difference: of this side's final state to that of the same training repeated; None if
+        there was no difference to explain.
+    :param epochs: the training data of the first epochs, where they were compared; empty for a
+        stack that leaves a PyDataset to Keras. `unread` says why they could not be compared whole,
+        None if they can.
     :param reproducible: whether the data, built anew under the same seed, were the same again;
         None if not checked.
-    :param steps: how many steps were replayed.
-    :param reported: after how many steps the loop reported losses.
-    :param losses: by name, the running means at those steps.
-    :param weight_difference: against the other side, see `training.weights`; None on the first
-        side.
-    :param own_difference: of this side's weights to those of the same training repeated; None if
-        there was no difference to explain.
     :param left_out: the parts of a training that are not replayed, in words.
     """
 
-    epochs: tuple[ReadEpoch, ...]
-    unread: str | None = None
-    shortened_to: int | None = None
-    reproducible: bool | None = None
     steps: int
-    reported: tuple[int, ...]
-    losses: dict[str, tuple[float, ...]]
+    history: Mapping[str, tuple[float, ...]]
+    counts: TrainingCounts = TrainingCounts()
     weight_difference: float | None = None
     own_difference: float | None = None
+    epochs: tuple[ReadEpoch, ...] = ()
+    unread: str | None = None
+    reproducible: bool | None = None
     left_out: tuple[str, ...] = ()

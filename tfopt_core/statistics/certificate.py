@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as m
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -10,6 +11,7 @@ import attrs
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.replay import SAME, Replayed
 from tfopt_core.statistics.data_difference import data_difference
+from tfopt_core.statistics.verdicts.amounts import unlike_counts
 
 UNDECLARED = "not every plugin declares what it does to the training"
 
@@ -20,11 +22,10 @@ class Certificate:
 
     :param kind: "certified": the same training. "diverges": another training, by the figures or by
         the data. "impossible": neither is known; the statement says why.
-    :param max_relative_loss_difference: the largest difference of the losses' running means at any
-        step that both sides report.
+    :param max_relative_loss_difference: the largest difference of a metric at the end of an epoch.
     :param max_weight_difference: the largest difference of a tensor after the last step, relative
         to that tensor's largest magnitude.
-    :param examples: how many examples of an epoch were compared, None if none were.
+    :param examples: how many examples an epoch had, None if unknown.
     :param batches: how many steps were replayed.
     :param other_examples: whether the stack trains on other examples than the baseline, or on more
         or fewer, so that whole trainings cannot be compared.
@@ -49,21 +50,24 @@ def impossible(cause: str) -> Certificate:
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
-def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
+def certify(
+    equivalence: Equivalence, baseline: Replayed, stack: Replayed, *, cut_to: int | None = None
+) -> Certificate:
     """Compare both sides of a replay and return the certificate.
 
     :param equivalence: what the stack as a whole declares to do to the mathematics of training.
+    :param cut_to: to how many batches the epochs were cut down, None if they were not.
     :raises ValueError: for a stack that changes them, and so trains differently by intention.
     """
     if equivalence == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
-    loss, weight = loss_difference(baseline, stack), stack.weight_difference
+    loss, weight = loss_difference(baseline.history, stack.history), stack.weight_difference
     drawn = Certificate(
         kind="diverges",
         statement="",
         max_relative_loss_difference=loss,
         max_weight_difference=weight,
-        examples=baseline.epochs[0].examples if baseline.epochs and stack.epochs else None,
+        examples=_examples(baseline),
         batches=stack.steps,
     )
     difference = data_difference(equivalence, baseline.epochs, stack.epochs)
@@ -76,6 +80,11 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
         drawn = attrs.evolve(drawn, other_examples=difference.examples)
         statement = f"{_declared(equivalence)} {difference.statement}"
+        return _concluded(drawn, "diverges", statement)
+    unlike = unlike_counts(baseline.counts, stack.counts)
+    if unlike is not None:
+        what, before, after = unlike
+        statement = f"{_declared(equivalence)} {what}: {after} instead of {before}"
         return _concluded(drawn, "diverges", statement)
     if equivalence == "rounding":
         return _concluded(drawn, "diverges", _rounds(drawn))
@@ -94,9 +103,15 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
     same = (
         "same training up to the order of examples" if equivalence == "order" else "same training"
     )
-    replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    scope = _scope(baseline, stack) + (f"; {UNDECLARED}" if equivalence == "unknown" else "")
+    replayed = f"{_steps(stack)} replayed, {_apart(drawn, 'differ by at most')}"
+    scope = _scope(baseline, stack, cut_to)
+    scope += f"; {UNDECLARED}" if equivalence == "unknown" else ""
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
+
+
+def _steps(side: Replayed) -> str:
+    epochs = max((len(values) for values in side.history.values()), default=1)
+    return f"{side.steps:,} steps of {epochs} epoch{'s' * (epochs > 1)}"
 
 
 def _declared(equivalence: Equivalence) -> str:
@@ -106,19 +121,18 @@ def _declared(equivalence: Equivalence) -> str:
     return f"declared {equivalence}, but"
 
 
-def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
-    """Return the largest relative difference of the losses at any step that both sides report.
+def loss_difference(
+    ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]]
+) -> float | None:
+    """Return the largest relative difference of the metrics at the ends of epochs.
 
-    None if they report no common step.
+    One that the stack lacks, or has more or less often, differs without limit; one that it adds is
+    not compared. None without any metric.
     """
-    largest = None
-    places = {step: place for place, step in enumerate(baseline.reported)}
-    for name, theirs in stack.losses.items():
-        ours = baseline.losses.get(name, ())
-        for step, value in zip(stack.reported, theirs, strict=False):
-            if step in places and places[step] < len(ours):
-                largest = max(largest or 0.0, _relative(ours[places[step]], value))
-    return largest
+    if any(len(values) != len(theirs.get(name, ())) for name, values in ours.items()):
+        return m.inf
+    pairs = [pair for name in ours for pair in zip(ours[name], theirs[name], strict=True)]
+    return max((_relative(*pair) for pair in pairs), default=None)
 
 
 def _relative(a: float, b: float) -> float:
@@ -178,11 +192,15 @@ def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
     return None
 
 
-def _scope(baseline: Replayed, stack: Replayed) -> str:
+def _scope(baseline: Replayed, stack: Replayed, cut_to: int | None) -> str:
     """Return which data were compared, in words."""
-    if not (baseline.epochs and stack.epochs):
-        return "; Keras itself reads the PyDataset, on both sides"
-    examples = f"{baseline.epochs[0].examples:,} examples"
-    if baseline.shortened_to is not None:
-        return f"; epochs cut down to {examples} compared"
-    return f"; {examples} an epoch compared"
+    words = "" if cut_to is None else f"; epochs cut down to {cut_to:,} batches"
+    if baseline.epochs and stack.epochs:
+        words += f"; {baseline.epochs[0].examples:,} examples an epoch compared"
+    return words
+
+
+def _examples(side: Replayed) -> int | None:
+    if side.epochs:
+        return side.epochs[0].examples
+    return side.counts.examples[0] if side.counts.examples else None

@@ -32,4 +32,7 @@ def prepared_loop(task: PrepareTask, tell: Tell, loop: LoopOfScript) -> Prepared
 
 def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
     """Return one side's replay."""
-    return replay(task.job, task.replay_folder, load)
+    return replay(
+        task.job, task.replay_folder, task.part, against=task.against, batches=task.batches,
+        load=load,
+    )  # fmt: skip

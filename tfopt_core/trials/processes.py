@@ -25,7 +25,7 @@ from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed, Tell
-from tfopt_core.records.replay import Replayed
+from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
@@ -167,16 +167,26 @@ class Processes:
             task = RunTask(job=self._job_of_stack("run"), **self._common)
             self.runner.warm_up(task, self._environment(task.job.runtime, debug=task.debug))
 
-    def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
+    def replay(
+        self,
+        variant: Variant,
+        seed: int,
+        shared: Path,
+        part: ReplayPart = "training",
+        *,
+        batches: int | None = None,
+        against: str = "",
+    ) -> Replayed | str:
         """Replay a short training, the variant without plugins first. Return it, or why it failed.
 
-        :param shared: the folder that both variants' processes share.
+        :param shared: the folder that the processes of all variants share.
+        :param part, batches, against: as `ReplayTask` has them.
         """
         folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
         task = ReplayTask(
-            job=self._job(variant, seed, folder), look=REPLAYED, replay_folder=shared,
-            **self._common,
+            job=self._job(variant, seed, folder), look=REPLAYED, part=part, replay_folder=shared,
+            batches=batches, against=against, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task)
         match outcome.message:

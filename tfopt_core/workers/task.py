@@ -13,7 +13,7 @@ from tfopt_core.errors import TfoptError, WorkloadError, describe, ran_out_of_me
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed
-from tfopt_core.records.replay import Replayed
+from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
@@ -135,14 +135,20 @@ class PrepareTask(LookTask):
 
 @attrs.frozen(kw_only=True)
 class ReplayTask(LookTask):
-    """Train a few fixed batches for the equivalence certificate, untimed.
+    """Train two short epochs for the equivalence certificate, untimed.
 
-    :param replay_folder: where both sides read and write what is compared.
+    :param part: what is replayed.
+    :param replay_folder: where all sides read and write what is compared.
+    :param batches: the most batches of an epoch; None for all.
+    :param against: the variant with which the final state is compared; "" for none.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Replayed,)
 
+    part: ReplayPart
     replay_folder: Path
+    batches: int | None = None
+    against: str = ""
 
 
 @attrs.frozen(kw_only=True)

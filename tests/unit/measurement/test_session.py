@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -16,6 +18,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.certifying import most_batches
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
@@ -734,16 +737,18 @@ def test_a_run_that_fails_beside_another_one_is_made_alone_and_so_are_all_that_f
     assert len(runs) == 2 + 8
 
 
-def test_a_certificate_that_would_take_too_much_of_the_time_is_left_out(world):
-    # 20 steps take 100 s, so replaying 100 steps twice would take as long as the training twice
-    runner = FakeRunner(training_seconds=100.0)
-    results, _ = world(runner, seconds=5.0)
-    assert ReplayTask not in [type(task) for task in runner.tasks]
-    said = results.comparison.quality.certificate
-    assert "replaying 100 steps twice would take about 3 min" in said
-    cheap = FakeRunner(training_seconds=10.0)
-    world(cheap, seconds=5.0)
-    assert ReplayTask in [type(task) for task in cheap.tasks]
+@pytest.mark.parametrize(
+    ("training_seconds", "steps", "batches"),
+    [
+        (2.0, 100, None), (20.0, 100, 75), (2000.0, 100, 10), (2000.0, 9, None),
+        (None, 1000, 100), (None, 50, None), (None, None, 100),
+    ],
+)  # fmt: skip
+def test_long_epochs_are_cut_down_for_the_certificate(training_seconds, steps, batches):
+    prepared: Any = SimpleNamespace(
+        training_seconds=training_seconds, epochs=5, steps_per_epoch=steps
+    )
+    assert most_batches(prepared) == batches
 
 
 def test_memory_is_measured_one_run_after_the_other(world):

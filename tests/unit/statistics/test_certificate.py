@@ -9,6 +9,7 @@ import pytest
 from cattrs import structure, unstructure
 from support.measure_runs import make_judgement, make_pairs
 
+from tfopt_core.records.fit import TrainingCounts
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 from tfopt_core.statistics.certificate import certify, impossible
 from tfopt_core.statistics.judgement import stack_equivalence
@@ -28,13 +29,14 @@ def make_epoch(**changes):
 
 
 EPOCHS = (make_epoch(), make_epoch(multiset="m1", order="o2", first=tuple("klmnopqrst")))
-LOSSES = {"loss": (0.9, 0.8, 0.7, 0.6)}
+HISTORY = {"loss": (0.9, 0.6), "val_loss": (0.95, 0.7)}
+COUNTS = TrainingCounts(updates=((50, 50),), examples=(320, 320), learning_rate=0.01)
 
 
 def make_replayed(**changes):
     plain = {
-        "epochs": EPOCHS, "steps": 100, "reported": (25, 50, 75, 100), "losses": LOSSES,
-        "reproducible": True, "weight_difference": 0.0,
+        "epochs": EPOCHS, "steps": 100, "history": HISTORY, "counts": COUNTS, "reproducible": True,
+        "weight_difference": 0.0,
     }  # fmt: skip
     return Replayed(**{**plain, **changes})
 
@@ -58,17 +60,17 @@ def test_an_exact_stack_that_replays_the_same_is_certified():
     certificate = certify("exact", BASELINE, stack_with())
     assert certificate.certified
     assert certificate.statement == (
-        "same training, certified: 100 steps replayed, losses and weights are identical; "
-        "320 examples an epoch compared"
+        "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
+        "identical; 320 examples an epoch compared"
     )
     assert (certificate.examples, certificate.batches) == (320, 100)
 
 
 def test_a_difference_within_rounding_is_certified_with_its_figure():
-    close = {"loss": (0.9, 0.8, 0.7, 0.6 * (1 + 6e-7))}
-    certificate = certify("exact", BASELINE, stack_with(losses=close, weight_difference=2e-7))
+    close = {**HISTORY, "loss": (0.9, 0.6 * (1 + 6e-7))}
+    certificate = certify("exact", BASELINE, stack_with(history=close, weight_difference=2e-7))
     assert certificate.statement.startswith(
-        "same training, certified: 100 steps replayed, losses differ by at most 6e-07, "
+        "same training, certified: 100 steps of 2 epochs replayed, losses differ by at most 6e-07, "
         "weights by at most 2e-07"
     )
     assert certificate.max_relative_loss_difference == pytest.approx(6e-7, rel=1e-3)
@@ -79,8 +81,8 @@ def test_a_difference_within_rounding_is_certified_with_its_figure():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"losses": {"loss": (0.9, 0.8, 0.7, 0.6 * 1.004)}},
-        {"losses": {"loss": (0.9, 0.8, 0.7, math.nan)}},
+        {"history": {**HISTORY, "loss": (0.9, 0.6 * 1.004)}},
+        {"history": {**HISTORY, "loss": (0.9, math.nan)}},
         {"weight_difference": 2 * SAME},
         {"weight_difference": math.inf},
     ],
@@ -93,7 +95,7 @@ def test_a_divergence_is_never_certified_but_held_against_the_declaration(declar
 
 
 def test_a_divergence_is_said_in_per_cent():
-    far = stack_with(losses={"loss": (0.9, 0.8, 0.7, 0.6 * 1.004)}, weight_difference=0.03)
+    far = stack_with(history={**HISTORY, "loss": (0.9, 0.6 * 1.004)}, weight_difference=0.03)
     assert certify("exact", BASELINE, far).statement.endswith(
         "losses by up to 0.4%, weights by up to 3%"
     )
@@ -109,14 +111,31 @@ def test_a_machine_that_computes_nothing_twice_accuses_no_plugin():
     assert certify("exact", BASELINE, steady).kind == "diverges"
 
 
-def test_losses_are_compared_where_both_sides_report_them():
-    """With several steps a call a stack reports every so many, the baseline all."""
-    certificate = certify("exact", BASELINE, stack_with(reported=(50, 100),
-                                                        losses={"loss": (0.8, 0.6)}))  # fmt: skip
-    assert certificate.max_relative_loss_difference == 0.0
-    none = certify("exact", BASELINE, stack_with(reported=(33,), losses={"loss": (0.8,)}))
+def test_a_metric_that_the_stack_adds_is_not_compared_and_one_that_it_lacks_differs():
+    more = stack_with(history={**HISTORY, "learning_rate": (0.01, 0.01)})
+    assert certify("exact", BASELINE, more).certified
+    less = stack_with(history={"loss": HISTORY["loss"]})
+    assert certify("exact", BASELINE, less).kind == "diverges"
+    none = certify("exact", make_replayed(history={}), stack_with(history={}))
     assert none.max_relative_loss_difference is None
-    assert "100 steps replayed, weights are identical" in none.statement
+    assert "100 steps of 1 epoch replayed, weights are identical" in none.statement
+
+
+@pytest.mark.parametrize("declared", ["exact", "order", "rounding", "unknown"])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"updates": ((50, 51),)}, "updates of an epoch (number 2): 51 instead of 50"),
+        ({"validation_examples": (16, 16)}, ""),
+        ({"learning_rate": 0.011}, "last learning rate: 0.011 instead of 0.01"),
+    ],
+)
+def test_other_counts_are_named_whatever_is_declared(declared, changes, said):
+    stack = stack_with(counts=attrs.evolve(COUNTS, **changes))
+    certificate = certify(declared, BASELINE, stack)
+    assert certificate.statement.endswith(said)
+    # counts that one side lacks are not compared
+    assert (certificate.kind == "diverges") is bool(said or declared == "rounding")
 
 
 def test_another_order_is_a_divergence_of_an_exact_stack_and_allowed_to_an_order_stack():
@@ -127,7 +146,7 @@ def test_another_order_is_a_divergence_of_an_exact_stack_and_allowed_to_an_order
     certificate = certify("order", BASELINE, reordered)
     assert certificate.certified
     assert certificate.statement.startswith(
-        "same training up to the order of examples, certified: 100 steps replayed, "
+        "same training up to the order of examples, certified: 100 steps of 2 epochs replayed, "
     )
 
 
@@ -183,7 +202,7 @@ def test_data_that_never_repeat_accuse_no_plugin():
 
 
 def test_rounding_is_never_certified_and_its_divergence_printed():
-    rounded = stack_with(losses={"loss": (0.9, 0.8, 0.7, 0.6 * 1.004)}, weight_difference=0.5)
+    rounded = stack_with(history={**HISTORY, "loss": (0.9, 0.6 * 1.004)}, weight_difference=0.5)
     certificate = certify("rounding", BASELINE, rounded)
     assert certificate.statement == (
         "the stack rounds differently: over 100 replayed steps the loss diverges by up to 0.4%"
@@ -203,8 +222,9 @@ def test_a_stack_that_declares_nothing_and_replays_the_same_is_certified():
     certificate = certify("unknown", BASELINE, stack_with())
     assert certificate.certified
     assert certificate.statement == (
-        "same training, certified: 100 steps replayed, losses and weights are identical; "
-        "320 examples an epoch compared; not every plugin declares what it does to the training"
+        "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
+        "identical; 320 examples an epoch compared; not every plugin declares what it does to the "
+        "training"
     )
 
 
@@ -261,18 +281,14 @@ def test_data_that_were_not_read_whole_certify_nothing():
     )
 
 
-def test_a_shortened_epoch_is_said():
-    certificate = certify("exact", attrs.evolve(BASELINE, shortened_to=400), stack_with())
-    assert certificate.statement.endswith("; epochs cut down to 320 examples compared")
-
-
-def test_a_pydataset_is_certified_without_a_data_part():
-    certificate = certify("exact", attrs.evolve(BASELINE, epochs=()), stack_with(epochs=()))
-    assert certificate.certified
-    assert certificate.statement.endswith("Keras itself reads the PyDataset, on both sides")
-    assert certificate.examples is None
-    rewritten = stack_with(unread="the stack reads the PyDataset otherwise")
-    assert certify("exact", attrs.evolve(BASELINE, epochs=()), rewritten).kind == "impossible"
+def test_a_training_on_its_own_data_is_certified_without_reading_them():
+    own, stack = (attrs.evolve(side, epochs=()) for side in (BASELINE, stack_with()))
+    certificate = certify("exact", own, stack, cut_to=50)
+    assert certificate.statement == (
+        "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
+        "identical; epochs cut down to 50 batches"
+    )
+    assert certificate.examples == 320
 
 
 def test_what_no_replay_calls_certifies_nothing():
@@ -314,7 +330,9 @@ def test_a_certificate_makes_it_faster_though_the_metric_straddles_the_tolerance
     assert with_it.verdict == "faster"
     assert with_it.quality.verdict == "certified"
     assert with_it.quality.baseline == 0.9
-    assert with_it.quality.statement.startswith("same training, certified: 100 steps replayed")
+    assert with_it.quality.statement.startswith(
+        "same training, certified: 100 steps of 2 epochs replayed"
+    )
     assert "val_accuracy 0.9000 -> 0.9000" in with_it.quality.statement
     for certificate in (None, ROUNDED, impossible("it fell over")):
         without = compare(pairs_with(STRADDLING), make_judgement(certificate=certificate))
@@ -391,8 +409,3 @@ def test_an_epoch_that_is_read_again_is_known_by_equal_words(changes, said):
     )  # fmt: skip
     again = stack_with(epochs=other_epoch(2, **{name: word.format(1)}))
     assert said in certify("exact", drawn, again).statement
-
-
-def test_steps_without_a_loss_of_the_baseline_are_not_compared():
-    short = make_replayed(losses={"loss": (0.9, 0.8)}, weight_difference=None)
-    assert certify("exact", short, stack_with()).max_relative_loss_difference == 0.0

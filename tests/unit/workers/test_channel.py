@@ -36,7 +36,8 @@ JOB = Job(
     machine=make_machine(), folder=Path("run"),
 )  # fmt: skip
 TASKS = {
-    RunTask: {}, PrepareTask: {"look": ""}, ReplayTask: {"look": "", "replay_folder": Path("r")},
+    RunTask: {}, PrepareTask: {"look": ""},
+    ReplayTask: {"look": "", "part": "data", "replay_folder": Path("r")},
     DiagnoseTask: {"look": "", "asked_plugins": ()},
 }  # fmt: skip
 

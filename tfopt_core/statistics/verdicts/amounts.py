@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.records.fit import TrainingCounts
+from tfopt_core.records.results import RunResult
 from tfopt_core.statistics.pairs import Pair
 
 
@@ -37,7 +38,12 @@ def _unlike_counts(pairs: Sequence[Pair]) -> str | None:
         difference
         for pair in pairs
         for fit, other_fit in zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False)
-        if (difference := _difference(fit, other_fit)) is not None
+        if (
+            difference := unlike_counts(
+                fit.counts, other_fit.counts, whole=fit.complete and other_fit.complete
+            )
+        )
+        is not None
     ]
     if not unlike:
         return None
@@ -46,13 +52,14 @@ def _unlike_counts(pairs: Sequence[Pair]) -> str | None:
     return f'{what}: {before} in "{one}" and {after} in "{other}"'
 
 
-def _difference(one: FitResult, other: FitResult) -> tuple[str, str, str] | None:
+def unlike_counts(
+    ours: TrainingCounts, theirs: TrainingCounts, *, whole: bool = True
+) -> tuple[str, str, str] | None:
     """Return a count that differs, and both values; None if all that are known are the same.
 
-    Of fits that were cut short the epochs that both have trained whole count.
+    :param whole: whether both fits have trained to their end; else the epochs that both have
+        trained whole are compared.
     """
-    whole = one.complete and other.complete
-    ours, theirs = one.counts, other.counts
     series = [
         ("updates of an epoch", *pair) for pair in zip(ours.updates, theirs.updates, strict=False)
     ]
@@ -77,8 +84,12 @@ def _difference(one: FitResult, other: FitResult) -> tuple[str, str, str] | None
         ("last learning rate", ours.learning_rate, theirs.learning_rate),
     ):
         if first is not None and second is not None and first != second:
-            return what, f"{first}", f"{second}"
+            return what, _shown(first), _shown(second)
     return None
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def examples(run: RunResult) -> int | None:

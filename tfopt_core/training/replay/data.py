@@ -13,16 +13,11 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.records.replay import ReadEpoch
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
-from tfopt_core.training.sources import as_plan
-from tfopt_core.training.workload import Workload
 
 # A cache that froze random data shows only in a second epoch.
 EPOCHS = 2
-# If an epoch takes longer on the first side, the data are cut down for both sides.
+# Reading an epoch ends after so long; the other side has more time for the same data.
 EPOCH_SECONDS = 10.0
-# The share of what was read in that time that makes a shortened epoch.
-SHORTENED_SHARE = 0.25
-# How many times as long the other side may take for the same data.
 PATIENCE = 6.0
 KEPT_BYTES = 512 * 2**20
 
@@ -39,27 +34,17 @@ class ReplayData:
     epochs: tuple[ReadEpoch, ...]
     unread: str | None
     batches: Any
-    shortened_to: int | None = None
 
 
-def read_first(workload: Workload, plan: DataPlan, rebuilt: Callable[[Workload], DataPlan],
-               now: Clock = monotonic) -> ReplayData:  # fmt: skip
+def read_first(plan: DataPlan, now: Clock = monotonic) -> ReplayData:
     """Read the first side's data and return them with the first batches as a `tf.data.Dataset`.
 
-    :param plan: the plan to read, of batches.
-    :param rebuilt: builds the same plan for a workload whose data are cut down.
+    :param plan: the plan to read, of batches. Of a PyDataset they are read in their own order,
+        which Keras may draw anew.
     """
-    first = _FirstBatches()
-    source = plan.source
-    # of a PyDataset the batches in their own order, which Keras may draw anew
-    dataset, shortened_to = lower_plan(plan), None
+    first, dataset = _FirstBatches(), lower_plan(plan)
     epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
-    if not epochs[-1].whole:
-        read = epochs[0].batches if source.batched else epochs[0].examples
-        first, shortened_to = _FirstBatches(), max(1, int(read * SHORTENED_SHARE))
-        dataset = lower_plan(rebuilt(shortened(workload, shortened_to)))
-        epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
-    return ReplayData(epochs, _unread(epochs), first.dataset(dataset), shortened_to)
+    return ReplayData(epochs, _unread(epochs), first.dataset(dataset))
 
 
 def read_other(plan: DataPlan, first_source: Any, go_on: Callable[[Any], None] = lambda data: None,
@@ -75,24 +60,6 @@ def read_other(plan: DataPlan, first_source: Any, go_on: Callable[[Any], None] =
     go_on(dataset)
     epochs = _epochs(dataset, PATIENCE * EPOCH_SECONDS, _forget, now)
     return ReplayData(epochs, _unread(epochs), None)
-
-
-def read_alike(plan: DataPlan, other: DataPlan, now: Clock = monotonic) -> bool:
-    """Return whether both plans yield the same batches in a pass that ends within the limit."""
-    if plan.source.read_once:
-        return False
-    passes = []
-    for each in (plan, other):
-        end = now() + EPOCH_SECONDS
-        passes.append(read_epoch(lower_plan(each), out_of_time=partial(_passed, end, now)))
-    first, second = passes
-    return first.whole and second.whole and first.order == second.order
-
-
-def shortened(workload: Workload, count: int) -> Workload:
-    """Return the workload with `count` training examples, or batches if its data are batched."""
-    plan = as_plan(workload.train, "train")
-    return attrs.evolve(workload, train=plan.first(count))
 
 
 def _untouched_pydataset(plan: DataPlan) -> bool:

@@ -115,6 +115,40 @@ class FitCall:
         unpacked = data_adapter_utils.unpack_x_y_sample_weight(validation)
         return {"train": train, "validation": unpacked}
 
+    def short(self, epochs: int, batches: int | None) -> FitCall:
+        """Return the call with few epochs of at most so many batches, each with its validation.
+
+        Arrays are cut themselves. An epoch of data that Python yields, or whose steps are given,
+        has fewer steps. A `tf.data.Dataset` stays: its plan can be cut where it begins.
+
+        :param batches: None for all.
+        """
+        import tensorflow as tf
+        from keras.src.trainers.data_adapters.array_data_adapter import can_convert_arrays
+
+        planned = CutShort() if self.cut is None else self.cut
+        cut = attrs.evolve(planned, epochs=min(epochs, self.epochs))
+        arguments = {**self.arguments, "validation_freq": 1}
+        if batches is None:
+            return attrs.evolve(self, arguments=arguments, cut=cut)
+        count = batches * (self.arguments["batch_size"] or 32)
+        train, arrays = self.splits["train"], can_convert_arrays(self.splits["train"])
+        if self.steps_per_epoch is not None:
+            cut = attrs.evolve(cut, steps=min(self.steps_per_epoch, batches))
+        elif arrays:
+            x, y, weight = _first_examples(train, count)
+            arguments |= {"x": x, "y": y, "sample_weight": weight}
+        elif not isinstance(train[0], tf.data.Dataset):
+            cut = attrs.evolve(cut, steps=batches)
+        if "validation" in self.splits and (
+            arguments["validation_split"] or can_convert_arrays(self.splits["validation"])
+        ):
+            validation = self.splits["validation"]
+            if arguments["validation_steps"] is None:
+                validation = _first_examples(validation, count)
+            arguments |= {"validation_data": validation, "validation_split": 0.0}
+        return attrs.evolve(self, arguments=arguments, cut=cut)
+
     def make(
         self,
         callbacks: Sequence[Any],
@@ -208,6 +242,17 @@ class FitCall:
             return None
         steps = self.arguments["steps_per_epoch"]
         return -(-len(_first_leaf(train)) // int(steps)) if steps else 32
+
+
+def _first_examples(parts: Any, count: int) -> Any:
+    """Return the first examples of (x, y, sample_weight), of arrays of any kind."""
+    from keras.src.trainers.data_adapters.array_slicing import train_validation_split
+
+    known = len(_first_leaf(parts))
+    if known <= count:
+        return parts
+    # Keras takes the floor of what the share leaves
+    return train_validation_split(parts, validation_split=1 - (count + 0.5) / known)[0]
 
 
 def _first_leaf(parts: Any) -> Any:

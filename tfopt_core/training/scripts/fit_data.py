@@ -21,6 +21,7 @@ class FitData:
 
     A generator can be read only once, so its reader is made once.
 
+    :param readers: those of data that can be read only once, by split.
     :param reads: whether to read generators here, to rewrite or inspect the data; Keras can then
         no longer read them itself.
     :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
@@ -29,7 +30,7 @@ class FitData:
     call: FitCall
     seed: int
     reads: bool = False
-    _read_once: dict[str, Later] = attrs.field(factory=dict)
+    readers: dict[str, Later] = attrs.field(factory=dict)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -62,21 +63,34 @@ class FitData:
             return DataPlan.from_pydataset(x, redrawn=redrawn)
         if array_data_adapter.can_convert_arrays(parts):
             return self._of_arrays(split)
-        if split not in self._read_once:
+        if split not in self.readers:
             # the reader of a generator takes its first batch: make it once, and only if needed
             weights = self.call.class_weight if split == "train" else None
-            self._read_once[split] = Later(lambda: self._adapter(split, weights).get_tf_dataset())
+            self.readers[split] = Later(lambda: self._adapter(split, weights).get_tf_dataset())
         if self.reads:
-            return _of_generator(self._read_once[split]())
-        return _in_one_piece(self._read_once[split])
+            return _of_generator(self.readers[split]())
+        return _in_one_piece(self.readers[split])
+
+    def first(self, split: str, plan: DataPlan, batches: int) -> DataPlan:
+        """Return the plan of a split with at most so many batches in a pass, of a `tf.data.Dataset`
+        whose steps are not given; of other data the whole plan."""
+        import tensorflow as tf
+
+        known = self.batches(split)
+        steps = "steps_per_epoch" if split == "train" else "validation_steps"
+        given = self.call.arguments[steps] is not None
+        is_dataset = isinstance(self.call.splits[split][0], tf.data.Dataset)
+        if given or not is_dataset or (known is not None and known <= batches):
+            return plan
+        return plan.first(batches if plan.source.batched else batches * (plan.batch_size or 1))
 
     def read_already(self, split: str) -> bool:
         """Return whether the data can be read only once, and are being read already."""
-        return split in self._read_once and self._read_once[split].is_made
+        return split in self.readers and self.readers[split].is_made
 
     def can_be_read_once(self, split: str) -> bool:
         """Return whether the data can be read only once."""
-        return split in self._read_once
+        return split in self.readers
 
     def steps_per_epoch(self) -> int | None:
         """Return the steps of an epoch of the script's own data; None if unknown."""

@@ -60,12 +60,15 @@ class FitWorkload(Workload):
     """A call of `fit`, with the script's compiled model.
 
     Every build uses that same model: the changes of one stack are removed before the next build.
+
+    :param own_plans: of the script's own data, of which `train` and `validation` may be a part.
     """
 
     call: FitCall
     data: FitData
     compiled: Compiled
     session: ScriptSession
+    own_plans: Mapping[str, DataPlan]
     fit_index: int = 0
 
     @classmethod
@@ -77,22 +80,32 @@ class FitWorkload(Workload):
         seed: int,
         *,
         ended: bool = False,
+        batches: int | None = None,
+        before: FitWorkload | None = None,
     ) -> FitWorkload:
         """Return the workload of a call.
 
         :param ended: whether to end endless data after the steps of an epoch, for tools that read
             all of them.
+        :param batches: the most batches of a pass over a `tf.data.Dataset`, None for all.
+        :param before: a workload of the same data, which may have begun to read a generator.
         :raises WorkloadError: if the installed Keras does not show what `fit` does with the data.
         """
         missing = why_without("script-fits")
         if missing:
             raise WorkloadError(missing)
-        data = FitData(call, seed, reads=ended or bool(session.job.plugins))
+        readers = {} if before is None else before.data.readers
+        data = FitData(call, seed, ended or bool(session.job.plugins), readers)
         data.check()
         steps = call.steps_per_epoch
-        plans = {split: data.plan(split) for split in data.splits}
+        own = {split: data.plan(split) for split in data.splits}
+        if ended:
+            own["train"] = ended_after(own["train"], steps)
+        plans = own
+        if batches is not None:
+            plans = {split: data.first(split, plan, batches) for split, plan in own.items()}
         return cls(
-            train=ended_after(plans["train"], steps) if ended else plans["train"],
+            train=plans["train"],
             validation=plans.get("validation"),
             build_model=lambda: call.model,
             loss=call.model.loss if call.model.compiled else None,
@@ -106,6 +119,7 @@ class FitWorkload(Workload):
             data=data,
             compiled=compiled,
             session=session,
+            own_plans=own,
             fit_index=call.number - 1,
         )
 
@@ -189,7 +203,7 @@ class FitWorkload(Workload):
             float32_layers = _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
-        run = _with_data(run, self, plans, before)
+        run = _with_data(run, self, plans)
         with run.strategy.scope():
             training = stack.configure_training(run, model)
             if training.steps_per_execution != options.steps_per_execution:
@@ -204,7 +218,7 @@ class FitWorkload(Workload):
                 raise
         built = Built(
             job, self, stack, run, plans, model, precision, float32_layers, training,
-            batches={split: self.data.batches(split) for split in plans},
+            batches={split: self._batches(split) for split in plans},
             steps_given=self.call.steps_per_epoch is not None,
             endless=self.data.endless, keeps_step=goes_on_as_traced(model),
             shuffle_draws=session.shuffle_draws,
@@ -212,16 +226,15 @@ class FitWorkload(Workload):
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:
             # no loop trains on what is held: the data stay as they were
             built.plans = {split: plan.without(Resident) for split, plan in plans.items()}
-            built.run = _with_data(run, self, built.plans, before)
+            built.run = _with_data(run, self, built.plans)
         return built
 
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
-        before = {"train": self.train, "validation": self.validation}
         return {
             split: counted_as(built.run.datasets[split], built.batches[split])
             for split, plan in built.plans.items()
-            if not unchanged(plan, before[split]) or self.data.read_already(split)
+            if not unchanged(plan, self.own_plans[split]) or self.data.read_already(split)
         }
 
     def data_of_fit(self, built: Built, timed: TimedFunction) -> tuple[dict[str, Any], bool]:
@@ -247,8 +260,16 @@ class FitWorkload(Workload):
             batch_size=self.train.batch_size,
             settings=stack.settings,
             states={plugin: dict(state) for plugin, state in begun.states.items()},
-            steps_per_epoch=self.data.steps_per_epoch(),
+            steps_per_epoch=self.call.steps_per_epoch or self._batches("train"),
         )
+
+    def _batches(self, split: str) -> int | None:
+        """Return how many batches Keras counts in the data of the fit; None if it does not."""
+        known = self.data.batches(split)
+        plan = self.train if split == "train" else self.validation
+        assert plan is not None
+        is_whole = known is None or unchanged(plan, self.own_plans[split])
+        return known if is_whole else plan.cardinality
 
 
 def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tuple[str, ...]:
@@ -270,9 +291,10 @@ def _with_data(
     run: RunContext,
     workload: FitWorkload,
     plans: dict[str, DataPlan],
-    before: Mapping[str, DataPlan],
 ) -> RunContext:
     import tensorflow as tf
+
+    before = workload.own_plans
 
     def in_place(split: str, replacement: Any) -> Any:
         draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import attrs
@@ -13,7 +14,13 @@ from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.workers.channel import Parent
-from tfopt_core.workers.task import LookTask, PrepareTask, failure_of, named_function
+from tfopt_core.workers.task import (
+    LookTask,
+    PrepareTask,
+    ReplayTask,
+    failure_of,
+    named_function,
+)
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_state import FitState
@@ -30,6 +37,7 @@ class ScriptLook(ScriptRun[AnyLook]):
     """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
+        from tfopt_core.training.replay.data import EPOCHS
         from tfopt_core.training.scripts.fit_workload import of_call
         from tfopt_core.training.scripts.planned_history import lengthen
         from tfopt_core.training.scripts.stopping import stopping_after
@@ -48,9 +56,15 @@ class ScriptLook(ScriptRun[AnyLook]):
             raise WorkloadError(f"fit {call.number}: the training data are empty")
 
         def make() -> Any:
-            return type(workload).of(
-                self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
-            )
+            task = self.task
+            of = functools.partial(type(workload).of, self.session, before=workload)
+            if not isinstance(task, ReplayTask):
+                return of(call, workload.compiled, task.job.seed, ended=True)
+            return of(
+                call.short(EPOCHS, task.batches), workload.compiled, task.job.seed,
+                # where they are compared, all data are read
+                ended=task.part != "training", batches=task.batches,
+            )  # fmt: skip
 
         load = of_call(make)
         if not self.task.stays:

@@ -1,0 +1,145 @@
+"""Store the state of a training in files, and compute how far two states differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import ReplayImpossible
+from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.optimizers import optimizers_of
+
+
+@attrs.define(eq=False)
+class StateFiles:
+    """Has a fit begin with the same variables on all sides, and compares what it leaves.
+
+    :param variant: whose state is stored.
+    :param against: the variant with which it is compared; "" for the side that goes first, whose
+        initial variables all others take.
+    :param difference: how far the final states differ; None on the first side.
+    """
+
+    folder: Path
+    variant: str
+    against: str
+    difference: float | None = None
+
+    def callback(self) -> Any:
+        """Return the Keras callback that does it, to be called behind the others."""
+        import keras
+
+        files = self
+
+        class Keeper(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_begin(self, logs: Any = None) -> None:
+                files.begin(self.model)
+
+            def on_train_end(self, logs: Any = None) -> None:
+                files.end(self.model)
+
+        return Keeper()
+
+    def begin(self, model: Any) -> None:
+        """Store the model's variables, or set them to those of the first side.
+
+        :raises ReplayImpossible: if they are not the same in number, types and shapes.
+        """
+        path = self.folder / "initial.npz"
+        if self.against:
+            restore_variables(path, model.variables)
+        else:
+            save_variables(path, model.variables)
+
+    def end(self, model: Any) -> None:
+        """Store the final state and compare it.
+
+        :raises ReplayImpossible: if the other one has other variables.
+        """
+        state = state_of(model)
+        if self.against:
+            self.difference = state_difference(self._final(self.against), state)
+        save_variables(self._final(self.variant), state)
+
+    def _final(self, variant: str) -> Path:
+        return self.folder / f"final-{variant}.npz"
+
+
+def state_of(model: Any) -> list[Any]:
+    """Return what training changes: the variables of a model and of its optimizers, and those that
+    are plain variables of TensorFlow."""
+    import tensorflow as tf
+
+    plain = [
+        value
+        for part in (model, *nested_layers(model))
+        for value in vars(part).values()
+        if isinstance(value, tf.Variable)
+    ]
+    optimizers = [variable for one in optimizers_of(model) for variable in one.variables]
+    return [*model.variables, *plain, *optimizers]
+
+
+def save_variables(path: Path, variables: Sequence[Any]) -> None:
+    """Write the values to a `.npz` file, in order; nothing is pickled."""
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.savez(file, **{_key(i, v): _value(v) for i, v in enumerate(variables)})
+
+
+def restore_variables(path: Path, variables: Sequence[Any]) -> None:
+    """Set the variables to the values in such a file.
+
+    :raises ReplayImpossible: if they are not the same in number, types and shapes.
+    """
+    for variable, value in zip(variables, _values(path, variables), strict=True):
+        variable.assign(value)
+
+
+def state_difference(path: Path, variables: Sequence[Any]) -> float:
+    """Return the largest difference to the variables in such a file.
+
+    Each tensor's largest difference is divided by that tensor's largest magnitude on either side,
+    so that a small bias counts as much as a large kernel.
+
+    :raises ReplayImpossible: if they are not the same in number, types and shapes.
+    """
+    import numpy as np
+
+    largest = 0.0
+    for variable, other in zip(variables, _values(path, variables), strict=True):
+        value = _value(variable)
+        if not np.array_equal(value, other, equal_nan=value.dtype.kind == "f"):
+            ours, theirs = value.astype("float64"), other.astype("float64")
+            scale = max(np.abs(ours).max(), np.abs(theirs).max())
+            share = float(np.abs(ours - theirs).max() / scale)
+            largest = max(largest, share if np.isfinite(share) else float("inf"))
+    return largest
+
+
+def _values(path: Path, variables: Sequence[Any]) -> list[Any]:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as file:
+        stored = {key: file[key] for key in file.files}
+    ours = {_key(i, v): tuple(v.shape) for i, v in enumerate(variables)}
+    if ours != {key: value.shape for key, value in stored.items()}:
+        raise ReplayImpossible("the trainings have different variables")
+    return list(stored.values())
+
+
+def _key(index: int, variable: Any) -> str:
+    # no name: those of optimizers hold numbers of layers, which a process counts through
+    return f"{index:05} {getattr(variable.dtype, 'name', variable.dtype)}"
+
+
+def _value(variable: Any) -> Any:
+    import keras
+
+    value = keras.ops.convert_to_numpy(variable)
+    # NumPy's files know no bfloat16; float32 holds each of its values
+    return value if value.dtype.kind in "biuf" else value.astype("float32")

@@ -97,6 +97,12 @@ KINDS = {
         fit("fit 1", model, x, y, shuffle=False, epochs=2, callbacks=[freeze])
         fit("fit 2", model, x, y, shuffle=False)
     """,
+    "traced anew by a callback within a pass over the data": """
+        model = network()
+        again = lambda epoch, logs: model.make_train_function(force=True)
+        again = keras.callbacks.LambdaCallback(on_epoch_end=again)
+        fit("fit", model, x, y, batch_size=4, epochs=4, steps_per_epoch=3, callbacks=[again])
+    """,
     "an unknown number of batches": """
         model, data = network(), slices((x, y)).filter(lambda a, b: True).batch(4)
         fit("fit 1", model, data, epochs=2, validation_data=data)

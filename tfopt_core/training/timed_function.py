@@ -177,7 +177,10 @@ class TimedFunction:
             loop = loop_of(self.built)
             own = loop.kind == "keras" and loop.steps == model.steps_per_execution
             note_trace(model, own_steps=own)
-        function = self.of_stack = self._function_of_stack()
+        before, function = self.of_stack, self._function_of_stack()
+        self.of_stack = function
+        if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
+            function.go_on_from(before)
         if function is not None:
             model.train_function = self.clock.timed(function, lambda: function.report.last_call)
             return

@@ -14,6 +14,8 @@ import cattrs
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
+# What a callback reads the first batches of, which other orders make others.
+_BY_FIRST_BATCHES = "Evaluate(train, steps="
 _READ_AHEAD = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(")
 
 
@@ -78,8 +80,9 @@ class Case:
 
     @property
     def depends_on_order(self) -> bool:
-        """Whether the order of the examples may decide how many batches are trained on."""
-        return any(name in str(self.fits) for name in _BY_VALUE)
+        """Whether the order of the examples may decide how many batches are trained on, or which
+        ones a callback reads."""
+        return any(name in str(self.fits) for name in (*_BY_VALUE, _BY_FIRST_BATCHES))
 
 
 def to_json(case: Case, stack: Stack | None = None, **more: Any) -> str:

@@ -33,7 +33,7 @@ def hostile_results(text: str) -> Results:
         resolved={text: {text: [text, {text: text}]}}, machine={"cpu_model": text, text: text},
         environment={text: text, "tensorflow": text}, runs=(*runs, failed),
         comparison=make_comparison(statement=text),
-        attribution=(make_attribution(text, 1.2, text),), observations=(text,), warnings=(text,),
+        attribution=(make_attribution(text, 1.2, text),), warnings=(text,),
         next_steps=(text,), observed={text: Effect(True, text, (table,))}, saved_model=text,
         recipe_toml=text,
     )  # fmt: skip

@@ -32,7 +32,6 @@ class ScriptTrials:
     :param label: the name of the script or factory in messages.
     :param recipe: where its recipe goes.
     :param folder: for what the trials write.
-    :param longest: the seconds of the longest trial so far.
     """
 
     options: ApplyOptions
@@ -42,19 +41,12 @@ class ScriptTrials:
     folder: Path
     shared: SharedProcess | None
     diagnosed: Diagnosed | None = None
-    longest: float = 0.0
 
     @contextmanager
     def opened(self) -> Iterator[ScriptTrials]:
         """Yield these trials in a new folder, and in a process each."""
         with look_folder() as folder:
             yield attrs.evolve(self, folder=folder, shared=None)
-
-    def seconds_alone(self, count: int) -> float:
-        """Return about how long so many trials take, each in a process of its own."""
-        assert self.diagnosed is not None
-        to_the_fit = self.diagnosed.seconds - self.diagnosed.measuring_seconds
-        return count * (to_the_fit + self.longest)
 
     def request_for(self, text: str) -> Request:
         """Return the request of a recipe with this text.
@@ -77,11 +69,7 @@ class ScriptTrials:
         """
         from tfopt_core.diagnosis.screening import Tried
 
-        begun = monotonic()
-        try:
-            prepared, resolved = self._prepared(draft)
-        finally:
-            self.longest = max(self.longest, monotonic() - begun)
+        prepared, resolved = self._prepared(draft)
         assert self.diagnosed is not None
         estimate = self.diagnosed.estimate
         whole = None if estimate is None else estimate.seconds

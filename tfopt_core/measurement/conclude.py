@@ -25,7 +25,6 @@ from tfopt_core.statistics.timing.retraces import retraced_runs
 from tfopt_core.statistics.verdicts.addition import judge_addition
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute
-from tfopt_core.statistics.verdicts.observations import observations
 from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
@@ -108,7 +107,6 @@ def conclude(
         setup_seconds=prepared.seconds,
         seconds=seconds,
         interrupted=interrupted,
-        observations=observations(judged, judgement),
         warnings=tuple(
             filter(None, (*prepared.warnings, state.one_after_other, *run_warnings(runs)))
         ),

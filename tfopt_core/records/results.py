@@ -267,10 +267,9 @@ class Results:
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
     figures of the same pairs, on which no verdict depends; `baseline` says what the
     workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`, "" in
-    results of older versions; `observations` are further paired contrasts in words;
-    each run trained `warm_seconds` behind its start, None to its end; `resumed` counts how often
-    the measurement was stopped and resumed; `observed` is what each observer found in an extra,
-    untimed run.
+    results of older versions; each run trained `warm_seconds` behind its start, None to its end;
+    `resumed` counts how often the measurement was stopped and resumed; `observed` is what each
+    observer found in an extra, untimed run.
     `addition` is a second contrast, None where there is none.
     """
 
@@ -293,7 +292,6 @@ class Results:
     seconds: float = 0.0
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
-    observations: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     saved_model: str | None = None
     warm_seconds: float | None = None

@@ -33,15 +33,7 @@ def bound_in_words(bound: float | None) -> str:
 
 def gain_in_words(speedup: float) -> str:
     """Return by how much a speedup exceeds 1: `12%`, `0.7%`."""
-    return _share_in_words(speedup - 1)
-
-
-def saving_in_words(ratio: float) -> str:
-    """Return which share is saved where the baseline takes `ratio` times as much: `12%`, `0.7%`."""
-    return _share_in_words(1 - 1 / ratio)
-
-
-def _share_in_words(share: float) -> str:
+    share = speedup - 1
     return f"{share:.0%}" if share >= 0.0095 else f"{share:.1%}"
 
 

@@ -85,7 +85,7 @@ def crowded(**changes: Any) -> Results:
     runs = tuple(make_run(n, variants[n % 4], fits=(fit,)) for n in range(16))
     shares = make_attribution("cache", 1.2, "1.20x")
     values: dict[str, Any] = {
-        "runs": runs, "attribution": (shares,), "observations": ("epochs vary",),
+        "runs": runs, "attribution": (shares,),
         "warnings": ("the machine is busy",), "next_steps": ("measure more pairs",),
         "recipe_toml": 'name = "x"\n\n[workload]\n',
         "ratios": (FigureRatio(figure="step_seconds", ratio=1.5, low=1.4, high=1.6, pairs=4),),

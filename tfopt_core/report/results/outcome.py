@@ -131,10 +131,8 @@ def render_addition(results: Results) -> tuple[RenderableType, ...]:
 
 
 def render_rest(results: Results) -> tuple[RenderableType, ...]:
-    """Return further observations, warnings, advice, and one line on what was stored."""
+    """Return warnings, advice, and one line on what was stored."""
     parts: list[RenderableType] = []
-    if results.observations:
-        parts.append(section("Also measured", bullets(results.observations)))
     if results.warnings:
         parts.append(section("Warnings", bullets(results.warnings)))
     if results.next_steps:

@@ -97,7 +97,7 @@ def test_a_page_holds_every_section_and_loads_nothing() -> None:
     html = page.html_page(crowded())
     for heading in (
         "Gains and figures", "What each plugin contributes", "Step times of each run",
-        "Where the time goes", "Quality over the epochs", "What took effect", "Also measured",
+        "Where the time goes", "Quality over the epochs", "What took effect",
         "Warnings", "What to try next", "Runs", "Environment", "Recipe", "Raw numbers",
     ):  # fmt: skip
         assert f"<h2>{heading}</h2>" in html, heading

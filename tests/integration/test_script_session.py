@@ -266,7 +266,7 @@ class FitOfSession:
                     )
                 )  # fmt: skip
                 job = attrs.evolve(made.job, variant=variant.name)
-                found.append(replay(job, shared, part, against=how["against"], load=of_fit))
+                found.append(replay(job, shared, part, **how, load=of_fit))
 
             made.on_fit = replay_fit
             self.fit()
@@ -320,6 +320,7 @@ def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches):
     steps = 3 if form == "pydataset" else steps_of(form) // planned
     most = epochs * min(steps, batches or steps)
     # where an epoch has fewer steps, the data go on, and may end in the second one
+    assert ("epochs cut down to 2" in certificate.statement) is (steps > (batches or steps))
     assert certificate.batches in ((most, 3) if form in ("steps", "pydataset") else (most,))
 
 

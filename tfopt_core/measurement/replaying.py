@@ -92,11 +92,11 @@ class _Replays:
         stack = self._replayed(variant, part, BASELINE)
         if isinstance(stack, str):
             return impossible(f"the replay with the stack failed: {_one_line(stack)}")
-        found = certify(equivalence, baseline, stack, cut_to=self.batches)
+        found = certify(equivalence, baseline, stack)
         if equivalence not in ("exact", "unknown") or found.kind != "diverges":
             return found
         baseline, stack = self._with_causes(variant, baseline, stack)
-        return certify(equivalence, baseline, stack, cut_to=self.batches)
+        return certify(equivalence, baseline, stack)
 
     def _with_causes(
         self, variant: Variant, baseline: Replayed, stack: Replayed

@@ -53,6 +53,7 @@ class Replayed:
         None if they can.
     :param reproducible: whether the data, built anew under the same seed, were the same again;
         None if not checked.
+    :param cut_to: to how many batches an epoch was cut down; None if it was not.
     :param left_out: the parts of a training that are not replayed, in words.
     """
 
@@ -64,4 +65,5 @@ class Replayed:
     epochs: tuple[ReadEpoch, ...] = ()
     unread: str | None = None
     reproducible: bool | None = None
+    cut_to: int | None = None
     left_out: tuple[str, ...] = ()

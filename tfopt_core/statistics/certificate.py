@@ -50,13 +50,10 @@ def impossible(cause: str) -> Certificate:
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
-def certify(
-    equivalence: Equivalence, baseline: Replayed, stack: Replayed, *, cut_to: int | None = None
-) -> Certificate:
+def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Certificate:
     """Compare both sides of a replay and return the certificate.
 
     :param equivalence: what the stack as a whole declares to do to the mathematics of training.
-    :param cut_to: to how many batches the epochs were cut down, None if they were not.
     :raises ValueError: for a stack that changes them, and so trains differently by intention.
     """
     if equivalence == "changes":
@@ -104,7 +101,7 @@ def certify(
         "same training up to the order of examples" if equivalence == "order" else "same training"
     )
     replayed = f"{_steps(stack)} replayed, {_apart(drawn, 'differ by at most')}"
-    scope = _scope(baseline, stack, cut_to)
+    scope = _scope(baseline, stack)
     scope += f"; {UNDECLARED}" if equivalence == "unknown" else ""
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
 
@@ -192,9 +189,9 @@ def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
     return None
 
 
-def _scope(baseline: Replayed, stack: Replayed, cut_to: int | None) -> str:
+def _scope(baseline: Replayed, stack: Replayed) -> str:
     """Return which data were compared, in words."""
-    words = "" if cut_to is None else f"; epochs cut down to {cut_to:,} batches"
+    words = "" if stack.cut_to is None else f"; epochs cut down to {stack.cut_to:,} batches"
     if baseline.epochs and stack.epochs:
         words += f"; {baseline.epochs[0].examples:,} examples an epoch compared"
     return words

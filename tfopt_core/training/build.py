@@ -68,6 +68,10 @@ class Built:
 class BuildsItself(Protocol):
     """A workload that builds its own training, since its model already exists."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether an epoch has fewer batches than in the workload."""
+
     def built(self, job: Job) -> Built:
         """Return the training with the job's stack."""
 

@@ -282,8 +282,8 @@ def test_data_that_were_not_read_whole_certify_nothing():
 
 
 def test_a_training_on_its_own_data_is_certified_without_reading_them():
-    own, stack = (attrs.evolve(side, epochs=()) for side in (BASELINE, stack_with()))
-    certificate = certify("exact", own, stack, cut_to=50)
+    own, stack = (attrs.evolve(side, epochs=(), cut_to=50) for side in (BASELINE, stack_with()))
+    certificate = certify("exact", own, stack)
     assert certificate.statement == (
         "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
         "identical; epochs cut down to 50 batches"

@@ -62,20 +62,24 @@ def replay(
     return side.read(trains=part == "fixed batches")
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _Side:
     job: Job
     folder: Path
     against: str
     batches: int | None
     load: Callable[[Job], Any]
+    is_cut: bool = False
 
     def loaded(self) -> tuple[Job, Any]:
         """Return the job and its workload, whose epochs are few and short."""
         workload = self.load(self.job)
         if isinstance(workload, BuildsItself):
+            self.is_cut = workload.is_cut
             return self.job, workload
-        return short(self.job, workload, self.batches)
+        job, cut = short(self.job, workload, self.batches)
+        self.is_cut = cut.train is not workload.train
+        return job, cut
 
     def trained(self, built: Built) -> Replayed:
         """Train and return what was done, and how far the final state differs."""
@@ -86,7 +90,7 @@ class _Side:
         outcome = _fit(built)
         return Replayed(
             steps=outcome.steps, history=outcome.history, counts=outcome.counts,
-            weight_difference=files.difference,
+            weight_difference=files.difference, cut_to=self.batches if self.is_cut else None,
         )  # fmt: skip
 
     def read(self, *, trains: bool) -> Replayed:
@@ -152,15 +156,17 @@ def short(job: Job, workload: Workload, batches: int | None) -> tuple[Job, Workl
         return job, workload
     size, validation = spec.batch_size or workload.batch_size, workload.validation
     if validation is not None:
-        validation = _first(as_plan(validation, "validation"), batches, size)
-    train = _first(as_plan(workload.train, "train"), batches, size)
+        validation = _first(validation, "validation", batches, size)
+    train = _first(workload.train, "train", batches, size)
     return job, attrs.evolve(workload, train=train, validation=validation)
 
 
-def _first(plan: DataPlan, batches: int, size: int) -> DataPlan:
+def _first(data: Any, split: str, batches: int, size: int) -> Any:
+    """Return the data, or the plan of their first batches where there are more or unknown."""
+    plan = as_plan(data, split)
     count, known = batches if plan.source.batched else batches * size, plan.cardinality
     if known is not None and known <= (batches if plan.batched else count):
-        return plan
+        return data
     return plan.first(count)
 
 

@@ -24,6 +24,7 @@ class FitCall:
     :param arguments: all arguments by name, defaults included.
     :param number: the number of the call in the script, from 1.
     :param cut: the limits that cut it short, None for none.
+    :param shortened: whether `short` has left out batches.
     """
 
     model: Any
@@ -31,6 +32,7 @@ class FitCall:
     arguments: Mapping[str, Any]
     number: int
     cut: CutShort | None = None
+    shortened: bool = False
 
     @classmethod
     def of(
@@ -131,14 +133,14 @@ class FitCall:
         arguments = {**self.arguments, "validation_freq": 1}
         if batches is None:
             return attrs.evolve(self, arguments=arguments, cut=cut)
-        count = batches * (self.arguments["batch_size"] or 32)
-        train, arrays = self.splits["train"], can_convert_arrays(self.splits["train"])
-        if self.steps_per_epoch is not None:
-            cut = attrs.evolve(cut, steps=min(self.steps_per_epoch, batches))
-        elif arrays:
-            x, y, weight = _first_examples(train, count)
-            arguments |= {"x": x, "y": y, "sample_weight": weight}
-        elif not isinstance(train[0], tf.data.Dataset):
+        count, steps = batches * (self.arguments["batch_size"] or 32), self.steps_per_epoch
+        train = own = self.splits["train"]
+        if steps is not None:
+            cut = attrs.evolve(cut, steps=min(steps, batches))
+        elif can_convert_arrays(own):
+            train = _first_examples(own, count)
+            arguments |= dict(zip(("x", "y", "sample_weight"), train, strict=True))
+        elif not isinstance(own[0], tf.data.Dataset):
             cut = attrs.evolve(cut, steps=batches)
         if "validation" in self.splits and (
             arguments["validation_split"] or can_convert_arrays(self.splits["validation"])
@@ -147,7 +149,8 @@ class FitCall:
             if arguments["validation_steps"] is None:
                 validation = _first_examples(validation, count)
             arguments |= {"validation_data": validation, "validation_split": 0.0}
-        return attrs.evolve(self, arguments=arguments, cut=cut)
+        shortened = train is not own or cut.steps not in (None, steps)
+        return attrs.evolve(self, arguments=arguments, cut=cut, shortened=shortened)
 
     def make(
         self,

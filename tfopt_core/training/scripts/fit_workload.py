@@ -123,6 +123,11 @@ class FitWorkload(Workload):
             fit_index=call.number - 1,
         )
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether an epoch has fewer batches than in the script."""
+        return self.call.shortened or not unchanged(self.train, self.own_plans["train"])
+
     def built_anew(self) -> Any:
         """Return the script's training data set built anew from its stages; None for other data,
         and where a shuffle is in a part that stays as it is, and so would go on."""

@@ -67,6 +67,15 @@ def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Itera
             kind="runs-eagerly", detail="every operation of a step is started from Python",
             mend="compile(run_eagerly=False)",
         )  # fmt: skip
+    if built.run.epochs == 1 and built.run.steps_per_epoch == 1:
+        seconds = parts.step_seconds
+        yield Finding(
+            kind="fit-for-a-batch",
+            detail=f"fit() is called for a single batch: {1000 * seconds:.3g} ms a call, of which "
+            f"the update takes {1000 * parts.compute.share * seconds:.2g} ms",
+            mend="call train_on_batch in its place where that happens often, and the model itself, "
+            "model(x), in the place of predict(x)",
+        )  # fmt: skip
     if parts.dispatch_known and parts.dispatch.share >= TINY_BATCHES:
         of = f" of {built.run.batch_size} examples" if built.run.batch_size else ""
         yield Finding(

@@ -21,7 +21,7 @@ class Finding:
         "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "repeated-subexpression",
         "layer-without-xla", "frozen-layers", "runs-eagerly", "costly-validation",
-        "costly-callback".
+        "costly-callback", "fit-for-a-batch".
     :param split: the split of the data, None for the model.
     :param place: `file.py:12`, "" if the trace does not have it.
     """

@@ -12,7 +12,12 @@ from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.variants import BASELINE, Variant
-from tfopt_core.statistics.certificate import Certificate, certify, impossible
+from tfopt_core.statistics.certificate import (
+    Certificate,
+    certify,
+    impossible,
+    without_unsteady,
+)
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.trials.processes import Processes
 
@@ -85,7 +90,8 @@ class _Replays:
 
     def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
         """Return the certificate of a stack."""
-        part: ReplayPart = "fixed batches" if equivalence == "order" else "training"
+        may_reorder = equivalence in ("order", "rounding")
+        part: ReplayPart = "fixed batches" if may_reorder else "training"
         baseline = self._baseline(part)
         if isinstance(baseline, str):
             return impossible(f"the replay without the stack failed: {_one_line(baseline)}")
@@ -93,30 +99,28 @@ class _Replays:
         if isinstance(stack, str):
             return impossible(f"the replay with the stack failed: {_one_line(stack)}")
         found = certify(equivalence, baseline, stack)
-        if equivalence not in ("exact", "unknown") or found.kind != "diverges":
+        if equivalence == "rounding" or found.kind != "diverges":
             return found
-        baseline, stack = self._with_causes(variant, baseline, stack)
+        if not may_reorder:
+            baseline, stack = self._with_data(variant, baseline, stack)
+        again = self._replayed(variant, part, variant.name)
+        if isinstance(again, Replayed):
+            stack = without_unsteady(stack, again)
         return certify(equivalence, baseline, stack)
 
-    def _with_causes(
+    def _with_data(
         self, variant: Variant, baseline: Replayed, stack: Replayed
     ) -> tuple[Replayed, Replayed]:
-        """Return both sides with what may explain their difference: the data that they read, and
-        whether the training with the stack repeats itself."""
-        sides = []
-        for side, read in (
-            (baseline, self._baseline("data")), (stack, self._replayed(variant, "data")),
-        ):  # fmt: skip
-            if not isinstance(read, Replayed):
-                return baseline, stack
-            sides.append(
-                attrs.evolve(
-                    side, epochs=read.epochs, unread=read.unread, reproducible=read.reproducible
-                )
-            )
-        again = self._replayed(variant, "training", variant.name)
-        own = again.weight_difference if isinstance(again, Replayed) else None
-        return sides[0], attrs.evolve(sides[1], own_difference=own)
+        """Return both sides with the data that they read, which may explain their difference."""
+        ours, theirs = self._baseline("data"), self._replayed(variant, "data")
+        if isinstance(ours, str) or isinstance(theirs, str):
+            return baseline, stack
+        return (
+            attrs.evolve(
+                baseline, epochs=ours.epochs, unread=ours.unread, reproducible=ours.reproducible
+            ),
+            attrs.evolve(stack, epochs=theirs.epochs, unread=theirs.unread),
+        )
 
     def _baseline(self, part: ReplayPart) -> Replayed | str:
         if part not in self._baselines:

@@ -46,8 +46,10 @@ class Replayed:
     :param counts: what was done.
     :param weight_difference: of the final state to the other side's, see `training.replay.state`;
         None on the first side.
+    :param initial_difference: of the variables that the model would begin with, likewise.
     :param own_difference: of this side's final state to that of the same training repeated; None if
         there was no difference to explain.
+    :param unsteady: the metrics that were others when the training was repeated.
     :param epochs: the training data of the first epochs, where they were compared; empty for a
         stack that leaves a PyDataset to Keras. `unread` says why they could not be compared whole,
         None if they can.
@@ -61,7 +63,9 @@ class Replayed:
     history: Mapping[str, tuple[float, ...]]
     counts: TrainingCounts = TrainingCounts()
     weight_difference: float | None = None
+    initial_difference: float | None = None
     own_difference: float | None = None
+    unsteady: tuple[str, ...] = ()
     epochs: tuple[ReadEpoch, ...] = ()
     unread: str | None = None
     reproducible: bool | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math as m
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from typing import Literal
 
 import attrs
@@ -58,7 +58,7 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
     """
     if equivalence == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
-    loss, weight = loss_difference(baseline.history, stack.history), stack.weight_difference
+    loss, weight = loss_difference(baseline, stack), stack.weight_difference
     drawn = Certificate(
         kind="diverges",
         statement="",
@@ -78,13 +78,16 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
         drawn = attrs.evolve(drawn, other_examples=difference.examples)
         statement = f"{_declared(equivalence)} {difference.statement}"
         return _concluded(drawn, "diverges", statement)
+    if equivalence == "rounding":  # after which callbacks may act otherwise
+        return _concluded(drawn, "diverges", _rounds(drawn))
     unlike = unlike_counts(baseline.counts, stack.counts)
     if unlike is not None:
         what, before, after = unlike
         statement = f"{_declared(equivalence)} {what}: {after} instead of {before}"
         return _concluded(drawn, "diverges", statement)
-    if equivalence == "rounding":
-        return _concluded(drawn, "diverges", _rounds(drawn))
+    if (stack.initial_difference or 0.0) > SAME:
+        statement = f"{_declared(equivalence)} it begins with other weights or random states"
+        return _concluded(drawn, "diverges", statement)
     if max(loss or 0.0, weight or 0.0) > SAME:
         own = stack.own_difference
         if own is not None and own > SAME:
@@ -118,18 +121,44 @@ def _declared(equivalence: Equivalence) -> str:
     return f"declared {equivalence}, but"
 
 
-def loss_difference(
-    ours: Mapping[str, Sequence[float]], theirs: Mapping[str, Sequence[float]]
-) -> float | None:
+def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
     """Return the largest relative difference of the metrics at the ends of epochs.
 
-    One that the stack lacks, or has more or less often, differs without limit; one that it adds is
-    not compared. None without any metric.
+    A metric that the stack lacks, or has more or less often, differs without limit; one that it
+    adds is not compared, and neither is one that does not repeat itself. None without any metric.
     """
-    if any(len(values) != len(theirs.get(name, ())) for name, values in ours.items()):
+    ours, theirs = baseline.history, stack.history
+    names = [name for name in ours if name not in stack.unsteady]
+    if any(len(ours[name]) != len(theirs.get(name, ())) for name in names):
         return m.inf
-    pairs = [pair for name in ours for pair in zip(ours[name], theirs[name], strict=True)]
-    return max((_relative(*pair) for pair in pairs), default=None)
+    examples = {*baseline.counts.examples, *baseline.counts.validation_examples}
+    return max(
+        (
+            0.0 if _one_flips(name, abs(a - b), examples) else _relative(a, b)
+            for name in names
+            for a, b in zip(ours[name], theirs[name], strict=True)
+        ),
+        default=None,
+    )
+
+
+def without_unsteady(stack: Replayed, again: Replayed) -> Replayed:
+    """Return the side with what differs when its training is repeated.
+
+    :param again: that training; its `weight_difference` is the one to the first.
+    """
+    unsteady = tuple(
+        name
+        for name, values in stack.history.items()
+        if (loss_difference(attrs.evolve(stack, history={name: values}), again) or 0.0) > SAME
+    )
+    return attrs.evolve(stack, own_difference=again.weight_difference, unsteady=unsteady)
+
+
+def _one_flips(name: str, difference: float, examples: Collection[int]) -> bool:
+    """Return whether a share differs by a single example, which rounding may decide."""
+    is_share = not name.endswith("loss")
+    return is_share and any(m.isclose(difference * count, 1.0, rel_tol=0.01) for count in examples)
 
 
 def _relative(a: float, b: float) -> float:
@@ -180,6 +209,10 @@ def _share(difference: float) -> str:
 
 def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
     """Return why equal losses and weights do not make a certificate."""
+    if not stack.steps:
+        return "no step was trained"
+    if not all(m.isfinite(value) for values in stack.history.values() for value in values):
+        return "a metric is not finite"
     if baseline.unread or stack.unread:
         return baseline.unread or stack.unread
     if stack.left_out:

@@ -27,6 +27,7 @@ from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.replay.data import EPOCHS, ReplayData, read_first, read_other
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.replay.state import StateFiles
+from tfopt_core.training.scripts.fit_data import first_batches
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import train_fit
 from tfopt_core.training.sources import as_plan
@@ -55,6 +56,7 @@ def replay(
     :raises ReplayImpossible: if the models have different variables.
     :raises PluginError, PluginRefused, WorkloadError: as a run does.
     """
+    folder /= part.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
     side = _Side(job, folder, against, batches, load)
     if part == "training":
@@ -90,7 +92,8 @@ class _Side:
         outcome = _fit(built)
         return Replayed(
             steps=outcome.steps, history=outcome.history, counts=outcome.counts,
-            weight_difference=files.difference, cut_to=self.batches if self.is_cut else None,
+            weight_difference=files.difference, initial_difference=files.initial_difference,
+            cut_to=self.batches if self.is_cut else None,
         )  # fmt: skip
 
     def read(self, *, trains: bool) -> Replayed:
@@ -164,10 +167,10 @@ def short(job: Job, workload: Workload, batches: int | None) -> tuple[Job, Workl
 def _first(data: Any, split: str, batches: int, size: int) -> Any:
     """Return the data, or the plan of their first batches where there are more or unknown."""
     plan = as_plan(data, split)
-    count, known = batches if plan.source.batched else batches * size, plan.cardinality
-    if known is not None and known <= (batches if plan.batched else count):
+    known = plan.cardinality
+    if known is not None and known <= (batches if plan.batched else batches * size):
         return data
-    return plan.first(count)
+    return first_batches(plan, batches, size)
 
 
 def _go_on(workload: Workload) -> Callable[[Any], None]:

@@ -21,12 +21,15 @@ class StateFiles:
     :param against: the variant with which it is compared; "" for the side that goes first, whose
         initial variables all others take.
     :param difference: how far the final states differ; None on the first side.
+    :param initial_difference: how far the variables differ that the model would begin with; None
+        on the first side.
     """
 
     folder: Path
     variant: str
     against: str
     difference: float | None = None
+    initial_difference: float | None = None
 
     def callback(self) -> Any:
         """Return the Keras callback that does it, to be called behind the others."""
@@ -50,6 +53,7 @@ class StateFiles:
         """
         path = self.folder / "initial.npz"
         if self.against:
+            self.initial_difference = state_difference(path, model.variables)
             restore_variables(path, model.variables)
         else:
             save_variables(path, model.variables)
@@ -79,8 +83,9 @@ def state_of(model: Any) -> list[Any]:
         for value in vars(part).values()
         if isinstance(value, tf.Variable)
     ]
-    optimizers = [variable for one in optimizers_of(model) for variable in one.variables]
-    return [*model.variables, *plain, *optimizers]
+    # what scales the loss has variables of its own
+    own = [getattr(one, "inner_optimizer", one) for one in optimizers_of(model)]
+    return [*model.variables, *plain, *(variable for one in own for variable in one.variables)]
 
 
 def save_variables(path: Path, variables: Sequence[Any]) -> None:

@@ -138,17 +138,18 @@ class FitCall:
         if steps is not None:
             cut = attrs.evolve(cut, steps=min(steps, batches))
         elif can_convert_arrays(own):
-            train = _first_examples(own, count)
-            arguments |= dict(zip(("x", "y", "sample_weight"), train, strict=True))
+            train = _first_examples(own, count, self.arguments["batch_size"] or 32)
         elif not isinstance(own[0], tf.data.Dataset):
             cut = attrs.evolve(cut, steps=batches)
-        if "validation" in self.splits and (
-            arguments["validation_split"] or can_convert_arrays(self.splits["validation"])
-        ):
-            validation = self.splits["validation"]
+        validation, given = self.splits.get("validation"), arguments["validation_data"]
+        if validation is not None and can_convert_arrays(validation):
             if arguments["validation_steps"] is None:
-                validation = _first_examples(validation, count)
-            arguments |= {"validation_data": validation, "validation_split": 0.0}
+                size = arguments["validation_batch_size"] or arguments["batch_size"] or 32
+                validation = _first_examples(validation, batches * size, size)
+            given = validation
+        if can_convert_arrays(own):
+            arguments |= dict(zip(("x", "y", "sample_weight"), train, strict=True))
+            arguments |= {"validation_data": given, "validation_split": 0.0}
         shortened = train is not own or cut.steps not in (None, steps)
         return attrs.evolve(self, arguments=arguments, cut=cut, shortened=shortened)
 
@@ -247,13 +248,15 @@ class FitCall:
         return -(-len(_first_leaf(train)) // int(steps)) if steps else 32
 
 
-def _first_examples(parts: Any, count: int) -> Any:
-    """Return the first examples of (x, y, sample_weight), of arrays of any kind."""
+def _first_examples(parts: Any, count: int, batch_size: int) -> Any:
+    """Return the first examples of (x, y, sample_weight), of arrays of any kind; as many fewer than
+    `count` as the last batch of all is smaller."""
     from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
-    known = len(_first_leaf(parts))
+    known = int(_first_leaf(parts).shape[0])
     if known <= count:
         return parts
+    count -= -known % batch_size
     # Keras takes the floor of what the share leaves
     return train_validation_split(parts, validation_split=1 - (count + 0.5) / known)[0]
 

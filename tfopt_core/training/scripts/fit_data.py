@@ -82,7 +82,7 @@ class FitData:
         is_dataset = isinstance(self.call.splits[split][0], tf.data.Dataset)
         if given or not is_dataset or (known is not None and known <= batches):
             return plan
-        return plan.first(batches if plan.source.batched else batches * (plan.batch_size or 1))
+        return first_batches(plan, batches, plan.batch_size or 1)
 
     def read_already(self, split: str) -> bool:
         """Return whether the data can be read only once, and are being read already."""
@@ -207,6 +207,19 @@ def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
     if steps is None or (plan.cardinality is not None and plan.cardinality <= steps):
         return plan
     return plan.append(Take(count=steps))
+
+
+def first_batches(plan: DataPlan, batches: int, batch_size: int) -> DataPlan:
+    """Return the plan of the first batches: fewer examples at its source, of which the last batch
+    is as small as that of all; half a batch where their number is unknown."""
+    if plan.source.batched:
+        return ended_after(plan.first(batches), batches)
+    examples = plan.examples
+    left = batch_size // 2 if examples is None else -examples % batch_size
+    return ended_after(
+        plan.first(max(1, batches * batch_size - left)),
+        batches if plan.batched else batches * batch_size,
+    )
 
 
 def unchanged(plan: DataPlan, before: DataPlan) -> bool:

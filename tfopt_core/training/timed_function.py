@@ -180,7 +180,7 @@ class TimedFunction:
         before, function = self.of_stack, self._function_of_stack()
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
-            function.go_on_from(before)
+            function.under_way = before.under_way
         if function is not None:
             model.train_function = self.clock.timed(function, lambda: function.report.last_call)
             return

@@ -100,6 +100,16 @@ def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
 
 
 @attrs.define(eq=False)
+class PassUnderWay:
+    """A pass over the data: what Keras iterates over in it, the order of all examples, and the
+    number of batches so far."""
+
+    iterator: Any = None
+    order: Any = None
+    done: int = 0
+
+
+@attrs.define(eq=False)
 class ResidentFunction:
     """A train function for `fit` that takes nothing from the iterator that it is called with.
 
@@ -113,6 +123,8 @@ class ResidentFunction:
     :param ends: what a call does that finds too few batches.
     :param reads_order: whether Keras iterates over `data.passes`.
     :param report: counts the steps and calls.
+    :param under_way: the pass of the last call. A function that takes the place of another one
+        within a fit goes on with that one's.
     """
 
     traced: TracedSteps
@@ -123,9 +135,7 @@ class ResidentFunction:
     ends: PassEnd = attrs.field(factory=PassEnd)
     reads_order: bool = False
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
-    _iterator: Any = None
-    _order: Any = None
-    _done: int = 0
+    under_way: PassUnderWay = attrs.field(factory=PassUnderWay)
     _single: Any = attrs.field(init=False)
     _run: Any = attrs.field(init=False)
     _last: Any = attrs.field(init=False)
@@ -179,30 +189,26 @@ class ResidentFunction:
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
-        if iterator is not self._iterator:
-            self._iterator, self._done = iterator, 0
+        if iterator is not self.under_way.iterator:
             order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
-            self._order = tf.cast(order, self.data.index)
-        count = min(self.steps, self.data.batches - self._done)
-        logs = self._steps(self._done, count) if count > 0 else None
-        self._done += max(0, count)
+            self.under_way = PassUnderWay(iterator, tf.cast(order, self.data.index))
+        done = self.under_way.done
+        count = min(self.steps, self.data.batches - done)
+        logs = self._steps(done, count) if count > 0 else None
+        self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
         self.ends.check(count, self.steps, logs, self.traced.step("step"), self._ended)
         return logs
-
-    def go_on_from(self, before: ResidentFunction) -> None:
-        """Take over the pass of a function in whose place this one comes, within a fit."""
-        self._iterator, self._order, self._done = before._iterator, before._order, before._done
 
     def _steps(self, start: int, count: int) -> Any:
         import tensorflow as tf
 
         logs = None
-        full = max(0, min(count, self.data.full_batches - start))
+        full, order = max(0, min(count, self.data.full_batches - start)), self.under_way.order
         self.report.count(count, full if self.jit_compile else 0)
         if full:
-            logs = self._run(self._order, tf.constant(start), tf.constant(full), self._batch_size)
-        return self._last(self._order) if full < count else logs
+            logs = self._run(order, tf.constant(start), tf.constant(full), self._batch_size)
+        return self._last(order) if full < count else logs
 
 
 def _gathering(data: ResidentData, class_weight: Any) -> Any:

@@ -58,14 +58,14 @@ def replay(
     """
     folder /= part.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    side = _Side(job, folder, against, batches, load)
+    side = _Replayer(job, folder, against, batches, load)
     if part == "training":
         return side.trained(build(*side.loaded()))
     return side.read(trains=part == "fixed batches")
 
 
 @attrs.define(eq=False)
-class _Side:
+class _Replayer:
     job: Job
     folder: Path
     against: str

@@ -74,8 +74,6 @@ class MixedPrecision(Plugin):
     """
 
     targets = ("compute", "memory")
-    equivalence = "rounding"  # the same algorithm in other precision
-
     policy: Policy = setting(
         default="auto",
         validator=validators.in_(("auto", "mixed_bfloat16", "mixed_float16", "float32")),
@@ -106,6 +104,10 @@ class MixedPrecision(Plugin):
         validator=validators.in_(("global", "layers")),
         help="Whether the model is built in the policy, or its layers get it after.",
     )
+
+    def equivalence(self) -> Literal["exact", "rounding"]:
+        """The same algorithm in other precision, where the hardware has one that is faster."""
+        return "exact" if self.policy == "float32" else "rounding"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where the hardware multiplies 16-bit numbers faster, and the model multiplies enough."""

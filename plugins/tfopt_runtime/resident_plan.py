@@ -52,7 +52,7 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
         if isinstance(stage, Repeat):
             return Placed(plan, f'"{stage.describe()}" would be kept as often')
         if isinstance(stage, MapBatches) and random_ops(plan, plan.stages.index(stage)):
-            return Placed(plan, f"{_named(stage)} in a loop would draw other random numbers")
+            return Placed(plan, f"{_named(stage)} would draw other random numbers in this loop")
         if stage.neutral or isinstance(stage, Shuffle | Batch | MapBatches):
             behind.append(stage)
             continue

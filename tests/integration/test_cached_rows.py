@@ -11,7 +11,7 @@ from tfopt_data.cache import Cache
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import Workload
-from tfopt_core.measurement.replaying import certify
+from tfopt_core.statistics.certificate import certify
 
 pytestmark = pytest.mark.tensorflow
 

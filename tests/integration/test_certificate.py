@@ -26,7 +26,7 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_core.data import Batch, Opaque, Take
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.replaying import replay_both
+from tfopt_core.measurement.certifying import replay_both
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine

@@ -18,7 +18,7 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.measurement.replaying import certify
+from tfopt_core.statistics.certificate import certify
 
 pytestmark = pytest.mark.tensorflow
 

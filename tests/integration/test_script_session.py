@@ -28,7 +28,7 @@ from tfopt_training.lr_schedule import LrSchedule
 
 from tfopt_core.errors import PluginError, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.replaying import replay_all
+from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.variants import Variant
@@ -281,10 +281,16 @@ class FitOfSession:
         return found[0]
 
 
-def certificate_of(folder: Path, plugin: Any, fit: Callable[[], Any], batches: Any = None) -> Any:
+def certificate_of(
+    folder: Path,
+    plugin: Any,
+    fit: Callable[[], Any],
+    batches: Any = None,
+    equivalence: Any = "exact",
+) -> Any:
     stack = Variant("full", (StackedPlugin("it", plugin),))
     fits: Any = FitOfSession(folder, (plugin,), fit)
-    [certificate] = replay_all(fits, [(stack, "exact")], seed=SEED, batches=batches)
+    [certificate] = replay_all(fits, [(stack, equivalence)], seed=SEED, batches=batches)
     return certificate
 
 
@@ -331,6 +337,17 @@ def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches):
     assert ("epochs cut down to 2" in certificate.statement) is (steps > (batches or steps))
     goes_on = form.startswith("steps") or form == "pydataset"
     assert certificate.batches in ((most, 3) if goes_on else (most,))
+
+
+@pytest.mark.parametrize("batches", [None, 2])
+@pytest.mark.parametrize("form", mostly_thorough(FORMS, ["steps", "data set"]))
+def test_a_fit_in_another_order_is_certified_on_its_first_batches(tmp_path, form, batches):
+    def fit() -> None:
+        network().fit(**{"epochs": 3, **forms()[form]}, verbose=0)
+
+    plugin = StepsPerExecution(steps=2)
+    certificate = certificate_of(tmp_path, plugin, fit, batches, equivalence="order")
+    assert certificate.certified, certificate.statement
 
 
 def steps_of(form: str) -> int:

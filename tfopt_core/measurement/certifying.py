@@ -1,16 +1,27 @@
-"""Certify the stacks of a measurement by a replay of two short epochs."""
+"""Certify the stacks of a measurement by a replay of two short epochs, each in a process."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
-from tfopt_core.hooks.card import Equivalence
+import attrs
+
+from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.replaying import Certificate, replay_all
+from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.variants import Variant
-from tfopt_core.statistics.certificate import impossible
+from tfopt_core.records.replay import Replayed, ReplayPart
+from tfopt_core.records.variants import BASELINE, Variant
+from tfopt_core.statistics.certificate import (
+    Certificate,
+    certify,
+    impossible,
+    without_unsteady,
+)
+from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -51,3 +62,116 @@ def most_batches(prepared: Prepared) -> int | None:
     if whole is not None and steps is not None:
         most = max(LEAST_BATCHES, int(EPOCH_SECONDS / whole * prepared.epochs * steps))
     return None if steps is not None and steps <= most else most
+
+
+def replay_both(
+    processes: Processes,
+    *,
+    seed: int,
+    equivalence: Equivalence | None = None,
+    batches: int | None = None,
+) -> Certificate | None:
+    """Replay a short training without and with the resolved stack, untimed, and compare.
+
+    A replay that fails is no error of the measurement: the certificate then says why nothing is
+    certified.
+
+    :param seed: of both sides.
+    :param equivalence: what the stack does to the mathematics here; None for what its plugins
+        declare.
+    :param batches: the most batches of an epoch, None for all.
+    :returns: None for a stack that changes the algorithm, which trains something else by intention.
+    """
+    plugins = processes.request.plugins
+    if equivalence is None:
+        equivalence = stack_equivalence(
+            [equivalence_of(stacked.name, stacked.plugin) for stacked in plugins]
+        )
+    if not plugins:
+        return None
+    stack = (baseline_and_full(plugins)[1], equivalence)
+    return replay_all(processes, [stack], seed=seed, batches=batches)[0]
+
+
+def replay_all(
+    processes: Processes,
+    stacks: Sequence[tuple[Variant, Equivalence]],
+    *,
+    seed: int,
+    batches: int | None = None,
+) -> list[Certificate | None]:
+    """Replay a short training without plugins once, and with each of these stacks.
+
+    :param stacks: each with what it does to the mathematics.
+    :param batches: the most batches of an epoch, None for all.
+    :returns: for each stack what `replay_both` returns.
+    """
+    shared = processes.request.folder / "replay" / "shared"
+    shutil.rmtree(shared, ignore_errors=True)
+    replays = _Replays(processes, seed, batches, shared)
+    try:
+        return [
+            None if equivalence == "changes" else replays.certificate(variant, equivalence)
+            for variant, equivalence in stacks
+        ]
+    finally:
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+@attrs.frozen
+class _Replays:
+    """Replays of one measurement; the side without plugins is made once for each part."""
+
+    processes: Processes
+    seed: int
+    batches: int | None
+    shared: Path
+    _baselines: dict[ReplayPart, Replayed | str] = attrs.field(factory=dict)
+
+    def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
+        """Return the certificate of a stack."""
+        may_reorder = equivalence in ("order", "rounding")
+        part: ReplayPart = "fixed batches" if may_reorder else "training"
+        baseline = self._baseline(part)
+        if isinstance(baseline, str):
+            return impossible(f"the replay without the stack failed: {_one_line(baseline)}")
+        stack = self._replayed(variant, part, BASELINE)
+        if isinstance(stack, str):
+            return impossible(f"the replay with the stack failed: {_one_line(stack)}")
+        found = certify(equivalence, baseline, stack)
+        if equivalence == "rounding" or found.kind != "diverges":
+            return found
+        if not may_reorder:
+            baseline, stack = self._with_data(variant, baseline, stack)
+        again = self._replayed(variant, part, variant.name)
+        if isinstance(again, Replayed):
+            stack = without_unsteady(stack, again)
+        return certify(equivalence, baseline, stack)
+
+    def _with_data(
+        self, variant: Variant, baseline: Replayed, stack: Replayed
+    ) -> tuple[Replayed, Replayed]:
+        """Return both sides with the data that they read, which may explain their difference."""
+        ours, theirs = self._baseline("data"), self._replayed(variant, "data")
+        if isinstance(ours, str) or isinstance(theirs, str):
+            return baseline, stack
+        return (
+            attrs.evolve(
+                baseline, epochs=ours.epochs, unread=ours.unread, reproducible=ours.reproducible
+            ),
+            attrs.evolve(stack, epochs=theirs.epochs, unread=theirs.unread),
+        )
+
+    def _baseline(self, part: ReplayPart) -> Replayed | str:
+        if part not in self._baselines:
+            self._baselines[part] = self._replayed(baseline_and_full(())[0], part)
+        return self._baselines[part]
+
+    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed | str:
+        return self.processes.replay(
+            variant, self.seed, self.shared, part, batches=self.batches, against=against
+        )
+
+
+def _one_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "no cause is known")

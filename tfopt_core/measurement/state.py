@@ -9,9 +9,9 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.measurement.replaying import Certificate
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.variants import plus
+from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 
 _converter = Converter()

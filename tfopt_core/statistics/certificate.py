@@ -58,7 +58,7 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
     """
     if equivalence == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
-    loss, weight = loss_difference(baseline, stack), stack.weight_difference
+    loss, weight = _metric_difference(baseline, stack), stack.weight_difference
     drawn = Certificate(
         kind="diverges",
         statement="",
@@ -121,7 +121,7 @@ def _declared(equivalence: Equivalence) -> str:
     return f"declared {equivalence}, but"
 
 
-def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
+def _metric_difference(baseline: Replayed, stack: Replayed) -> float | None:
     """Return the largest relative difference of the metrics at the ends of epochs.
 
     A metric that the stack lacks, or has more or less often, differs without limit; one that it
@@ -150,7 +150,7 @@ def without_unsteady(stack: Replayed, again: Replayed) -> Replayed:
     unsteady = tuple(
         name
         for name, values in stack.history.items()
-        if (loss_difference(attrs.evolve(stack, history={name: values}), again) or 0.0) > SAME
+        if (_metric_difference(attrs.evolve(stack, history={name: values}), again) or 0.0) > SAME
     )
     return attrs.evolve(stack, own_difference=again.weight_difference, unsteady=unsteady)
 

@@ -1,4 +1,4 @@
-"""Convert a workload's data to a `DataPlan`, and add the baseline's shuffle and batch."""
+"""Convert a workload's data to a `DataPlan`, add the baseline's shuffle and batch, cut it down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, Shuffle
+from tfopt_core.data import Batch, DataPlan, Shuffle, Take
 from tfopt_core.errors import WorkloadError
 
 
@@ -81,3 +81,23 @@ def _shuffles(plan: DataPlan) -> bool:
     """Return whether the plan itself shuffles, other than within a given data set."""
     given = [stage for stage, _ in plan.given]
     return any(stage.order == "shuffled" and stage not in given for stage in plan.stages)
+
+
+def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
+    """Return the plan with at most `steps` batches in an epoch."""
+    if steps is None or (plan.cardinality is not None and plan.cardinality <= steps):
+        return plan
+    return plan.append(Take(count=steps))
+
+
+def first_batches(plan: DataPlan, batches: int, batch_size: int) -> DataPlan:
+    """Return the plan of the first batches: fewer examples at its source, of which the last batch
+    is as small as that of all; half a batch where their number is unknown."""
+    if plan.source.batched:
+        return ended_after(plan.first(batches), batches)
+    examples = plan.examples
+    left = batch_size // 2 if examples is None else -examples % batch_size
+    return ended_after(
+        plan.first(max(1, batches * batch_size - left)),
+        batches if plan.batched else batches * batch_size,
+    )

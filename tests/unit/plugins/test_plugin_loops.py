@@ -113,7 +113,7 @@ def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle() -> 
     ("make", "why"),
     [
         (lambda plan: plan.map(noisy).batch(4), "yields something else each time"),
-        (lambda plan: plan.batch(4).map(noisy), '"noisy" in a loop would draw other random'),
+        (lambda plan: plan.batch(4).map(noisy), '"noisy" would draw other random numbers'),
         (lambda plan: plan.repeat(2).batch(4), "would be kept as often"),
         (lambda plan: plan.shuffle(seed=1).take(3).batch(4), 'stands behind "shuffle'),
         (lambda plan: plan.batch(4).shuffle(seed=1), "stands behind the data that are held"),

@@ -21,16 +21,16 @@ from tfopt_core.data.lower import lower
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
+from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.replay.data import EPOCHS, ReplayData, read_first, read_other
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.replay.state import StateFiles
-from tfopt_core.training.scripts.fit_data import first_batches
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import train_fit
-from tfopt_core.training.sources import as_plan
+from tfopt_core.training.sources import as_plan, first_batches
 from tfopt_core.training.timing.running import running_ns
 from tfopt_core.training.workload import Workload
 
@@ -85,10 +85,9 @@ class _Replayer:
 
     def trained(self, built: Built) -> Replayed:
         """Train and return what was done, and how far the final state differs."""
-        files = StateFiles(self.folder, self.job.variant, self.against)
-        keeper = files.callback()
-        own = built.training
-        built.training = attrs.evolve(own, callbacks=(*own.callbacks, keeper))
+        files = StateFiles(built.model, self.folder, self.job.variant, self.against)
+        callbacks = (*built.training.callbacks, keras_callback(files))
+        built.training = attrs.evolve(built.training, callbacks=callbacks)
         outcome = _fit(built)
         return Replayed(
             steps=outcome.steps, history=outcome.history, counts=outcome.counts,

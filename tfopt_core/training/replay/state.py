@@ -17,6 +17,8 @@ from tfopt_core.training.optimizers import optimizers_of
 class StateFiles:
     """Has a fit begin with the same variables on all sides, and compares what it leaves.
 
+    Its methods are those of a callback that is called behind the others.
+
     :param variant: whose state is stored.
     :param against: the variant with which it is compared; "" for the side that goes first, whose
         initial variables all others take.
@@ -25,45 +27,31 @@ class StateFiles:
         on the first side.
     """
 
+    model: Any
     folder: Path
     variant: str
     against: str
     difference: float | None = None
     initial_difference: float | None = None
 
-    def callback(self) -> Any:
-        """Return the Keras callback that does it, to be called behind the others."""
-        import keras
-
-        files = self
-
-        class Keeper(keras.callbacks.Callback):  # type: ignore[misc]
-            def on_train_begin(self, logs: Any = None) -> None:
-                files.begin(self.model)
-
-            def on_train_end(self, logs: Any = None) -> None:
-                files.end(self.model)
-
-        return Keeper()
-
-    def begin(self, model: Any) -> None:
+    def on_train_begin(self, logs: Any = None) -> None:
         """Store the model's variables, or set them to those of the first side.
 
         :raises ReplayImpossible: if they are not the same in number, types and shapes.
         """
-        path = self.folder / "initial.npz"
+        path, variables = self.folder / "initial.npz", self.model.variables
         if self.against:
-            self.initial_difference = state_difference(path, model.variables)
-            restore_variables(path, model.variables)
+            self.initial_difference = state_difference(path, variables)
+            restore_variables(path, variables)
         else:
-            save_variables(path, model.variables)
+            save_variables(path, variables)
 
-    def end(self, model: Any) -> None:
+    def on_train_end(self, logs: Any = None) -> None:
         """Store the final state and compare it.
 
         :raises ReplayImpossible: if the other one has other variables.
         """
-        state = state_of(model)
+        state = state_of(self.model)
         if self.against:
             self.difference = state_difference(self._final(self.against), state)
         save_variables(self._final(self.variant), state)

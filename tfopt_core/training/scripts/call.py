@@ -14,6 +14,9 @@ import attrs
 
 from tfopt_core.training.scripts.limits import CutShort
 
+# What `fit` takes for arrays where it is given none.
+KERAS_BATCH_SIZE = 32
+
 
 @attrs.define(eq=False)
 class FitCall:
@@ -133,19 +136,19 @@ class FitCall:
         arguments = {**self.arguments, "validation_freq": 1}
         if batches is None:
             return attrs.evolve(self, arguments=arguments, cut=cut)
-        count, steps = batches * (self.arguments["batch_size"] or 32), self.steps_per_epoch
+        steps, size = self.steps_per_epoch, self.arguments["batch_size"] or KERAS_BATCH_SIZE
         train = own = self.splits["train"]
         if steps is not None:
             cut = attrs.evolve(cut, steps=min(steps, batches))
         elif can_convert_arrays(own):
-            train = _first_examples(own, count, self.arguments["batch_size"] or 32)
+            train = _first_batches(own, batches, size)
         elif not isinstance(own[0], tf.data.Dataset):
             cut = attrs.evolve(cut, steps=batches)
         validation, given = self.splits.get("validation"), arguments["validation_data"]
         if validation is not None and can_convert_arrays(validation):
             if arguments["validation_steps"] is None:
-                size = arguments["validation_batch_size"] or arguments["batch_size"] or 32
-                validation = _first_examples(validation, batches * size, size)
+                size = arguments["validation_batch_size"] or size
+                validation = _first_batches(validation, batches, size)
             given = validation
         if can_convert_arrays(own):
             arguments |= dict(zip(("x", "y", "sample_weight"), train, strict=True))
@@ -245,18 +248,19 @@ class FitCall:
         if not array_data_adapter.can_convert_arrays(train):
             return None
         steps = self.arguments["steps_per_epoch"]
-        return -(-len(_first_leaf(train)) // int(steps)) if steps else 32
+        return -(-len(_first_leaf(train)) // int(steps)) if steps else KERAS_BATCH_SIZE
 
 
-def _first_examples(parts: Any, count: int, batch_size: int) -> Any:
-    """Return the first examples of (x, y, sample_weight), of arrays of any kind; as many fewer than
-    `count` as the last batch of all is smaller."""
+def _first_batches(parts: Any, batches: int, batch_size: int) -> Any:
+    """Return the first batches of (x, y, sample_weight), of arrays of any kind; the last of them is
+    as small as that of all."""
     from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
     known = int(_first_leaf(parts).shape[0])
-    if known <= count:
+    if known <= batches * batch_size:
         return parts
-    count -= -known % batch_size
+    left = -known % batch_size
+    count = batches * batch_size - left
     # Keras takes the floor of what the share leaves
     return train_validation_split(parts, validation_split=1 - (count + 0.5) / known)[0]
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, Prefetch, Source, Take
+from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.later import Later
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stages.selecting import KerasShuffle
 from tfopt_core.training.scripts.call import FitCall
+from tfopt_core.training.sources import first_batches
 
 
 @attrs.define(eq=False)
@@ -200,26 +201,6 @@ def _is_dense(array: Any) -> bool:
     if isinstance(array, np.ndarray):
         return array.dtype.kind in "biufcUS"
     return isinstance(array, tf.Tensor)
-
-
-def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
-    """Return the plan with at most `steps` batches in an epoch."""
-    if steps is None or (plan.cardinality is not None and plan.cardinality <= steps):
-        return plan
-    return plan.append(Take(count=steps))
-
-
-def first_batches(plan: DataPlan, batches: int, batch_size: int) -> DataPlan:
-    """Return the plan of the first batches: fewer examples at its source, of which the last batch
-    is as small as that of all; half a batch where their number is unknown."""
-    if plan.source.batched:
-        return ended_after(plan.first(batches), batches)
-    examples = plan.examples
-    left = batch_size // 2 if examples is None else -examples % batch_size
-    return ended_after(
-        plan.first(max(1, batches * batch_size - left)),
-        batches if plan.batched else batches * batch_size,
-    )
 
 
 def unchanged(plan: DataPlan, before: DataPlan) -> bool:

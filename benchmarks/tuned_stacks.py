@@ -44,7 +44,7 @@ from peers.processes import LIMIT_SECONDS, run_process
 from peers.standings import Ratio, mean_ratio
 from peers.turns import Report, Start, train_in_turns
 
-from tfopt_core.recipe.checks import duration
+from tfopt_core.recipe.formats import duration
 from tfopt_core.statistics.intervals import log_ratios
 
 # Epochs as a multiple of those of the race, by which stock Keras trains for about a minute.

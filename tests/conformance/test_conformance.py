@@ -15,9 +15,10 @@ from support.plugin_settings import NEEDED
 
 from tfopt_core.hooks.card import HEADINGS, card, traits
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.hooks.installed.settings import field_types, mismatch, plain
+from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe.values import faults_of, field_types
 from tfopt_core.testing import check_plugin
 
 DISTRIBUTION = "tfopt"
@@ -80,7 +81,7 @@ def test_every_setting_has_a_sentence_of_help_and_a_default_of_its_type(name: st
     for attribute in attrs.fields(OURS[name].load()):
         assert attribute.metadata["help"].endswith("."), attribute.name
         if attribute.default is not attrs.NOTHING and attribute.default is not None:
-            assert mismatch(attribute.default, types[attribute.name]) is None
+            assert not faults_of(attribute.default, types[attribute.name])
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -23,7 +23,9 @@ from tfopt_core.app.tensorflow_packages import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks import read_machine
-from tfopt_core.recipe import Recipe, checks, shipped_recipes
+from tfopt_core.recipe import Recipe, shipped_recipes
+from tfopt_core.recipe.formats import duration
+from tfopt_core.recipe.values import Invalid
 from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
 
@@ -223,7 +225,7 @@ def seconds_of(option: str, text: str) -> float:
     :raises InputError: if it is no duration.
     """
     try:
-        return checks.duration(text)
-    except checks.Invalid as error:
+        return duration(text)
+    except Invalid as error:
         fault = error.faults[0]
         raise InputError(f"{option}: {fault.message}; {fault.mend}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -183,7 +183,7 @@ def objective_of(request: Request) -> TuneObjective:
     """
     recipe, reading = request.recipe, request.reading
     spec = recipe.tune or TuneSpec()
-    objective = cast(TuneObjective, spec.objective or recipe.measure.objective)
+    objective = spec.objective or recipe.measure.objective
     if problems := list(settings_problems(recipe, objective, reading)):
         raise RecipeError(problems)
     if objective in ("time", "memory"):

@@ -20,7 +20,6 @@ from tfopt_core.measurement.session import conduct
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.measurement.stored_state import recipe_path, state_writer
 from tfopt_core.recipe import PluginEntry, Recipe
-from tfopt_core.recipe.model import Where
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.store.database import Store, Unfinished
@@ -91,7 +90,7 @@ def _with_measured(request: Request, stopped: Unfinished, store: Store) -> Reque
 def _plugins(
     stopped: Unfinished, resolved: Mapping[str, Mapping[str, Any]]
 ) -> tuple[StackedPlugin, ...]:
-    entries = [PluginEntry(name, dict(values), Where()) for name, values in resolved.items()]
+    entries = [PluginEntry(name, dict(values)) for name, values in resolved.items()]
     plugins, problems = assemble(entries)
     if problems:
         why = f'measurement "{stopped.id}" cannot be resumed: {problems[0].message}'

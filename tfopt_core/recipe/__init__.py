@@ -17,7 +17,6 @@ from tfopt_core.recipe.model import (
     Recipe,
     TargetSpec,
     TuneSpec,
-    Where,
     WorkloadSpec,
 )
 from tfopt_core.recipe.reading import Reading, read_recipe
@@ -34,7 +33,6 @@ __all__ = [
     "Recipe",
     "TargetSpec",
     "TuneSpec",
-    "Where",
     "WorkloadSpec",
     "find_recipe",
     "locate",

@@ -9,12 +9,13 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import Problem, did_you_mean
-from tfopt_core.recipe.checks import Invalid, word
+from tfopt_core.recipe.formats import Word
 from tfopt_core.recipe.layer import Layer, read_layer
 from tfopt_core.recipe.merge import merge_layers
 from tfopt_core.recipe.shipped import find_recipe, folder_of, names_nearby
 from tfopt_core.recipe.toml import TomlError, parse_toml, read_bytes
 from tfopt_core.recipe.tree import Node, Place
+from tfopt_core.recipe.values import faults_of
 
 
 @attrs.frozen(eq=False)
@@ -89,11 +90,10 @@ def _base_of(
     shipped: Mapping[str, Path],
     problems: list[Problem],
 ) -> Path | None:
-    try:
-        name = word(extends.value)
-    except Invalid as invalid:
-        problems += [extends.place.problem(fault.message) for fault in invalid.faults]
+    if wrong := extends.problems(faults_of(extends.plain(), Word)):
+        problems += wrong
         return None
+    name = str(extends.value)
     folder = folder_of(path)
     base = find_recipe(name, folder=folder, shipped=shipped)
     if base is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe.checks import Invalid, expected, flag, word
-from tfopt_core.recipe.model import PluginEntry, Where
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.formats import Word
+from tfopt_core.recipe.model import PluginEntry
 from tfopt_core.recipe.tree import Node, Place
+from tfopt_core.recipe.values import expected, faults_of
 
-RESERVED = ("use", "enabled")
+RESERVED = {"use": Word, "enabled": bool}
 
 
 @attrs.frozen(eq=False)
@@ -25,18 +25,8 @@ class PluginLayer:
 
     def entry(self) -> PluginEntry:
         """Return the plugin as the model class."""
-        key_lines: dict[str, int] = {}
-        set_by: dict[str, Place] = {}
-        nodes = [(join_path("", (key,)), node) for key, node in self.reserved.items()]
-        nodes += [(join_path("", path), node) for path, node in self.settings.walk()]
-        for key, node in nodes:
-            if node.place.file == self.place.file:
-                key_lines[key] = node.place.line
-            else:
-                set_by[key] = node.place
-        place = self.place
-        where = Where(place.file, place.path, place.line, key_lines, set_by)
-        return PluginEntry(self.use, self.settings.plain(), where)
+        keys = Node({**self.reserved, **self.settings.table()}, self.place)
+        return PluginEntry(self.use, self.settings.plain(), keys)
 
 
 @attrs.frozen(eq=False)
@@ -53,9 +43,8 @@ def read_layer(root: Node, problems: list[Problem]) -> Layer:
     if node is None:
         return Layer(root)
     if not isinstance(node.value, list):
-        (fault,) = expected("an array of tables", node.plain()).faults
         mend = 'write each plugin as [[plugins]] with use = "NAME"'
-        problems.append(node.place.problem(fault.message, mend))
+        problems += node.problems(expected("an array of tables", node.plain(), mend).faults)
         return Layer(root)
     plugins: dict[str, PluginLayer] = {}
     for element in node.value:
@@ -74,24 +63,19 @@ def read_layer(root: Node, problems: list[Problem]) -> Layer:
 
 def _read_plugin(element: Node, problems: list[Problem]) -> PluginLayer | None:
     if not isinstance(element.value, dict):
-        (fault,) = expected("a table", element.plain()).faults
-        problems.append(element.place.problem(fault.message, 'write { use = "NAME" }'))
+        faults = expected("a table", element.plain(), 'write { use = "NAME" }').faults
+        problems += element.problems(faults)
         return None
     reserved = {key: node for key, node in element.value.items() if key in RESERVED}
     settings = {key: node for key, node in element.value.items() if key not in RESERVED}
-    enabled = True
-    if "enabled" in reserved:
-        try:
-            enabled = flag(reserved["enabled"].value)
-        except Invalid as invalid:
-            problems += [reserved["enabled"].place.problem(f.message) for f in invalid.faults]
+    wrong = {
+        key: node.problems(faults_of(node.plain(), RESERVED[key])) for key, node in reserved.items()
+    }
+    problems += [problem for found in wrong.values() for problem in found]
     if "use" not in reserved:
         problems.append(element.place.problem("the plugin has no name", 'add use = "NAME"'))
+    if "use" not in reserved or wrong["use"]:
         return None
-    use = reserved["use"]
-    try:
-        name = word(use.value)
-    except Invalid as invalid:
-        problems += [use.place.problem(fault.message) for fault in invalid.faults]
-        return None
+    enabled = not reserved.get("enabled") or bool(wrong["enabled"]) or reserved["enabled"].value
+    name = str(reserved["use"].value)
     return PluginLayer(name, Node(settings, element.place), element.place, reserved, enabled)

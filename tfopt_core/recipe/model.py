@@ -6,17 +6,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import attrs
+from attrs.validators import ge, optional
 
-from tfopt_core.errors import Problem
-from tfopt_core.recipe import checks
-from tfopt_core.recipe.checks import Fault
-from tfopt_core.recipe.ranges import SearchRange, search_range, search_ranges
+from tfopt_core.recipe.formats import Duration, SecondsOrWhole, Variables, Word, duration
+from tfopt_core.recipe.ranges import SearchRange, SearchRanges, search_range
 from tfopt_core.recipe.shipped import folder_of
-from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
-from tfopt_core.recipe.tree import Place
+from tfopt_core.recipe.table import Table, exactly_one, key, to_json
+from tfopt_core.recipe.tree import NOWHERE, Node
+from tfopt_core.recipe.values import Fault
 
 WORKLOAD_CHOICES = ("use", "factory", "script", "module")
 # Only scripts have these, started by their path or as a module.
@@ -32,13 +32,12 @@ PAIRS, WARM_SECONDS = 6, 5.0
 Objective = Literal["time", "memory", "time-to-target"]
 
 
+_POSITIVE = optional(ge(1))
+
+
 def _as_float(value: Any) -> Any:
     # 600 and 600.0 mean the same recipe, so they must not differ in its hash.
     return float(value) if type(value) is int else value
-
-
-def _as_float_or_none(value: float | None) -> float | None:
-    return None if value is None else _as_float(value)
 
 
 def _metric_is_given(given: Set[str]) -> Iterator[Fault]:
@@ -47,47 +46,15 @@ def _metric_is_given(given: Set[str]) -> Iterator[Fault]:
 
 
 @attrs.frozen
-class Where:
-    """The place of a plugin in its recipe file, and of each of its keys.
-
-    `path` is "plugins[1]", counted from 0 in its own file. `key_lines` maps a key below the
-    plugin (nested: "a.b", "a[0]") to its line; `set_by` maps a key that `--set` gave to its place,
-    whose file is "--set plugins.cache.storage=disk".
-    """
-
-    file: str = ""
-    path: str = ""
-    line: int = 0
-    key_lines: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    set_by: Mapping[str, Place] = attrs.field(factory=dict, hash=False)
-
-    def problem(self, key: str | None, message: str, mend: str = "") -> Problem:
-        """Return a problem at a key of the plugin; None means the plugin itself.
-
-        A key that was not given gets the line of the nearest key above it.
-        """
-        path = self.path
-        if key:
-            path += key if key.startswith("[") else f".{key}"
-        known = key or ""
-        while known:
-            if known in self.set_by:
-                place = self.set_by[known]
-                whole = place.path + (key or "")[len(known) :]
-                return Problem(place.file, place.line, whole, message, mend)
-            if known in self.key_lines:
-                return Problem(self.file, self.key_lines[known], path, message, mend)
-            known = known[: max(known.rfind("."), known.rfind("["), 0)]
-        return Problem(self.file, self.line, path, message, mend)
-
-
-@attrs.frozen
 class PluginEntry:
-    """A plugin of the stack: its name, and its settings as the recipe gives them, unchecked."""
+    """A plugin of the stack: its name, and its settings as the recipe gives them, unchecked.
+
+    `where` are its keys with their places; without any where it is in no file.
+    """
 
     use: str
     settings: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
-    where: Where = attrs.field(factory=Where, eq=False, repr=False)
+    where: Node = attrs.field(default=NOWHERE, eq=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain data for JSON."""
@@ -98,34 +65,45 @@ class PluginEntry:
 class WorkloadSpec(Table):
     """What is trained: a workload by name, a factory, or an unmodified script.
 
-    A script is given by its path (`python train.py`), or as a `module` (`python -m package.train`).
-    Its `args` are its arguments; `environment` are variables that its processes start with;
-    `folder` is its working directory, None for the recipe's folder; with `isolate` (None means yes)
-    each measured run writes to a private folder; `fit` is the number of the judged call of `fit`,
-    from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
-    quick look. A `loop` of "own" says that the script trains in a loop of its own, without `fit`:
-    its measured runs end after `max_steps` updates of an optimizer, None for the script's end.
+    `isolate` None means yes. Runs of a script with a `loop` of its own end after `max_steps`
+    updates of an optimizer, None for the script's end.
     """
 
-    use: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    factory: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    script: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    module: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    args: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
-    environment: Mapping[str, str] = attrs.field(
-        factory=dict, validator=Checked(checks.variables), hash=False
+    use: Word | None = key(
+        None, "A workload by name, one that ships or that a distribution registers."
     )
-    folder: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    isolate: bool | None = attrs.field(default=None, validator=Checked(checks.flag))
-    loop: Literal["own"] | None = attrs.field(default=None, validator=Checked(checks.choice("own")))
-    fit: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    max_epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    max_steps: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    batch_size: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    options: Mapping[str, Any] = attrs.field(
-        factory=dict, validator=Checked(checks.free_table), hash=False
+    factory: Word | None = key(None, '"package.module:callable" or "path/to/file.py:callable".')
+    script: Word | None = key(None, "An unmodified Keras script, relative to this file.")
+    module: Word | None = key(
+        None, "A script that is started as `python -m` starts it: package.module."
     )
+    args: tuple[str, ...] = key((), "Arguments of the script.")
+    environment: Variables = key(
+        dict, "Environment variables that the processes of the script start with.", hash=False
+    )
+    folder: Word | None = key(
+        None, "Where the script runs, relative to this file; its folder by default."
+    )
+    isolate: bool | None = key(
+        None, "Whether each measured run writes into a private folder instead."
+    )
+    loop: Literal["own"] | None = key(
+        None, '"own" for a script that trains without fit, in a loop of its own.'
+    )
+    fit: int | None = key(
+        None,
+        "Number of the judged call of fit, from 1; all calls together by default.",
+        validator=_POSITIVE,
+    )
+    max_epochs: int | None = key(
+        None, "Cut each call of fit in the script short, for a quick look.", validator=_POSITIVE
+    )
+    max_steps: int | None = key(
+        None, "Cut each call of fit, or a run's own loop, to so many steps.", validator=_POSITIVE
+    )
+    epochs: int | None = key(None, "Number of epochs.", validator=_POSITIVE)
+    batch_size: int | None = key(None, "Global batch size, over all replicas.", validator=_POSITIVE)
+    options: Mapping[str, Any] = key(dict, "Keyword arguments of the factory.", hash=False)
 
     @property
     def label(self) -> str:
@@ -190,12 +168,17 @@ class QualitySpec(Table):
     for one that is better low.
     """
 
-    metric: str = attrs.field(validator=Checked(checks.word))
-    tolerance: float | None = attrs.field(
-        default=None, validator=Checked(checks.at_least_zero), converter=_as_float_or_none
+    metric: Word = key(
+        attrs.NOTHING, "A metric as a finished epoch reports it, such as val_accuracy."
     )
-    direction: Literal["max", "min"] | None = attrs.field(
-        default=None, validator=Checked(checks.choice("max", "min"))
+    tolerance: float | None = key(
+        None,
+        "By how much the metric may be worse, in its own unit.",
+        converter=_as_float,
+        validator=optional(ge(0)),
+    )
+    direction: Literal["max", "min"] | None = key(
+        None, "Which direction is better; by default, from the metric's name."
     )
 
     @classmethod
@@ -208,12 +191,14 @@ class QualitySpec(Table):
 class TargetSpec(Table):
     """The value of a metric that a training must reach; exactly one bound is given."""
 
-    metric: str = attrs.field(validator=Checked(checks.word))
-    at_least: float | None = attrs.field(
-        default=None, validator=Checked(checks.number), converter=_as_float_or_none
+    metric: Word = key(
+        attrs.NOTHING, "A metric as a finished epoch reports it, such as val_accuracy."
     )
-    at_most: float | None = attrs.field(
-        default=None, validator=Checked(checks.number), converter=_as_float_or_none
+    at_least: float | None = key(
+        None, "The target is reached once the metric is this high.", converter=_as_float
+    )
+    at_most: float | None = key(
+        None, "The target is reached once the metric is this low.", converter=_as_float
     )
 
     @classmethod
@@ -227,71 +212,86 @@ class TargetSpec(Table):
 class BaselineSpec(Table):
     """In which options of the workload the baseline differs from the stack.
 
-    `batch_size` and `options` stand in place of those of the workload; `defaults` names options
-    that the baseline leaves to the workload, "batch_size" among them.
+    "batch_size" may be among the `defaults`.
     """
 
-    batch_size: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    options: Mapping[str, Any] = attrs.field(
-        factory=dict, validator=Checked(checks.free_table), hash=False
+    batch_size: int | None = key(None, "The baseline's global batch size.", validator=_POSITIVE)
+    options: Mapping[str, Any] = key(
+        dict, "The baseline's options, in place of those of the workload.", hash=False
     )
-    defaults: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
+    defaults: tuple[str, ...] = key((), "Options that the baseline leaves to the workload.")
 
 
 @attrs.frozen
 class MeasureSpec(Table):
-    """How the stack is measured. `budget_seconds` is the TOML key `budget`.
+    """How the stack is measured.
 
-    `pairs` are fixed beforehand, and so are the `seconds` that each run trains behind its start;
-    "whole" trains to the end. A budget holds fewer or more of both.
+    `pairs` and `seconds` are fixed beforehand; a budget holds fewer or more of both.
     """
 
-    pairs: int = attrs.field(default=PAIRS, validator=Checked(checks.pairs))
-    seconds: float | Literal["whole"] = attrs.field(
-        default=WARM_SECONDS, validator=Checked(checks.seconds_or_whole), converter=_as_float
+    pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
+    seconds: SecondsOrWhole = key(
+        WARM_SECONDS,
+        'Seconds that each run trains behind its start, or "whole" trainings.',
+        converter=_as_float,
     )
-    budget_seconds: float | None = attrs.field(
-        default=None, validator=Checked(checks.duration, key="budget"),
-        converter=_as_float_or_none,
-    )  # fmt: skip
-    attribution: Literal["auto", "off", "leave-one-out"] = attrs.field(
-        default="auto", validator=Checked(checks.choice("auto", "off", "leave-one-out"))
+    budget_seconds: Duration | None = key(
+        None,
+        'Time for which pairs and seconds are chosen: "10m", "1h30m", or seconds.',
+        toml="budget",
+        converter=attrs.converters.optional(duration),
     )
-    quality: QualitySpec | None = attrs.field(default=None, validator=Nested(QualitySpec))
-    target: TargetSpec | None = attrs.field(default=None, validator=Nested(TargetSpec))
-    objective: Objective = attrs.field(
-        default="time", validator=Checked(checks.choice(*get_args(Objective)))
+    attribution: Literal["auto", "off", "leave-one-out"] = key(
+        "auto", "How the share of each plugin is measured."
     )
-    baseline: BaselineSpec | None = attrs.field(default=None, validator=Nested(BaselineSpec))
+    quality: QualitySpec | None = key(
+        None, "Which metric must not get worse, and by how much it may."
+    )
+    target: TargetSpec | None = key(
+        None, "The value to reach; needed where the stack changes the training algorithm."
+    )
+    objective: Objective = key(
+        "time", "Which contrast is the headline: of time, peak memory or time to target."
+    )
+    baseline: BaselineSpec | None = key(
+        None, "In which options of the workload the baseline differs from the stack."
+    )
 
 
 # What `tfopt tune` may search for; the last one only together with settings.
 TuneObjective = Literal["time", "memory", "time-to-target", "quality"]
 # How settings and options are drawn, and when a training that learns badly is ended.
-SAMPLERS = ("tpe", "random", "qmc")
-PRUNERS = ("median", "successive-halving", "hyperband", "none")
+Sampler = Literal["tpe", "random", "qmc"]
+Pruner = Literal["median", "successive-halving", "hyperband", "none"]
 DEFAULT_SAMPLER, DEFAULT_PRUNER, DEFAULT_TRIALS = "tpe", "median", 20
 
 
 @attrs.frozen
 class TuneSpec(Table):
-    """How `tfopt tune` searches. `budget_seconds` is the TOML key `budget`.
+    """How `tfopt tune` searches.
 
-    An `objective` of None is that of the measurement. `sampler`, `pruner`, `trials` and `options`
-    are of the search of settings; one of them asks for it, and None means the default.
+    `sampler`, `pruner`, `trials` and `options` are of the search of settings; one of them asks for
+    it, and None means the default.
     """
 
-    objective: str | None = attrs.field(
-        default=None, validator=Checked(checks.choice(*get_args(TuneObjective)))
+    objective: TuneObjective | None = key(
+        None, "What is searched for; that of the measurement by default."
     )
-    budget_seconds: float = attrs.field(
-        default=900.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
+    budget_seconds: Duration = key(
+        900.0,
+        'Approximate time of the search and its proof: "15m", "1h", or seconds.',
+        toml="budget",
+        converter=duration,
     )
-    sampler: str | None = attrs.field(default=None, validator=Checked(checks.choice(*SAMPLERS)))
-    pruner: str | None = attrs.field(default=None, validator=Checked(checks.choice(*PRUNERS)))
-    trials: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
-    options: Mapping[str, Any] = attrs.field(
-        factory=dict, validator=Checked(search_ranges), hash=False
+    sampler: Sampler | None = key(None, "Optuna's sampler of settings and options; tpe by default.")
+    pruner: Pruner | None = key(
+        None, "Optuna's pruner, which ends a training that learns badly; median by default."
+    )
+    trials: int | None = key(
+        None, "How many trials to make at most; 20 by default.", validator=_POSITIVE
+    )
+    options: SearchRanges = key(
+        dict, "The workload's options to search, each with its range; batch_size too.", hash=False
     )
 
     @property
@@ -310,12 +310,14 @@ class TuneSpec(Table):
 class Recipe(Table):
     """A workload, the stack of plugins in order, how to measure, and how to search."""
 
-    name: str = attrs.field(validator=Checked(checks.word))
-    workload: WorkloadSpec = attrs.field(validator=Nested(WorkloadSpec))
-    description: str = attrs.field(default="", validator=Checked(checks.text))
+    name: Word = key(attrs.NOTHING, "Name of the results; the file's name by default.")
+    workload: WorkloadSpec = key(
+        attrs.NOTHING, "What is trained: one of use, factory, script and module."
+    )
+    description: str = key("", "When to use this recipe.")
     plugins: tuple[PluginEntry, ...] = ()
-    measure: MeasureSpec = attrs.field(factory=MeasureSpec, validator=Nested(MeasureSpec))
-    tune: TuneSpec | None = attrs.field(default=None, validator=Nested(TuneSpec))
+    measure: MeasureSpec = key(MeasureSpec, "How the stack is measured.")
+    tune: TuneSpec | None = key(None, "How `tfopt tune` searches.")
     path: Path | None = None
 
     @classmethod

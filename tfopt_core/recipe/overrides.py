@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.errors import Problem, did_you_mean
-from tfopt_core.recipe.checks import Invalid, flag
 from tfopt_core.recipe.layer import Layer, PluginLayer
 from tfopt_core.recipe.merge import merge_layers, merge_tables
 from tfopt_core.recipe.paths import KeyPath, join_path
 from tfopt_core.recipe.toml import MAX_DEPTH, nested_too_deep
 from tfopt_core.recipe.tree import Node, Place, place_values
+from tfopt_core.recipe.values import faults_of
 
 _FORM = "write path=value, such as measure.pairs=4 or plugins.cache.storage=disk"
 _PLUGIN_FORM = "write plugins.NAME.key=value, such as plugins.cache.storage=disk"
@@ -110,11 +110,10 @@ def _enabled(plugin: PluginLayer, override: Override, problems: list[Problem]) -
     if len(override.path) > _KEYS_OF_PLUGIN:
         problems.append(override.place.problem('"enabled" has no keys of its own'))
         return plugin
-    try:
-        return attrs.evolve(plugin, enabled=flag(override.value))
-    except Invalid as invalid:
-        problems += [override.place.problem(fault.message) for fault in invalid.faults]
+    if wrong := override.node(_KEYS_OF_PLUGIN).problems(faults_of(override.value, bool)):
+        problems += wrong
         return plugin
+    return attrs.evolve(plugin, enabled=bool(override.value))
 
 
 def _split(text: str) -> tuple[tuple[str, ...], object] | None:

@@ -7,13 +7,12 @@ ends, whole ones if both ends are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 
 from tfopt_core.errors import did_you_mean
-from tfopt_core.recipe import checks
-from tfopt_core.recipe.checks import Fault, Invalid, expected, show
+from tfopt_core.recipe.values import Fault, Format, Invalid, expected, faults_of, show
 
 Value = bool | int | float | str
 
@@ -77,14 +76,10 @@ def search_range(value: object) -> SearchRange:
     return Between(**value) if isinstance(value, Mapping) else Choices(tuple(value))
 
 
-def search_ranges(value: object) -> dict[str, Any]:
-    """Return a table of ranges as it is given, once each of them means something.
-
-    :raises Invalid: with all faults, each at its range.
-    """
+def _search_ranges(value: object) -> None:
     if not isinstance(value, Mapping):
         raise expected("a table", value)
-    faults = []
+    faults: list[Fault] = []
     for key, one in value.items():
         try:
             search_range(one)
@@ -92,11 +87,10 @@ def search_ranges(value: object) -> dict[str, Any]:
             faults += [attrs.evolve(fault, at=(key, *fault.at)) for fault in invalid.faults]
     if faults:
         raise Invalid(*faults)
-    return dict(value)
 
 
 def _faults_of_choices(values: list[Any] | tuple[Any, ...]) -> Iterator[Fault]:
-    if unfit := tuple(checks.unfit_values(values)):
+    if unfit := faults_of(values, Any):
         yield from unfit
         return
     kinds = set()
@@ -126,14 +120,13 @@ def _faults_of_ends(table: Mapping[str, Any]) -> Iterator[Fault]:
     numbers = {}
     for key in ("low", "high", "step"):
         if key in table:
-            try:
-                checks.number(table[key])
+            faults = faults_of(table[key], float)
+            yield from (attrs.evolve(fault, at=(key,)) for fault in faults)
+            if not faults:
                 numbers[key] = table[key]
-            except Invalid as invalid:
-                yield from (attrs.evolve(fault, at=(key,)) for fault in invalid.faults)
     log = table.get("log", False)
-    if not isinstance(log, bool):
-        yield Fault(f"expected a boolean (true or false), got {show(log)}", at=("log",))
+    if faults := faults_of(log, bool):
+        yield from (attrs.evolve(fault, at=("log",)) for fault in faults)
         log = False
     if not {"low", "high"} <= numbers.keys():
         return
@@ -151,3 +144,30 @@ def _faults_of_ends(table: Mapping[str, Any]) -> Iterator[Fault]:
             f"a step of {step} makes no second value from {low} to {high}",
             "give a step above 0 that is no larger than the range", at=("step",),
         )  # fmt: skip
+
+
+_CHOICES: Mapping[str, Any] = {
+    "anyOf": [
+        {"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": kind}}
+        for kind in ("number", "string", "boolean")
+    ]
+}
+_BETWEEN: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["low", "high"],
+    "properties": {
+        "low": {"description": "The smallest number; whole ones if both ends and the step are.",
+                "type": "number"},
+        "high": {"description": "The largest number.", "type": "number"},
+        "log": {"description": "Whether to draw on a log scale.", "type": "boolean"},
+        "step": {"description": "The distance of the numbers, from low.", "type": "number",
+                 "exclusiveMinimum": 0},
+    },
+}  # fmt: skip
+SearchRanges = Annotated[
+    Mapping[str, Any],
+    Format(_search_ranges, {
+        "type": "object", "additionalProperties": {"anyOf": [_CHOICES, _BETWEEN]}
+    }),
+]  # fmt: skip

@@ -13,7 +13,7 @@ from tfopt_core.errors import Problem, RecipeError, did_you_mean
 from tfopt_core.recipe.chain import read_chain
 from tfopt_core.recipe.model import PluginEntry, Recipe
 from tfopt_core.recipe.overrides import apply_overrides, parse_overrides
-from tfopt_core.recipe.paths import join_path, split_path
+from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.shipped import (
     find_recipe,
     folder_of,
@@ -22,7 +22,7 @@ from tfopt_core.recipe.shipped import (
     shipped_recipes,
 )
 from tfopt_core.recipe.structure import ROOT_KEYS, entries_of, structure
-from tfopt_core.recipe.tree import Node, Place
+from tfopt_core.recipe.tree import NOWHERE, Node, Place
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Reading:
     recipe: Recipe | None = None
     entries: tuple[PluginEntry, ...] = ()
     files: tuple[str, ...] = ()
-    _root: Node = attrs.field(factory=lambda: Node({}, Place("", 0, "")), eq=False, repr=False)
+    _root: Node = attrs.field(default=NOWHERE, eq=False, repr=False)
 
     def where(self, path: str) -> Place:
         """Return the place of a key: "measure.quality.metric", or "plugins.NAME.key".
@@ -50,8 +50,7 @@ class Reading:
         if parts[:1] == ("plugins",) and len(parts) > 1:
             for entry in self.entries:
                 if entry.use == parts[1]:
-                    problem = entry.where.problem(join_path("", parts[2:]), "")
-                    return Place(problem.file, problem.line, problem.path)
+                    return entry.where.place_at(parts[2:])
         return self._root.place_at(parts)
 
     def problem(self, path: str, message: str, mend: str = "") -> Problem:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import Any, TypeVar
 
 import attrs
 
 from tfopt_core.errors import Problem, did_you_mean
-from tfopt_core.recipe.checks import Fault, Invalid, expected, unfit_values
 from tfopt_core.recipe.layer import PluginLayer
 from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
 from tfopt_core.recipe.paths import join_path
-from tfopt_core.recipe.table import Checked, Nested, Table, keys_of
+from tfopt_core.recipe.table import Key, Table, keys_of
 from tfopt_core.recipe.tree import Node
+from tfopt_core.recipe.values import converted, expected, faults_in_field, faults_of
 
 T = TypeVar("T", bound=Table)
 
+PAIRS_MEND = "pairs are fixed beforehand: leave it out for 6, or give a budget"
 ROOT_KEYS = frozenset({"extends", "plugins"})  # read before a recipe is structured
 
 
@@ -35,21 +36,21 @@ def structure(
     Without `complete`, a missing key is no problem.
     """
     if not isinstance(node.value, dict):
-        _report(node, expected("a table", node.value).faults, problems)
+        problems += node.problems(expected("a table", node.value).faults)
         return None
     keys = keys_of(table)
     whole = complete
     values: dict[str, Any] = dict(given)
-    for key, child in node.value.items():
-        if key in keys:
-            value = _value(keys[key], child, problems, complete=complete)
-            values[keys[key].name] = value
+    for name, child in node.value.items():
+        if name in keys:
+            value = _value(keys[name], child, problems, complete=complete)
+            values[keys[name].field.name] = value
             whole = whole and value is not None  # TOML has no null, so None is a refusal
-        elif key not in known:
-            mend = _mend_unknown(key, table, keys.keys() | known)
+        elif name not in known:
+            mend = _mend_unknown(name, table, keys.keys() | known)
             problems.append(child.place.problem("unknown key", mend))
     faults = [fault for fault in table.rules(node.value.keys()) if complete or fault.at]
-    _report(node, faults, problems)
+    problems += node.problems(faults)
     # Everything that the constructor checks was checked above, key by key.
     return table(**values) if whole and not faults else None
 
@@ -63,28 +64,21 @@ def entries_of(
     for plugin in plugins:
         if plugin.enabled:
             entries.append(plugin.entry())
-            faults = list(unfit_values(plugin.settings.plain()))
-            _report(plugin.settings, faults, problems)
+            faults = faults_of(plugin.settings.plain(), Any)
+            problems += plugin.settings.problems(faults)
             fit = fit and not faults
     return tuple(entries), fit
 
 
-def _value(
-    attribute: attrs.Attribute[Any], node: Node, problems: list[Problem], *, complete: bool
-) -> Any:
-    validator = attribute.validator
-    if isinstance(validator, Nested):
-        return structure(validator.table, node, problems, complete=complete)
-    assert isinstance(validator, Checked)
-    try:
-        return validator.check(node.plain())
-    except Invalid as invalid:
-        _report(node, invalid.faults, problems)
-        return None
-
-
-def _report(node: Node, faults: Iterable[Fault], problems: list[Problem]) -> None:
-    problems += [node.place_at(fault.at).problem(fault.message, fault.mend) for fault in faults]
+def _value(key: Key, node: Node, problems: list[Problem], *, complete: bool) -> Any:
+    if key.table is not None:
+        return structure(key.table, node, problems, complete=complete)
+    value = node.plain()
+    faults = faults_in_field(value, key.annotation, key.field)
+    if key.field.name == "pairs" and value == "auto":
+        faults = [attrs.evolve(fault, mend=PAIRS_MEND) for fault in faults]
+    problems += node.problems(faults)
+    return None if faults else converted(value)
 
 
 def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
@@ -106,6 +100,6 @@ def _homes(table: type[Table], path: str = "") -> Iterator[tuple[str, Set[str]]]
         yield f'under "{path}"', keys.keys()
     else:
         yield "at the top of the file", keys.keys() | ROOT_KEYS
-    for key, attribute in keys.items():
-        if isinstance(attribute.validator, Nested):
-            yield from _homes(attribute.validator.table, join_path(path, (key,)))
+    for name, key in keys.items():
+        if key.table is not None:
+            yield from _homes(key.table, join_path(path, (name,)))

@@ -9,45 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 
-from tfopt_core.recipe.checks import Check, Fault, Invalid, listing
+from tfopt_core.recipe.values import Fault, field_types, listing
 
 
-@attrs.frozen
-class Checked:
-    """Validator of a field that is a TOML key, by the function `check`.
+def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
+    """Return a field that is a TOML key.
 
-    `key` is the TOML key where it differs from the field's name.
+    :param help: a sentence for editors.
+    :param toml: the TOML key where it differs from the field's name.
+    :param more: further arguments of `attrs.field`.
     """
-
-    check: Check
-    key: str = ""
-
-    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        """Check a value that is given in Python."""
-        if value is None and attribute.default is None:
-            return
-        try:
-            self.check(value)
-        except Invalid as invalid:
-            raise ValueError(f"{attribute.name}: {invalid}") from None
+    if callable(default):
+        default = attrs.Factory(default)
+    return attrs.field(default=default, metadata={"help": help, "toml": toml}, **more)
 
 
 @attrs.frozen
-class Nested:
-    """Validator of a field that is a TOML table with its own class."""
+class Key:
+    """A field that is a TOML key: what attrs knows of it, and its resolved annotation."""
 
-    table: type[Table]
+    field: attrs.Attribute[Any]
+    annotation: Any
 
-    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        """Check a value that is given in Python."""
-        if value is None and attribute.default is None:
-            return
-        if not isinstance(value, self.table):
-            raise ValueError(f"{attribute.name}: expected a {self.table.__name__}")
+    @property
+    def table(self) -> type[Table] | None:
+        """The class of its table; None for a single value."""
+        for part in (self.annotation, *get_args(self.annotation)):
+            if isinstance(part, type) and issubclass(part, Table):
+                return part
+        return None
 
 
 @attrs.frozen
@@ -67,22 +61,21 @@ class Table:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data by TOML key for JSON, without absent or empty values."""
         values = {}
-        for key, attribute in keys_of(type(self)).items():
-            value = getattr(self, attribute.name)
+        for name, key in keys_of(type(self)).items():
+            value = getattr(self, key.field.name)
             if value is not None and value not in ((), {}):
-                values[key] = to_json(value)
+                values[name] = to_json(value)
         return values
 
 
-def keys_of(table: type[Table]) -> dict[str, attrs.Attribute[Any]]:
-    """Return the fields of a class by TOML key; fields without a key are left out."""
-    fields = {}
-    for attribute in attrs.fields(table):
-        if isinstance(attribute.validator, Checked):
-            fields[attribute.validator.key or attribute.name] = attribute
-        elif isinstance(attribute.validator, Nested):
-            fields[attribute.name] = attribute
-    return fields
+def keys_of(table: type[Table]) -> dict[str, Key]:
+    """Return the keys of a class by their names in TOML; other fields are left out."""
+    types = field_types(table)
+    return {
+        one.metadata["toml"] or one.name: Key(one, types[one.name])
+        for one in attrs.fields(table)
+        if "toml" in one.metadata
+    }
 
 
 def to_json(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe.paths import KeyPath, join_path
+from tfopt_core.recipe.paths import KeyPath, join_path, split_path
+from tfopt_core.recipe.values import Fault
 
 
 @attrs.frozen
@@ -54,16 +55,13 @@ class Node:
             node = child
         return node.place
 
-    def walk(self, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
-        """Yield every node below this one with its relative path."""
-        children: list[tuple[str | int, Node]] = []
-        if isinstance(self.value, dict):
-            children.extend(self.value.items())
-        elif isinstance(self.value, list):
-            children.extend(enumerate(self.value))
-        for part, child in children:
-            yield (*path, part), child
-            yield from child.walk((*path, part))
+    def problem(self, path: str, message: str, mend: str = "") -> Problem:
+        """Return a problem at a key below, written as a path; "" for the value itself."""
+        return self.place_at(split_path(path)).problem(message, mend)
+
+    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+        """Return faults of the value as problems, each at its place."""
+        return [self.place_at(one.at).problem(one.message, one.mend) for one in faults]
 
     def _child(self, part: str | int) -> Node | None:
         if isinstance(part, str):
@@ -72,6 +70,9 @@ class Node:
             element: Node = self.value[part]
             return element
         return None
+
+
+NOWHERE = Node({}, Place("", 0, ""))
 
 
 def place_values(value: object, file: str, lines: Mapping[KeyPath, int]) -> Node:

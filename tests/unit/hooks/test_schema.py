@@ -18,13 +18,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, describe_plugin, inspect_plugins
-from tfopt_core.hooks.installed.json_types import of_annotation
 from tfopt_core.hooks.installed.schema import installed_schema
-from tfopt_core.hooks.installed.settings import mismatch
 from tfopt_core.plugins import Plugin
-from tfopt_core.recipe import Recipe
-from tfopt_core.recipe.schema import DESCRIPTIONS
-from tfopt_core.recipe.table import Nested, Table, keys_of
+from tfopt_core.recipe.json_types import of_annotation
+from tfopt_core.recipe.values import faults_of
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "third_party_plugin"
@@ -159,16 +156,14 @@ def test_a_typical_mistake_is_refused_at_its_place(
     assert place in refusals(validator, text)
 
 
-def test_every_key_is_described_and_nothing_else(schema: dict[str, Any]) -> None:
-    def paths(table: type[Table], above: str = "") -> Iterator[str]:
-        for key, attribute in keys_of(table).items():
-            yield above + key
-            if isinstance(attribute.validator, Nested):
-                yield from paths(attribute.validator.table, f"{above}{key}.")
+def test_every_key_is_described(schema: dict[str, Any]) -> None:
+    def described(table: dict[str, Any]) -> Iterator[bool]:
+        for one in table.get("properties", {}).values():
+            yield bool(one["description"])
+            yield from described(one)
 
-    beside = {"extends", "plugins", "plugins.use", "plugins.enabled"}
-    assert set(DESCRIPTIONS) == {*paths(Recipe), *beside}
-    assert schema["properties"]["measure"]["properties"]["pairs"]["description"]
+    assert len([*described(schema)]) > 40
+    assert all(described(schema))
 
 
 def test_a_setting_carries_its_help_and_default() -> None:
@@ -217,4 +212,4 @@ json_values = st.recursive(
 @given(st.sampled_from(ANNOTATIONS), json_values)
 def test_a_type_takes_in_the_schema_what_it_takes_in_a_recipe(annotation: Any, value: Any) -> None:
     taken = Draft7Validator(of_annotation(annotation)).is_valid(value)
-    assert taken == (mismatch(value, annotation) is None)
+    assert taken == (not faults_of(value, annotation))

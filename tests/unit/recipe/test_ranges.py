@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.recipe import TuneSpec, read_recipe
-from tfopt_core.recipe.checks import Invalid
 from tfopt_core.recipe.ranges import Between, Choices, search_range
 from tfopt_core.recipe.schema import recipe_schema
+from tfopt_core.recipe.values import Invalid
 
 HEAD = '[workload]\nfactory = "train.py:build"\n'
 SCHEMA = jsonschema.Draft7Validator(recipe_schema({"type": "object"}, {}))

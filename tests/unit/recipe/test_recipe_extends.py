@@ -214,4 +214,4 @@ def test_a_chain_is_merged_from_its_end(read: Read) -> None:
     ).require()
     assert (recipe.measure.pairs, recipe.measure.seconds) == (5, "whole")
     assert recipe.plugins[1].settings == {"size": 9}
-    assert recipe.plugins[1].where.file == "mid.toml"
+    assert recipe.plugins[1].where.place.file == "mid.toml"

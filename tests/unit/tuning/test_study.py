@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from tfopt_core.recipe.model import PRUNERS, SAMPLERS
+from tfopt_core.recipe.model import Pruner, Sampler
 from tfopt_core.recipe.ranges import search_range
 from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
 from tfopt_core.tuning.study import Study
@@ -44,8 +46,8 @@ def drawn(study, figure=lambda number: 0.5, count=1):
     return seen
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("pruner", PRUNERS)
+@pytest.mark.parametrize("sampler", get_args(Sampler))
+@pytest.mark.parametrize("pruner", get_args(Pruner))
 def test_each_sampler_stays_within_the_ranges(sampler, pruner):
     study = Study(space(), sampler=sampler, pruner=pruner, seed=1)
     found = drawn(study, lambda number: 0.1 * number, count=9)

@@ -7,9 +7,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.installed.settings import mismatch
-from tfopt_core.recipe.checks import Invalid
 from tfopt_core.recipe.ranges import Choices, search_range
+from tfopt_core.recipe.values import Invalid, faults_in_field
 
 # `setting(help="...", search={"low": 1e-6, "high": 1e-2, "log": True})`
 SEARCH = "search"
@@ -30,12 +29,6 @@ def declared_range(plugin: str, attribute: attrs.Attribute[Any], annotation: Any
         raise PluginDefinitionError(plugin, f"{setting} is wrong: {invalid}") from None
     ends = range_.values if isinstance(range_, Choices) else (range_.low, range_.high)
     for value in ends:
-        message = mismatch(value, annotation)
-        if message is None and attribute.validator is not None:
-            try:
-                attribute.validator(object(), attribute, value)
-            except (TypeError, ValueError) as error:
-                message = str(error.args[0]) if error.args else str(error)
-        if message is not None:
-            raise PluginDefinitionError(plugin, f"{setting} holds what it refuses: {message}")
+        for fault in faults_in_field(value, annotation, attribute):
+            raise PluginDefinitionError(plugin, f"{setting} holds what it refuses: {fault.message}")
     return list(written) if isinstance(written, tuple) else written

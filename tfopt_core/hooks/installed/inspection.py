@@ -19,9 +19,9 @@ from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
-from tfopt_core.hooks.installed.json_types import setting_schema
-from tfopt_core.hooks.installed.settings import expectation, field_types
 from tfopt_core.hooks.specs import OWNER_HOOK
+from tfopt_core.recipe.json_types import setting_schema
+from tfopt_core.recipe.values import expectation, field_types
 
 TIME_LIMIT_SECONDS = 30.0  # for the import of one plugin
 

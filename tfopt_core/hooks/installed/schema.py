@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tfopt_core.hooks.installed.inspection import PluginInfo
-from tfopt_core.hooks.installed.json_types import Schema
+from tfopt_core.recipe.json_types import Schema
 from tfopt_core.recipe.schema import DESCRIPTIONS, recipe_schema
 
 

@@ -25,7 +25,6 @@ from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.recipe import PluginEntry
-from tfopt_core.recipe.model import Where
 
 # Smaller gains are not worth a measurement.
 LEAST_BOUND = 1.02
@@ -200,7 +199,7 @@ def _asked(
 
 
 def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-    return configure(plugin_class, PluginEntry(name, dict(settings), Where()))
+    return configure(plugin_class, PluginEntry(name, dict(settings)))
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, str]:

@@ -1,11 +1,11 @@
-"""A plugin's settings as JSON Schema: types, bounds, defaults and help of its fields."""
+"""Fields as JSON Schema: the types, bounds, defaults and help of a recipe's keys."""
 
 from __future__ import annotations
 
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import attrs
 from attrs import validators
@@ -28,7 +28,7 @@ _PATTERN: Any = type(validators.matches_re(""))
 
 
 def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
-    """Return the schema of one setting."""
+    """Return the schema of one key."""
     schema = {**of_annotation(annotation), **of_validator(attribute.validator)}
     if attribute.metadata.get("help"):
         schema = {"description": str(attribute.metadata["help"]), **schema}
@@ -41,7 +41,7 @@ def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
 
 
 def of_annotation(annotation: Any) -> Schema:
-    """Return the schema of the TOML values that fit a type, as in `hooks.settings.mismatch`.
+    """Return the schema of the TOML values that fit a type, as in `values.faults_of`.
 
     A type that TOML lacks accepts any value.
     """
@@ -50,6 +50,8 @@ def of_annotation(annotation: Any) -> Schema:
         # TOML has no null: an optional setting is left out instead
         parts = [of_annotation(part) for part in arguments if part is not type(None)]
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
+    if origin is Annotated:
+        return dict(arguments[1].schema)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (tuple, list):

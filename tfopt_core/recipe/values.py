@@ -1,0 +1,244 @@
+"""Check the values of TOML keys, by the annotation and the validator of the field that takes them.
+
+The tables of a recipe (model.py) and the plugins' settings are attrs classes, and each field is a
+key. `Annotated[T, Format(...)]` stands for what no type of Python says, such as a duration; the
+JSON Schema (json_types.py) is read off the same fields.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import attrs
+
+from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe.json_types import of_validator
+from tfopt_core.recipe.paths import KeyPath
+
+_LONGEST_SHOWN = 40
+_TOO_LARGE = "this whole number does not fit 64 bits"
+_TOML_TYPES: Mapping[Any, str] = {
+    bool: "a boolean",  # before int, whose subclass it is
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    datetime: "a date-time",  # before date, whose subclass it is
+    date: "a date",
+    time: "a time",
+    Mapping: "a table",
+}
+_BOUNDS = {
+    "minimum": "of at least", "exclusiveMinimum": "above",
+    "maximum": "of at most", "exclusiveMaximum": "below",
+}  # fmt: skip
+
+
+@attrs.frozen
+class Fault:
+    """A message about a value, without file and line; `at` is the path to the wrong part of it."""
+
+    message: str
+    mend: str = ""
+    at: KeyPath = ()
+
+
+class Invalid(ValueError):
+    """A value that is refused, with all of its faults."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.message for fault in faults))
+
+
+@attrs.frozen
+class Format:
+    """What an annotation says of a value beside its type.
+
+    :param check: raises `Invalid` for a wrong value.
+    :param schema: the JSON Schema of right ones.
+    :param words: what messages call a right one; "" for the words of the type.
+    """
+
+    check: Callable[[object], object]
+    schema: Mapping[str, Any] = attrs.field(hash=False)
+    words: str = ""
+
+
+def faults_of(value: object, annotation: Any) -> list[Fault]:
+    """Return how a TOML value does not fit a type.
+
+    Booleans are no numbers, as in TOML. A whole number is accepted as a number. Recipes are stored
+    as JSON, so nan, inf and what takes more than 64 bits are not.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        try:
+            arguments[1].check(value)
+        except Invalid as invalid:
+            return list(invalid.faults)
+        return []
+    if origin in (typing.Union, types.UnionType):
+        each = [faults_of(value, one) for one in arguments if one is not type(None)]
+        if not all(each):
+            return []
+        return each[0] if len(each) == 1 else [_unlike(value, annotation)]
+    if wrong := list(_unfit_number(value)):
+        return wrong
+    if origin is Literal:
+        fits = any(value == one and type(value) is type(one) for one in arguments)
+        return [] if fits else [_unlike(value, annotation)]
+    if annotation is not Any and not _is_instance(value, origin or annotation):
+        return [_unlike(value, annotation)]
+    if isinstance(value, list | tuple):
+        return list(_inside(enumerate(value), arguments[0] if arguments else Any))
+    if isinstance(value, Mapping):
+        return list(_inside(value.items(), arguments[1] if arguments else Any))
+    return []
+
+
+def faults_in_field(
+    value: object, annotation: Any, attribute: attrs.Attribute[Any], instance: object = None
+) -> list[Fault]:
+    """Return how a TOML value does not fit a field, by its annotation and its validator.
+
+    :param instance: what the validator is given; a blank one, so that each field is checked.
+    """
+    faults = faults_of(value, annotation)
+    if faults or attribute.validator is None:
+        return faults
+    try:
+        attribute.validator(instance, attribute, converted(value))
+    except Invalid as invalid:
+        return list(invalid.faults)
+    except (TypeError, ValueError) as error:
+        said = of_validator(attribute.validator)
+        bounds = [f"{words} {said[key]}" for key, words in _BOUNDS.items() if key in said]
+        if not bounds or isinstance(value, str):
+            return [Fault(first_line(error))]
+        what = "a number" if float in _alternatives(annotation) else "a whole number"
+        return list(expected(f"{what} {' and '.join(bounds)}", value).faults)
+    return []
+
+
+def field_types(table: type[Any]) -> dict[str, Any]:
+    """Return the annotation of every field of an attrs class."""
+    hints = typing.get_type_hints(table, include_extras=True)
+    return {one.name: hints.get(one.name, Any) for one in attrs.fields(table)}
+
+
+def converted(value: Any) -> Any:
+    """Return the value with arrays as tuples, so that a frozen object is immutable."""
+    return tuple(converted(item) for item in value) if isinstance(value, list) else value
+
+
+def expectation(annotation: Any) -> str:
+    """Return a type in the words of TOML: `"auto" or a whole number`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(expectation(a) for a in arguments if a is not type(None))
+    if origin is Annotated:
+        return arguments[1].words or expectation(arguments[0])
+    if origin is Literal:
+        words = [f'"{a}"' if isinstance(a, str) else str(a).lower() for a in arguments]
+        return listing(words, "or") if len(words) > 1 else words[0]
+    if (origin or annotation) in (tuple, list):
+        inner = expectation(arguments[0]) if arguments else ""
+        if inner in _TOML_TYPES.values():
+            inner = f"{inner.removeprefix('a ')}s"
+        return f"an array of {inner}" if inner else "an array"
+    if isinstance(origin or annotation, type) and issubclass(origin or annotation, Mapping):
+        return "a table"
+    name = getattr(annotation, "__name__", str(annotation))
+    return _TOML_TYPES.get(annotation, name)
+
+
+def show(value: object) -> str:
+    """Return a value as messages show it, with the TOML word for its type."""
+    kind = _toml_type(value)
+    if isinstance(value, str):
+        short = value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 3] + "..."
+        return f"{json.dumps(short, ensure_ascii=not short.isprintable())} ({kind})"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} ({kind})"
+    if isinstance(value, float) or (isinstance(value, int) and _fits(value)):
+        return f"{value} ({kind})"
+    return kind
+
+
+def listing(words: Sequence[str], last: str) -> str:
+    """Return two or more words as "a, b or c"; `last` is "and" or "or"."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def expected(what: str, value: object, mend: str = "") -> Invalid:
+    """Return the error for a value: `expected <what>, got <value> (<type>)`."""
+    return Invalid(Fault(f"expected {what}, got {show(value)}", mend))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a validator's message; attrs appends the attribute's definition."""
+    message = str(error.args[0]) if error.args else str(error)
+    return " ".join(message.split()).rstrip(".").replace("'", '"')
+
+
+def checked(value: object, annotation: Any) -> Any:
+    """Return a value that fits a type.
+
+    :raises Invalid: for others.
+    """
+    if faults := faults_of(value, annotation):
+        raise Invalid(*faults)
+    return value
+
+
+def _unlike(value: object, annotation: Any) -> Fault:
+    """Return the fault of a value that fits none of the alternatives of a type."""
+    what = expectation(annotation)
+    words = [one for part in _alternatives(annotation) if get_origin(part) is Literal
+             for one in get_args(part) if isinstance(one, str)]  # fmt: skip
+    mend = did_you_mean(value, words) if isinstance(value, str) else ""
+    return expected(what, value, mend).faults[0]
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """Return the parts of a union; of another type, itself."""
+    is_union = get_origin(annotation) in (typing.Union, types.UnionType)
+    return get_args(annotation) if is_union else (annotation,)
+
+
+def _inside(items: Iterable[tuple[Any, object]], annotation: Any) -> Iterator[Fault]:
+    for key, item in items:
+        for fault in faults_of(item, annotation):
+            yield attrs.evolve(fault, at=(key, *fault.at))
+
+
+def _is_instance(value: object, kind: type[Any]) -> bool:
+    if kind in (tuple, list):
+        return isinstance(value, list | tuple)
+    if kind in (int, float):
+        wide = int | float if kind is float else int
+        return isinstance(value, wide) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _unfit_number(value: object) -> Iterator[Fault]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Fault(f"expected a finite number, got {value}")
+    elif isinstance(value, int) and not _fits(value):
+        yield Fault(_TOO_LARGE)
+
+
+def _fits(value: int) -> bool:
+    # TOML guarantees 64 bits. Beyond that, float() may overflow, and str() refuses the 4,300 digits
+    # that a hexadecimal integer can reach.
+    return -(2**63) <= value < 2**63
+
+
+def _toml_type(value: object) -> str:
+    return next((name for kind, name in _TOML_TYPES.items() if isinstance(value, kind)), "an array")

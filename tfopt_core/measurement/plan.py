@@ -18,6 +18,12 @@ BESIDE_SECONDS = 3.0
 LEAST_SECONDS, MOST_PAIRS = 2.0, 12
 # Plugins are left out in turn where that takes no longer, unless a budget says otherwise.
 ISOLATING_SECONDS = 150.0
+# Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
+JUDGING_SECONDS = 1800.0
+NOT_JUDGED = (
+    "the replay does not certify the stack, and whole trainings, which tell whether the model is "
+    "as good, would take long: --full makes them"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -38,19 +44,30 @@ class Plan:
     note: str = ""
 
 
-def plan_of(request: Request, prepared: Prepared, *, sides: int = 2) -> Plan:
+def plan_of(
+    request: Request, prepared: Prepared, *, sides: int = 2, certified: bool = False
+) -> Plan:
     """Return the plan of a measurement.
 
     :param prepared: the dry build.
     :param sides: those of a group, without those that leave a plugin out.
+    :param certified: whether a replay has shown that the stack trains the same.
     """
     measure = request.recipe.measure
-    whole = measure.seconds == "whole" or bool(prepared.why_whole)
-    seconds = WARM_SECONDS if measure.seconds == "whole" else measure.seconds
-    warm = None if whole else seconds
     left = None
     if measure.budget_seconds is not None:
         left = measure.budget_seconds - prepared.seconds
+    warm, note = measure.seconds or WARM_SECONDS, ""
+    if prepared.why_whole or warm == "whole":
+        warm = None
+    elif measure.seconds is None and measure.quality is not None and not certified:
+        # only whole trainings tell whether the model is as good
+        pairs, longest = (measure.pairs, JUDGING_SECONDS) if left is None else (MINIMUM_PAIRS, left)
+        each = _run_seconds(prepared, None)
+        if each is not None and pairs * sides * each <= longest:
+            warm = None
+        else:
+            note = NOT_JUDGED
     extras = len(leave_one_out(request.plugins)[0])
     isolating = measure.attribution == "leave-one-out"
     each = _run_seconds(prepared, warm)
@@ -60,7 +77,7 @@ def plan_of(request: Request, prepared: Prepared, *, sides: int = 2) -> Plan:
     sides += extras if isolating else 0
     plan = Plan(
         pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
-        group_seconds=None if each is None else sides * each,
+        group_seconds=None if each is None else sides * each, note=note,
     )  # fmt: skip
     return plan if left is None else _within(left, plan, prepared, sides)
 
@@ -79,7 +96,7 @@ def _within(left: float, plan: Plan, prepared: Prepared, sides: int) -> Plan:
         return attrs.evolve(plan, warm_seconds=warm)
     pairs = max(MINIMUM_PAIRS, min(MOST_PAIRS, int(left / (sides * each))))
     takes, budget = pairs * sides * each, left + prepared.seconds
-    note = ""
+    note = plan.note
     if takes > left:
         note = (
             f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the budget "

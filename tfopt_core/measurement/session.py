@@ -25,6 +25,7 @@ from tfopt_core.measurement.stored_state import state_writer, stored_request
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import Variant
+from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
@@ -62,17 +63,21 @@ def measure(
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         added = None if extended is None else added_stack(prepared, extended)
-        plan = plan_of(request, prepared, sides=2 if added is None else 3)
+        seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
+        certificate = None
+        if certify:
+            certificate, added = _certified(request, prepared, added, seed or 1, runner, observer)
+        prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
+        plan = plan_of(
+            request, prepared, sides=2 if added is None else 3,
+            certified=certificate is not None and certificate.certified,
+        )  # fmt: skip
         if plan.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, plan.note))
-        seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         state = MeasurementState(
             seed=seed, pairs=plan.pairs, warm_seconds=plan.warm_seconds, isolating=plan.isolating,
-            added=added,
+            certificate=certificate, added=added,
         )  # fmt: skip
-        if certify:
-            state = _certified(request, prepared, state, runner, observer)
-        prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
@@ -123,24 +128,22 @@ def conduct(groups: Groups, created_at: str, group_seconds: float | None = None)
 def _certified(
     request: Request,
     prepared: Prepared,
-    state: MeasurementState,
+    added: AddedStack | None,
+    seed: int,
     runner: Runner,
     observer: Observer,
-) -> MeasurementState:
-    """Return the state with the certificates of the stack, and of that with additions."""
+) -> tuple[Certificate | None, AddedStack | None]:
+    """Return the certificate of the stack, and the stack with additions with its own."""
     equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
     if equivalence == "changes":
-        return state
+        return None, added
     stacks: list[tuple[Variant, Equivalence]] = [
         (baseline_and_full(request.plugins)[1], equivalence)
     ]
-    if state.added is not None:
-        stacks.append((Variant(state.added.variant, request.added), state.added.equivalence))
-    found = certificates(
-        request, prepared, stacks, seed=state.seed or 1, runner=runner, observer=observer
-    )
-    added: AddedStack | None = state.added and attrs.evolve(state.added, certificate=found[-1])
-    return attrs.evolve(state, certificate=found[0], added=added)
+    if added is not None:
+        stacks.append((Variant(added.variant, request.added), added.equivalence))
+    found = certificates(request, prepared, stacks, seed=seed, runner=runner, observer=observer)
+    return found[0], added and attrs.evolve(added, certificate=found[-1])
 
 
 def _ready(groups: Groups, group_seconds: float | None) -> progress.Ready:

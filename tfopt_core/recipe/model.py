@@ -230,9 +230,10 @@ class MeasureSpec(Table):
     """
 
     pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
-    seconds: SecondsOrWhole = key(
-        WARM_SECONDS,
-        'Seconds that each run trains behind its start, or "whole" trainings.',
+    seconds: SecondsOrWhole | None = key(
+        None,
+        'Seconds that each run trains behind its start, or "whole" trainings; by default 5, and '
+        "whole ones where a quality is named and the stack is not certified.",
         converter=_as_float,
     )
     budget_seconds: Duration | None = key(

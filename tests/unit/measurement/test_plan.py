@@ -7,16 +7,22 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import MOST_PAIRS, Plan, plan_of
+from tfopt_core.measurement.plan import MOST_PAIRS, NOT_JUDGED, Plan, plan_of
 from tfopt_core.plugins import Plugin
-from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
+from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
 
 
 def planned(
-    plugins=("p",), training_seconds=60.0, epochs=10, sides=2, several=False, **spec
+    plugins=("p",),
+    training_seconds=60.0,
+    epochs=10,
+    sides=2,
+    several=False,
+    certified=False,
+    **spec,
 ) -> Plan:
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     request = Request(
@@ -30,7 +36,7 @@ def planned(
         baseline="", versions={}, training_seconds=training_seconds, seconds=10.0,
         several_processes=several,
     )  # fmt: skip
-    return plan_of(request, prepared, sides=sides)
+    return plan_of(request, prepared, sides=sides, certified=certified)
 
 
 def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
@@ -47,6 +53,17 @@ def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():
     assert whole.group_seconds == pytest.approx(2 * 63.0)
     assert planned(training_seconds=2.0).group_seconds == pytest.approx(2 * 5.0)
     assert planned(several=True).group_seconds is None
+
+
+def test_whole_trainings_judge_a_quality_that_no_replay_certifies_where_they_take_little_time():
+    quality = QualitySpec("val_accuracy")
+    assert planned(quality=quality).warm_seconds is None
+    assert planned(quality=quality, certified=True).warm_seconds == 5.0
+    assert planned(quality=quality, seconds=5).warm_seconds == 5.0
+    long = planned(quality=quality, training_seconds=3600.0)
+    assert (long.warm_seconds, long.note) == (5.0, NOT_JUDGED)
+    assert planned(quality=quality, budget_seconds=300).note == NOT_JUDGED
+    assert planned(quality=quality, budget_seconds=600).warm_seconds is None
 
 
 @pytest.mark.parametrize("budget", [60, 90, 120, 300, 1200])

@@ -120,11 +120,9 @@ class TuneResult:
     measurement of the stack by fresh pairs, from which alone a gain is printed: None if nothing was
     found, or the search was interrupted before.
     `search_seconds` is what the search took, without the fresh pairs, and `proof_seconds` what
-    those took. `repaid_after` is the number of trainings of this length after which both are
-    repaid, None without a shown gain; `saved_seconds` is what each saves. `written` is the recipe's
-    file, "" if none was written, with the reason in `why_not_written`. `begun_from` are the earlier
-    searches whose trials were kept, and `resumed` how often this one was. `why_ended` says why it
-    ended before all was tried.
+    those took. `written` is the recipe's file, "" if none was written, with the reason in
+    `why_not_written`. `begun_from` are the earlier searches whose trials were kept, and `resumed`
+    how often this one was. `why_ended` says why it ended before all was tried.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -143,8 +141,6 @@ class TuneResult:
     proof: Results | None = None
     search_seconds: float = 0.0
     proof_seconds: float = 0.0
-    saved_seconds: float | None = None
-    repaid_after: int | None = None
     statement: str = ""
     written: str = ""
     why_not_written: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +18,6 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.errors import StoreError
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.settings_search import EarnedValue, SettingsTrial
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 
 LOG_FILE = "searches.sqlite"
@@ -79,7 +77,7 @@ class SearchLog:
         """
         own = SearchRecord(id=folder.name, target=target, facts=facts)
         log = cls(folder.parent / LOG_FILE, own, earlier)
-        log.write_entry("begin", data={"target": target, "facts": dict(facts)})
+        log.write("begin", data={"target": target, "facts": dict(facts)})
         return log
 
     @classmethod
@@ -89,7 +87,7 @@ class SearchLog:
         """Go on with the log of a search that was stopped."""
         trials = {key for kind, key in own.entries if kind == "trial"}
         log = cls(folder.parent / LOG_FILE, own, earlier, added=trials)
-        log.write_entry("resumed")
+        log.write("resumed")
         return log
 
     @staticmethod
@@ -101,11 +99,8 @@ class SearchLog:
 
     def kept(self, key: str) -> StackTrial | None:
         """Return a trial that was made before, None if there is none."""
-        for record in (self.own, *self.earlier):
-            trial = _structured(record, "trial", key, StackTrial)
-            if trial is not None and (record is self.own or trial.outcome in LASTING):
-                return attrs.evolve(trial, kept_from=trial.kept_from or self._from(record))
-        return None
+        found = self.found("trial", key, StackTrial, lasting=lambda one: one.outcome in LASTING)
+        return found and attrs.evolve(found[0], kept_from=found[0].kept_from or found[1])
 
     def add(self, key: str, trial: StackTrial) -> None:
         """Write a trial, unless this search has it already.
@@ -114,67 +109,31 @@ class SearchLog:
         """
         if key not in self._added:
             self._added.add(key)
-            self.write_entry("trial", key, trial, 0.0 if trial.kept_from else trial.seconds)
+            self.write("trial", key, trial, 0.0 if trial.kept_from else trial.seconds)
 
-    def looked(self, stack: tuple[TunedPlugin, ...]) -> Diagnosed | None:
-        """Return the diagnosis of a stack that was made before, None if there is none."""
+    def found(
+        self, kind: str, key: str, as_: type[T], *, lasting: Callable[[T], bool] = lambda one: True
+    ) -> tuple[T, str] | None:
+        """Return what was written before, and the id of the search that wrote it, "" for this one;
+        None if nothing was.
+
+        :param lasting: whether what another search wrote may be taken over.
+        """
         for record in (self.own, *self.earlier):
-            look = _structured(record, "look", digest(_plain(stack)), Diagnosed)
-            if look is not None:
-                self._from(record)
-                return look
+            data = record.entries.get((kind, key))
+            one = None if data is None else _converter.structure(data, as_)
+            if one is None or (record is not self.own and not lasting(one)):
+                continue
+            if record is self.own:
+                return one, ""
+            self.begun_from[record.id] = None
+            return one, record.id
         return None
 
-    def add_look(self, stack: tuple[TunedPlugin, ...], diagnosed: Diagnosed) -> None:
-        """Write the diagnosis of a stack.
-
-        :raises StoreError: if it cannot be written.
-        """
-        self.write_entry("look", digest(_plain(stack)), diagnosed, diagnosed.seconds)
-
-    def untuned(self, place: str) -> SettingsTrial | None:
-        """Return the training without any changed value that was made before, None if none was."""
-        for record in (self.own, *self.earlier):
-            trial = _structured(record, "untuned", place, SettingsTrial)
-            if trial is not None:
-                return attrs.evolve(trial, kept_from=self._from(record))
-        return None
-
-    def add_untuned(self, place: str, trial: SettingsTrial) -> None:
-        """Write the training without any changed value.
-
-        :raises StoreError: if it cannot be written.
-        """
-        self.write_entry("untuned", place, trial, trial.seconds)
-
-    def earned(self, key: str) -> EarnedValue | None:
-        """Return what a value earned in this search before it was stopped, None if unknown."""
-        return _structured(self.own, "earned", key, EarnedValue)
-
-    def add_earned(self, key: str, earned: EarnedValue) -> None:
-        """Write what a value earned, unless this search had it before it was stopped.
-
-        :raises StoreError: if it cannot be written.
-        """
-        if ("earned", key) not in self.own.entries:
-            self.write_entry("earned", key, earned, earned.seconds)
-
-    def add_seconds(self, seconds: float) -> None:
-        """Write what a trial of settings took, which a resumed search counts in its budget.
-
-        :raises StoreError: if it cannot be written.
-        """
-        self.write_entry("settings", seconds=seconds)
-
-    def end(self) -> None:
-        """Note that the search is over.
-
-        :raises StoreError: if it cannot be written.
-        """
-        self.write_entry("end")
-
-    def write_entry(self, kind: str, key: str = "", data: Any = None, seconds: float = 0.0) -> None:
+    def write(self, kind: str, key: str = "", data: Any = None, seconds: float = 0.0) -> None:
         """Write one entry, and wait until it is on the disk.
+
+        :param seconds: what it took, which a resumed search counts in its budget.
 
         :raises StoreError: if it cannot be written.
         """
@@ -189,13 +148,6 @@ class SearchLog:
                 )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f'"{self.path}" cannot be written: {error}') from error
-
-    def _from(self, record: SearchRecord) -> str:
-        """Note that something was taken over. Return the id of that search, "" for this one."""
-        if record is self.own:
-            return ""
-        self.begun_from[record.id] = None
-        return record.id
 
 
 def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
@@ -234,13 +186,8 @@ def digest(value: Any) -> str:
 
 
 def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
-    """Return the key of what settings are searched on: equal keys mean the same training."""
+    """Return the key of a stack and what is trained with it: equal keys mean the same training."""
     return digest([_plain(stack), *more])
-
-
-def _structured(record: SearchRecord, kind: str, key: str, as_: type[T]) -> T | None:
-    data = record.entries.get((kind, key))
-    return None if data is None else _converter.structure(data, as_)
 
 
 def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:

@@ -24,6 +24,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import Objective
 from tfopt_core.recipe.model import TuneObjective
+from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
 from tfopt_core.records.settings_search import SettingsSearch
 from tfopt_core.records.tuning import BoundStep, TunedPlugin, TuneResult
@@ -37,7 +38,7 @@ from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
-from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
+from tfopt_core.tuning.search_log import SearchLog, SearchRecord, place_of, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.storage import StudyStorage
@@ -124,10 +125,10 @@ class TuneSession:
                 if result.interrupted:
                     return result
                 if result.tuned_options or self.asked.objective == "quality":
-                    log.end()
+                    log.write("end")
                     return result
             if not result.stack:
-                log.end()
+                log.write("end")
                 return attrs.evolve(result, statement=_nothing(search, result.settings))
             try:
                 proof = self._proof(result.stack, self.asked.budget - self._elapsed())
@@ -137,7 +138,7 @@ class TuneSession:
                     why_ended="interrupted before the fresh pairs; --resume makes them",
                 )  # fmt: skip
             if not proof.interrupted:
-                log.end()
+                log.write("end")
             return proved(result, proof)
 
     # The search
@@ -198,8 +199,10 @@ class TuneSession:
         proposing = proposing_plugins(installed)
 
         def look(stack: Stack) -> SearchLook:
-            diagnosed = log.looked(stack)
-            if diagnosed is None:
+            kept = log.found("look", place_of(stack), Diagnosed)
+            if kept is not None:
+                diagnosed = kept[0]
+            else:
                 request = attrs.evolve(
                     searched, plugins=stacked(stack),
                     folder=searched.folder / "diagnosis",
@@ -213,7 +216,7 @@ class TuneSession:
                     request, self.runner, installed,
                     lambda phase: self.observer(SearchPhase(phase, minor=True)), quick=quick,
                 )  # fmt: skip
-                log.add_look(stack, diagnosed)
+                log.write("look", place_of(stack), diagnosed, diagnosed.seconds)
             self._baseline = self._baseline or diagnosed.baseline
             bound = BoundStep(
                 stack=tuple(one.name for one in stack),

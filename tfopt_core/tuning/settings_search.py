@@ -117,12 +117,14 @@ class ValueSearch:
 
     def _train_untuned(self) -> SettingsTrial:
         """Train without any value, for the time and the quality of all trials."""
-        trial = self.log.untuned(self._place)
-        if trial is None:
+        kept = self.log.found("untuned", self._place, SettingsTrial)
+        if kept is not None:
+            trial = attrs.evolve(kept[0], kept_from=kept[1])
+        else:
             self.observer(SearchPhase("training without any changed value", minor=True))
             trial = self.runner.untuned(self._seed("untuned"))
             with HoldInterrupt():
-                self.log.add_untuned(self._place, trial)
+                self.log.write("untuned", self._place, trial, trial.seconds)
         self.trials.append(trial)
         self.allowed = trial.allowed_seconds
         return trial
@@ -139,7 +141,7 @@ class ValueSearch:
             asked.values, self._seed(values_key(asked.values)), untuned=untuned,
             allowed=self.allowed, on_epoch=asked.report if whole else None,
         )  # fmt: skip
-        self.log.add_seconds(trial.seconds)
+        self.log.write("settings", seconds=trial.seconds)
         self.trials.append(trial)
         return trial
 
@@ -170,8 +172,10 @@ class ValueSearch:
             kept = {name: value for name, value in self.best.items() if name != key}
             rest = changed({**untuned, **kept}, space)
             name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
-            earned = self.log.earned(name)
-            if earned is None:
+            found = self.log.found("earned", name, EarnedValue)
+            if found is not None:
+                earned = found[0]
+            else:
                 why = self._why_stop(EARNED_SHARE)
                 if why:
                     self.why_ended = self.why_ended or why
@@ -179,7 +183,8 @@ class ValueSearch:
                 self.observer(SearchPhase(f"what {key} earned", minor=True))
                 earned = self._contrast(key, untuned[key], rest)
             with HoldInterrupt():
-                self.log.add_earned(name, earned)
+                if found is None:
+                    self.log.write("earned", name, earned, earned.seconds)
                 self.earned.append(earned)
                 if not earned.stays:
                     self.best = rest

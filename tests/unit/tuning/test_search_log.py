@@ -41,19 +41,20 @@ def test_what_was_written_is_read_back_as_it_was(log, tmp_path):
     earned = EarnedValue(
         key="options.units", value=16, untuned=None, stays=True, reason="1.2x", seconds=1.0
     )
-    log.add_untuned("here", untuned)
-    log.add_earned("place", earned)
-    log.add_seconds(5.0)
+    log.write("untuned", "here", untuned, 3.0)
+    log.write("earned", "place", earned, 1.0)
+    log.write("settings", seconds=5.0)
     [record] = read_searches(tmp_path)
     assert (record.target, record.facts, record.ended) == ("train.py", {"CPU": "one"}, False)
     assert record.seconds == 2 * 2.0 + 3.0 + 1.0 + 5.0
     resumed = SearchLog.resume(tmp_path / "a", record)
     assert resumed.kept(key_of(trial("xla"))) == trial("xla")
     assert resumed.kept(key_of(trial("prefetch"))) is None
-    assert (resumed.untuned("here"), resumed.untuned("there")) == (untuned, None)
-    assert resumed.earned("place") == earned
+    assert resumed.found("untuned", "here", SettingsTrial) == (untuned, "")
+    assert resumed.found("untuned", "there", SettingsTrial) is None
+    assert resumed.found("earned", "place", EarnedValue) == (earned, "")
     resumed.add(key_of(trial("xla")), trial("xla"))  # it has that already
-    resumed.end()
+    resumed.write("end")
     [record] = read_searches(tmp_path)
     assert (record.resumed, record.ended) == (1, True)
     assert record.seconds == 13.0

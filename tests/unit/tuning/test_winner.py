@@ -16,7 +16,6 @@ from tfopt_core.records.settings_search import EarnedValue, SettingsProof, Setti
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
 from tfopt_core.tuning.proof import proof_recipe
-from tfopt_core.tuning.repayment import trainings_to_repay
 from tfopt_core.tuning.winner import why_not_written, winner_text
 
 
@@ -161,9 +160,3 @@ def test_a_winner_that_its_fresh_pairs_refute_gets_no_recipe(verdict):
     assert "it is not" in why_not_written(make_tuned(proof=refuted))
     assert why_not_written(make_tuned()) == ""
     assert "nothing" in why_not_written(make_tuned(stack=(), proof=None))
-
-
-def test_a_search_is_repaid_after_as_many_trainings_as_its_cost_takes():
-    assert trainings_to_repay(400.0, 5.0) == 80
-    assert trainings_to_repay(3.0, 5.0) == 1
-    assert trainings_to_repay(400.0, None) is None

@@ -24,9 +24,9 @@ from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks import Machine, RunContext
 from tfopt_core.hooks.card import card, equivalence_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks
-from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.installed.declared_range import declared_range
+from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.recipe.values import field_types
 
 GIB = 2**30

@@ -10,8 +10,14 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
-from tfopt_core.training.layer_graph import in_order, node_of, parents
-from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
+from tfopt_core.training.layers import (
+    TRAINED_PART,
+    in_order,
+    nested_layers,
+    node_of,
+    parents,
+    trained_part,
+)
 from tfopt_core.training.loops.report import loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
 from tfopt_core.training.optimizers import optimizers_of

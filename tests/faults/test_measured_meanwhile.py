@@ -22,7 +22,7 @@ from support.real_process import (
 
 from tfopt_core import Workload
 from tfopt_core.errors import EditedMeanwhile
-from tfopt_core.measurement.edits import CodeAtStart
+from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.recipe import read_recipe
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.lock import LOCK_FILE, measuring_alone

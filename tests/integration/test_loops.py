@@ -28,7 +28,7 @@ from tfopt_core.toolkit import loop_report
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.fit import train
-from tfopt_core.training.loops.loop import Loop
+from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.stacking import why_not_stacked
 from tfopt_core.training.loops.train_functions import made_function
 

@@ -152,7 +152,7 @@ PROGRAM = """
 import sys
 import keras, numpy as np
 from keras import layers
-from tfopt_core.workers.usage import peak_rss_bytes
+from tfopt_core.workers.telemetry import peak_rss_bytes
 from tfopt_model.segments import cheapest, pieces_of, with_segments
 
 hidden = pictures = keras.Input((64, 64, 3))

@@ -7,7 +7,7 @@ from tfopt_core.diagnosis.screening import Tried
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import StepPart
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 
 
 class Diagnosed:

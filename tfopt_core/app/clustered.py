@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import ClusterOptions
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.trials.request import Request
 
 # Variables that give a process its role in a cluster that was started by others.

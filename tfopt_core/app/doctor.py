@@ -22,7 +22,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.private_api import FEATURES
-from tfopt_core.records.doctor import DoctorFinding
+from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.training.runtime import check_environment
 
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,

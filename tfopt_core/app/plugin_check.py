@@ -19,7 +19,7 @@ from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_both
-from tfopt_core.records.doctor import DoctorFinding
+from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 from tfopt_core.cli.options import (
     debug_option,
     html_option,
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_files)
+@click.argument("target", metavar="TARGET", shell_complete=completion.recipes_and_files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @module_option
 @set_option
 @click.option(
     "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
-    shell_complete=candidates.files,
+    shell_complete=completion.files,
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",

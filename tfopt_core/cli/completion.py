@@ -1,9 +1,9 @@
-"""`tfopt completion`: print the script by which a shell completes tfopt's commands."""
+"""What a shell completes, and `tfopt completion`, which prints the script for it."""
 
 from __future__ import annotations
 
 import rich_click as click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 PROGRAM = "tfopt"
 VARIABLE = "_TFOPT_COMPLETE"  # where click looks for a shell's question
@@ -22,3 +22,34 @@ def completion(context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     click.echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source(), nl=False)
+
+
+Items = list[CompletionItem[str]]
+
+
+def recipes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship."""
+    from tfopt_core.recipe import shipped_recipes, summary
+
+    return [
+        CompletionItem(name, help=summary(path))
+        for name, path in shipped_recipes().items()
+        if name.startswith(incomplete)
+    ]
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return what has the shell complete files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def recipes_and_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship, and what has the shell complete files."""
+    return [*files(context, parameter, incomplete), *recipes(context, parameter, incomplete)]
+
+
+def plugins(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the installed plugins."""
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    return [CompletionItem(name) for name in registrations() if name.startswith(incomplete)]

@@ -7,12 +7,12 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 from tfopt_core.cli.options import debug_option, module_option, set_option, write_option
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=candidates.files)
+@click.argument("target", metavar="TARGET", shell_complete=completion.files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @module_option
 @set_option

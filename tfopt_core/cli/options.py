@@ -8,13 +8,13 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 recipe_argument: Decorator = click.argument(
-    "target", metavar="RECIPE", shell_complete=candidates.recipes_and_files
+    "target", metavar="RECIPE", shell_complete=completion.recipes_and_files
 )
 set_option: Decorator = click.option(
     "--set",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 from tfopt_core.cli.options import debug_option, json_option, refuse_json, set_option
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -33,7 +33,7 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
 
 
 @plugins.command()
-@click.argument("name", shell_complete=candidates.plugins)
+@click.argument("name", shell_complete=completion.plugins)
 @json_option
 @debug_option
 def show(name: str, json_path: Path | None, debug: bool) -> None:
@@ -47,9 +47,9 @@ def show(name: str, json_path: Path | None, debug: bool) -> None:
 
 
 @plugins.command()
-@click.argument("name", shell_complete=candidates.plugins)
+@click.argument("name", shell_complete=completion.plugins)
 @click.argument(
-    "target", metavar="[RECIPE]", required=False, shell_complete=candidates.recipes_and_files
+    "target", metavar="[RECIPE]", required=False, shell_complete=completion.recipes_and_files
 )
 @set_option
 @debug_option

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 from tfopt_core.cli.options import debug_option, json_option, refuse_json
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -34,7 +34,7 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
 
 
 @recipes.command()
-@click.argument("name", shell_complete=candidates.recipes)
+@click.argument("name", shell_complete=completion.recipes)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:

@@ -7,19 +7,19 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import candidates
+from tfopt_core.cli import completion
 from tfopt_core.cli.options import debug_option, json_option, set_option
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_files)
+@click.argument("target", metavar="TARGET", shell_complete=completion.recipes_and_files)
 @set_option
 @click.option(
     "--budget", metavar="TIME",
     help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
 )  # fmt: skip
 @click.option(
-    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=candidates.plugins,
+    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=completion.plugins,
     help="Try only the plugins that this option names; may be repeated.",
 )  # fmt: skip
 @click.option(

@@ -16,7 +16,7 @@ from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.commented import commented_recipe
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 from tfopt_core.statistics.wording import bound_in_words
 
 NOTHING_EXACT = (

@@ -11,7 +11,7 @@ from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES, Equivalence
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 
 # A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03

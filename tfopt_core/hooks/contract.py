@@ -11,9 +11,8 @@ import attrs
 import pluggy
 
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
-from tfopt_core.hooks.markers import PROJECT
 from tfopt_core.hooks.plugin_class import Plugin
-from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
+from tfopt_core.hooks.specs import ALL_HOOKS, PROJECT, HookSpecs
 
 # What core reads of a plugin. A name that is near to one of these is a mistake.
 KNOWN_NAMES = (*(name for name in vars(Plugin) if name[0] != "_"), *ALL_HOOKS)

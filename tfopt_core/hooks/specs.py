@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfopt_core.hooks.markers import hookspec
+import pluggy
+
 from tfopt_core.hooks.values import (
     Control,
     Effect,
@@ -28,12 +29,18 @@ from tfopt_core.hooks.values import (
 )
 
 if TYPE_CHECKING:
-    from tfopt_core.hooks.changes import Change
     from tfopt_core.hooks.context import RunContext
     from tfopt_core.hooks.machine import Machine
+    from tfopt_core.hooks.values import Change
     from tfopt_core.recipe import Recipe
 
+
 Split = Literal["train", "validation"]
+
+PROJECT = "tfopt"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
 
 # By name, the argument that holds the value so far.
 VALUE_HOOKS: dict[str, str] = {

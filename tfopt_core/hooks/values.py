@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import attrs
 from attrs import field, validators
@@ -162,3 +162,105 @@ class Control:
         """End the training after this epoch; the first reason is kept."""
         if self.stop_reason is None:
             self.stop_reason = reason
+
+
+class Defaults:
+    """The defaults that need no workload, enough to configure a runtime in the parent.
+
+    `training` adds those that need one. `types` holds the return type of each value hook; a tuple
+    means any of its types, and a hook without an entry is not checked.
+    """
+
+    types: ClassVar[dict[str, type[Any]]] = {
+        "configure_runtime": RuntimeOptions,
+        "configure_precision": PrecisionPolicy,
+        "configure_training": TrainingOptions,
+    }
+
+    def configure_runtime(self, machine: Any, recipe: Any) -> RuntimeOptions:
+        """Return options that leave everything to TensorFlow."""
+        return RuntimeOptions()
+
+    def configure_precision(self, run: Any) -> PrecisionPolicy:
+        """Return the policy float32."""
+        return PrecisionPolicy()
+
+    def expected(self, hook: str) -> type[Any] | None:
+        """Return the type that implementations of the hook must return, None for any."""
+        return self.types.get(hook)
+
+    def default_strategy(self, run: Any) -> Any:
+        """Return the strategy of a stack in which no plugin owns it."""
+        raise NotImplementedError
+
+    def build_dataset(self, run: Any, split: Any) -> Any:
+        """Return the `DataPlan` of a split."""
+        raise NotImplementedError
+
+    def wrap_model(self, run: Any) -> Any:
+        """Return the `keras.Model`, not compiled."""
+        raise NotImplementedError
+
+    def configure_training(self, run: Any, model: Any) -> TrainingOptions:
+        """Return the arguments of `compile` and `fit`."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class DescribesChange(Protocol):
+    """A value that describes how it differs from an earlier one."""
+
+    def describe_change(self, before: Any) -> tuple[str, ...]: ...
+
+
+@attrs.frozen(eq=False)
+class Change:
+    """The value before and after one plugin's implementation of one hook.
+
+    `split` is "train" or "validation" for `build_dataset`, else None.
+    """
+
+    plugin: str
+    hook: str
+    before: Any
+    after: Any
+    split: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the hook returned a different value.
+
+        A model that was changed in place is the same object: only `report_effect` can confirm
+        such a change.
+        """
+        return self.after is not self.before and bool(self.describe())
+
+    def describe(self) -> tuple[str, ...]:
+        """Return the differences as text, such as `steps_per_execution: 1 -> 16`."""
+        if self.after is self.before:
+            return ()
+        if isinstance(self.after, DescribesChange):
+            return self.after.describe_change(self.before)
+        if attrs.has(type(self.after)) and type(self.after) is type(self.before):
+            return tuple(_field_differences(self.before, self.after))
+        return (f"{_word(self.before)} -> {_word(self.after)}",)
+
+
+def _field_differences(before: Any, after: Any) -> list[str]:
+    differences = []
+    for attribute in attrs.fields(type(after)):
+        old, new = getattr(before, attribute.name), getattr(after, attribute.name)
+        if old is not new and old != new:
+            differences.append(f"{attribute.name}: {_word(old)} -> {_word(new)}")
+    return differences
+
+
+def _word(value: Any) -> str:
+    """Return a value as text; objects by their class, never by their address."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_word(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_word(item)}" for key, item in value.items()) + "}"
+    return getattr(value, "__name__", None) or type(value).__name__

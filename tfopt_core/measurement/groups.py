@@ -15,7 +15,7 @@ import attrs
 
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import judgement_of
-from tfopt_core.measurement.edits import CodeAtStart
+from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.run_maker import RunMaker
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
@@ -25,7 +25,7 @@ from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.statistics.disturbance import disturbance
-from tfopt_core.statistics.verdicts.stopping import (
+from tfopt_core.statistics.verdicts.claims import (
     failed_for_good,
     no_pair_possible,
     speedup_so_far,

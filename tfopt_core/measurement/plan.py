@@ -57,10 +57,12 @@ def plan_of(
     left = None
     if measure.budget_seconds is not None:
         left = measure.budget_seconds - prepared.seconds
-    warm, note = measure.seconds or WARM_SECONDS, ""
-    if prepared.why_whole or warm == "whole":
-        warm = None
-    elif measure.seconds is None and measure.quality is not None and not certified:
+    warm: float | None = None
+    note = ""
+    if not prepared.why_whole and measure.seconds != "whole":
+        warm = measure.seconds or WARM_SECONDS
+    judges = measure.seconds is None and measure.quality is not None
+    if warm is not None and judges and not certified:
         # only whole trainings tell whether the model is as good
         pairs, longest = (measure.pairs, JUDGING_SECONDS) if left is None else (MINIMUM_PAIRS, left)
         each = _run_seconds(prepared, None)

@@ -12,13 +12,11 @@ from cattrs import structure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.edits import CodeAtStart
-from tfopt_core.measurement.fingerprint import differences, fingerprint
+from tfopt_core.measurement.fingerprint import CodeAtStart, differences, fingerprint
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import conduct
-from tfopt_core.measurement.state import MeasurementState
-from tfopt_core.measurement.stored_state import recipe_path, state_writer
+from tfopt_core.measurement.state import MeasurementState, recipe_path, state_writer
 from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results

@@ -13,24 +13,28 @@ from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.certifying import certificates
 from tfopt_core.measurement.conclude import conclude, judgement_of, save_best
-from tfopt_core.measurement.edits import CodeAtStart
-from tfopt_core.measurement.fingerprint import fingerprint
+from tfopt_core.measurement.fingerprint import CodeAtStart, fingerprint
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.plan import plan_of
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import baseline_and_full
-from tfopt_core.measurement.state import AddedStack, MeasurementState, added_stack
-from tfopt_core.measurement.stored_state import state_writer, stored_request
+from tfopt_core.measurement.state import (
+    AddedStack,
+    MeasurementState,
+    added_stack,
+    state_writer,
+    stored_request,
+)
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
-from tfopt_core.records.variants import Variant
+from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import OBSERVED, Request
 from tfopt_core.workers.spawn import Runner
 
 
@@ -161,3 +165,34 @@ def _ready(groups: Groups, group_seconds: float | None) -> progress.Ready:
         runs_done=len(groups.runs),
         own_loop=prepared.own_loop,
     )
+
+
+def observed(
+    results: Results, request: Request, seed: int, runner: Runner, observer: Observer
+) -> Results:
+    """Return the results with what the request's observers found in a run of the full stack.
+
+    The run is no variant: no figure of the measurement comes from it. If it fails or Ctrl-C ends
+    it, a warning says so.
+    """
+    names = ", ".join(stacked.name for stacked in request.observers)
+    if results.interrupted:
+        return _without(results, f"{names}: no extra run was made, since Ctrl-C ended the others")
+    observer(progress.Noted(f"an extra, untimed run for {names}"))
+    joined = request.observed()
+    rounds = 1 + max((run.round for run in results.runs), default=-1)
+    scheduled = ScheduledRun(rounds, 0, Variant(OBSERVED, joined.plugins), seed)
+    try:
+        run = Processes(joined, runner).run(
+            scheduled, f"{request.folder.name}-{OBSERVED}", lambda message: None
+        )
+    except KeyboardInterrupt:
+        return _without(results, f"{names}: Ctrl-C ended the extra run")
+    if not run.ok:
+        return _without(results, f"{names}: the extra run failed: {run.error}")
+    found = {stacked.name: run.effects[stacked.name] for stacked in request.observers}
+    return attrs.evolve(results, observed=found)
+
+
+def _without(results: Results, warning: str) -> Results:
+    return attrs.evolve(results, warnings=(*results.warnings, warning))

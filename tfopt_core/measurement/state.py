@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from cattrs import Converter
+from cattrs import Converter, unstructure
 
 from tfopt_core.hooks.card import Equivalence
+from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.variants import plus
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
+from tfopt_core.store.database import Store
+from tfopt_core.trials.request import Request
 
 _converter = Converter()
 
@@ -89,3 +92,34 @@ class MeasurementState:
     def from_dict(cls, data: Any) -> MeasurementState:
         """Return the state that `to_dict` wrote."""
         return _converter.structure(data, cls)
+
+
+def stored_request(
+    request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
+) -> dict[str, object]:
+    """Return what the store holds of a measurement besides its runs, to resume it."""
+    return {
+        "recipe": request.recipe.to_dict(),
+        "recipe_path": recipe_path(request.recipe),
+        "seed": state.seed,
+        "resolved": prepared.resolved,
+        "prepared": unstructure(prepared),
+        "course": state.to_dict(),
+        "fingerprint": code,
+    }
+
+
+def recipe_path(recipe: Recipe) -> str | None:
+    """Return the path of a recipe, by which its measurements are found again."""
+    return None if recipe.path is None else str(recipe.path.resolve())
+
+
+def state_writer(
+    store: Store, request: Request, prepared: Prepared, code: dict[str, str]
+) -> Callable[[MeasurementState], None]:
+    """Return a function that stores the state of a measurement."""
+
+    def keep(state: MeasurementState) -> None:
+        store.update_request(request.folder.name, stored_request(request, prepared, state, code))
+
+    return keep

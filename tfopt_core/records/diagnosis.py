@@ -8,7 +8,7 @@ import attrs
 
 from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 
 SCHEMA_VERSION = 2
 # The name of the validation among the parts of an epoch, and of its data.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from tfopt_core.hooks.installed.inspection import PluginInfo
-from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.dry_build import Prepared
 
 SCHEMA_VERSION = 2
@@ -52,3 +51,16 @@ class PlanReport:
     schema_version: int = SCHEMA_VERSION
     recipe: str
     plan: Prepared
+
+
+@attrs.frozen(kw_only=True)
+class DoctorFinding:
+    """A fact about this machine or a plugin.
+
+    `ok` is False if it needs a mend, None if it is neutral.
+    """
+
+    subject: str
+    ok: bool | None
+    detail: str
+    mend: str = ""

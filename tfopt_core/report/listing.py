@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records.doctor import DoctorFinding
+from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
 
 NAME_WIDTH = 26

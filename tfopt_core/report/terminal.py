@@ -10,7 +10,7 @@ from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.measurement.progress import Event
 from tfopt_core.report.first_contact import render_look, render_written
 from tfopt_core.report.live.display import LiveObserver, make_observer
-from tfopt_core.report.live.phases import make_phases
+from tfopt_core.report.live.progress import make_phases
 from tfopt_core.report.live.search import make_search_observer
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.style.layout import words

@@ -9,10 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.hooks import Effect
-from tfopt_core.records.data_loss import NAME as DATA_LOSS
-from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.fit import OWN_LOOP
+from tfopt_core.records.fit import NAME as DATA_LOSS
+from tfopt_core.records.fit import OWN_LOOP, differs_from_loss
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.found_tables import render_tables

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tfopt_core.records.results import RunResult
+from tfopt_core.records.results import FigureRatio, RunResult
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.pairs import Pair, wall_seconds
+from tfopt_core.statistics.intervals import (
+    MINIMUM_PAIRS,
+    log_ratios,
+    speedup_interval,
+    t_interval,
+)
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import Pair, pairs_of, wall_seconds
 
 
 def compared_seconds(
@@ -79,3 +86,45 @@ def _with_slowest(side: Sequence[RunResult]) -> list[float]:
         wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
     )
     return [slowest if seconds is None else seconds for seconds in reached]
+
+
+Read = Callable[[RunResult], float | None]
+
+
+def ratios(runs: Sequence[RunResult], judgement: Judgement) -> tuple[FigureRatio, ...]:
+    """Return the ratio, baseline over full stack, of each figure that all pairs have.
+
+    They decide nothing, so the level is not corrected for their number.
+    """
+    pairs = pairs_of(runs)
+    if len(pairs) < MINIMUM_PAIRS:
+        return ()
+
+    def known_ratios() -> Iterator[FigureRatio]:
+        for figure, read in FIGURES.items():
+            values = [(read(p.without), read(p.with_)) for p in pairs]
+            known = [(b, o) for b, o in values if b and o and b > 0 and o > 0]
+            if len(known) == len(pairs):
+                interval = t_interval(log_ratios(*zip(*known, strict=True)))
+                ratio, low, high = speedup_interval(interval)
+                yield FigureRatio(
+                    figure=figure, ratio=ratio, low=low, high=high, pairs=interval.count
+                )
+
+    return tuple(known_ratios())
+
+
+def _total(run: RunResult) -> float | None:
+    return None if not_projected(run) is not None else total_seconds(run)
+
+
+FIGURES: dict[str, Read] = {
+    "wall_seconds": _total,
+    "step_seconds": lambda run: run.fit.step_seconds,
+    "examples_per_second": lambda run: run.fit.examples_per_second,
+    "one_time_seconds": lambda run: run.fit.one_time_seconds,
+    "epochs_to_target": lambda run: run.fit.epochs_to_target,
+    "seconds_to_target": lambda run: run.fit.seconds_to_target,
+    "peak_rss_bytes": lambda run: run.peak_rss_bytes,
+    "peak_device_bytes": lambda run: run.peak_device_bytes,
+}

@@ -14,9 +14,8 @@ from cattrs import Converter
 from tfopt_core.errors import DamagedMeasurement
 from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.store.connection import connect, connect_to_read, failure
-from tfopt_core.store.decoding import parse, parse_table, reading
+from tfopt_core.store.decoding import check_version, parse, parse_table, reading
 from tfopt_core.store.overview import Overview, make_overview
-from tfopt_core.store.schema_versions import check_version
 
 _converter = Converter()
 

@@ -11,7 +11,7 @@ from typing import Any
 from cattrs import transform_error
 from cattrs.errors import BaseValidationError
 
-from tfopt_core.errors import DamagedMeasurement, TfoptError, describe
+from tfopt_core.errors import DamagedMeasurement, InputError, TfoptError, describe
 
 MENTIONED = 3
 
@@ -60,3 +60,21 @@ def cause_in_words(error: Exception) -> str:
         problems = [problem.replace("@ $.", "at ") for problem in transform_error(error)]
         return "; ".join(problems[:MENTIONED])
     return describe(error).removeprefix("raised ")
+
+
+def check_version(written: int, known: int, what: str) -> None:
+    """Refuse results of another version.
+
+    :param written: the version of the results.
+    :param known: the version of this tfopt.
+    :param what: the results and what was done, such as `"m" was concluded`.
+    :raises InputError: naming both versions.
+    """
+    if written > known:
+        raise InputError(
+            f"{what} by a newer tfopt (schema {written}, this one knows {known}); upgrade tfopt"
+        )
+    if written < known:
+        raise InputError(
+            f"{what} by an older tfopt (schema {written}, this one knows {known}); measure again"
+        )

@@ -14,8 +14,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.records.diagnosis import SCHEMA_VERSION as SCHEMA_VERSION_OF_DIAGNOSIS
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import SCHEMA_VERSION, Results
-from tfopt_core.store.decoding import cause_in_words
-from tfopt_core.store.schema_versions import check_version
+from tfopt_core.store.decoding import cause_in_words, check_version
 
 # A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")

@@ -21,7 +21,7 @@ from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.job import Job
-from tfopt_core.training.layer_names import count_names_from_first_build
+from tfopt_core.training.layers import count_names_from_first_build
 from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.precision import apply_precision, set_policy
 from tfopt_core.training.shuffle_draws import ShuffleDraws

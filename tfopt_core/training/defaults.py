@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
 from tfopt_core.hooks import RunContext, TrainingOptions
-from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.training.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
 

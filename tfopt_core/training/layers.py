@@ -1,8 +1,10 @@
-"""The layers of a model, with the layers nested in them."""
+"""The layers of a model: those nested in them, their graph, and their names."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
@@ -45,3 +47,57 @@ def frozen_share(model: Any) -> float:
     }
     total = sum(all_weights.values())
     return sum(all_weights.get(weight, 0) for weight in frozen) / total if total else 0.0
+
+
+def node_of(tensor: Any) -> Any:
+    """Return the node that makes a symbolic tensor."""
+    history = tensor._keras_history
+    return history.operation._inbound_nodes[history.node_index]
+
+
+def parents(node: Any) -> Iterator[Any]:
+    """Yield the nodes whose tensors a node reads."""
+    return (node_of(tensor) for tensor in node.input_tensors)
+
+
+def in_order(outputs: Sequence[Any]) -> Iterator[Any]:
+    """Yield the nodes of a graph, each behind all that it reads."""
+    seen: set[Any] = set()
+    stack = [(node_of(tensor), False) for tensor in reversed(outputs)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(parent, False) for parent in parents(node) if parent not in seen]
+
+
+_COUNTS = "object_name_uids"
+
+
+class _FirstBuild:
+    """Where Keras' counts of names stood at the first build of the last workload."""
+
+    build_model: Callable[[], Any] | None = None
+    counts: Mapping[str, int] = {}
+
+
+def count_names_from_first_build(build_model: Callable[[], Any]) -> None:
+    """Have Keras number the names that it gives (`conv2d_1`) in each build as in the first one.
+
+    Settings may name layers: what one build of a process finds must be true of the next.
+
+    :param build_model: that of the workload, by which it is recognized.
+    """
+    if why_without("layer-names"):
+        return
+    from keras.src.backend.common import global_state
+
+    counts = global_state.get_global_attribute(_COUNTS, defaultdict(int), set_to_default=True)
+    if _FirstBuild.build_model == build_model:
+        counts.clear()
+        counts.update(_FirstBuild.counts)
+    else:
+        _FirstBuild.build_model, _FirstBuild.counts = build_model, dict(counts)

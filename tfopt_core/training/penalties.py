@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfopt_core.records.data_loss import NAME
+from tfopt_core.records.fit import NAME
 
 
 def with_data_loss(metrics: Mapping[str, float], model: Any) -> dict[str, float]:

@@ -8,7 +8,7 @@ from tfopt_core.data.lower import lower
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
-from tfopt_core.workers.usage import peak_rss_bytes
+from tfopt_core.workers.telemetry import peak_rss_bytes
 
 # Enough steps to allocate gradients, optimizer state and the kernels' own memory.
 STEPS = 4

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer, OthersServed, ProcessStarted, Tell
-from tfopt_core.workers.task import LookTask, RunTask, named_function
+from tfopt_core.records.replay import Replayed
+from tfopt_core.training.job import Job
+from tfopt_core.training.replay.replay import replay
+from tfopt_core.training.workload import Workload
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.workers.task import LookTask, PrepareTask, ReplayTask, RunTask, named_function
+
+if TYPE_CHECKING:
+    from tfopt_core.trials.scripts.own_loop import LoopOfScript
 
 
 def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
@@ -36,3 +46,24 @@ def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     task, joined = result
     with ending_together(joined.cluster):
         return run(task, tell, joined)
+
+
+Load = Callable[[Job], Workload]
+
+
+def prepared(task: PrepareTask, tell: Tell, load: Load) -> Prepared:
+    """Return the result of a dry build."""
+    return prepare(task, load)
+
+
+def prepared_loop(task: PrepareTask, tell: Tell, loop: LoopOfScript) -> Prepared:
+    """Return the result of a dry build of a script's own loop, from its first steps."""
+    return loop.prepared(task)
+
+
+def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
+    """Return one side's replay."""
+    return replay(
+        task.job, task.replay_folder, task.part, against=task.against, batches=task.batches,
+        load=load,
+    )  # fmt: skip

@@ -18,9 +18,8 @@ from tfopt_core.errors import (
     WorkloadError,
 )
 from tfopt_core.hooks import Change, RuntimeOptions
-from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.stack import StackedPlugin, configured_runtime
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.records.dry_build import Prepared
@@ -53,9 +52,9 @@ from tfopt_core.workers.task import (
 )
 
 # The functions of a `LookTask`.
-PREPARED = "tfopt_core.trials.looks:prepared"
-REPLAYED = "tfopt_core.trials.looks:replayed"
-PREPARED_LOOP = "tfopt_core.trials.looks:prepared_loop"
+PREPARED = "tfopt_core.trials.factories:prepared"
+REPLAYED = "tfopt_core.trials.factories:replayed"
+PREPARED_LOOP = "tfopt_core.trials.factories:prepared_loop"
 # Else the first process takes nearly all memory of each GPU, and the next one finds none.
 GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 NO_ESTIMATE = (

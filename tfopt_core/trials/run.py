@@ -16,7 +16,7 @@ from tfopt_core.training.timing.running import running_ns
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
 from tfopt_core.workers.task import RunTask
-from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
 def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> CutsShort | None:

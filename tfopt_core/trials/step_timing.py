@@ -18,7 +18,7 @@ from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.distributed.models import build_state
-from tfopt_core.training.loops.loop import Loop
+from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS

@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.training.build import Built, baseline_plans, build
 from tfopt_core.training.job import Job

@@ -7,12 +7,13 @@ the truth, so no gain is printed from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
-from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.records.tuning import Action, TrialOutcome
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
+from tfopt_core.tuning.stacks import Stack
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
@@ -117,3 +118,31 @@ def _shows_gain(log_ratios: Sequence[float]) -> bool:
     """Return whether the interval of these pairs lies above 1."""
     low = contrasted(log_ratios).low
     return len(log_ratios) >= INTERVAL_PAIRS and low is not None and low > 1
+
+
+# Called after each pair of a trial with the logarithms of all ratios so far.
+OnPair = Callable[[Sequence[float]], None]
+
+
+@attrs.frozen(kw_only=True)
+class TrialPlan:
+    """A trial to make: the two stacks, and the rule that decides from the pairs so far.
+
+    :param joined_by: further plugins that the trial adds; the figure is that of all.
+    """
+
+    action: Action
+    plugin: str
+    stack: Stack
+    without: Stack
+    replaces: tuple[str, ...] = ()
+    joined_by: tuple[str, ...] = ()
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The plugins that the trial adds or takes out."""
+        return (self.plugin, *self.joined_by)
+
+    def decide(self, log_ratios: Sequence[float]) -> Decision:
+        """Return the decision on these pairs."""
+        return decide(log_ratios) if self.action == "add" else decide_drop(log_ratios)

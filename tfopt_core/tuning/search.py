@@ -17,7 +17,7 @@ from tfopt_core.hooks.card import Traits
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
-from tfopt_core.tuning.contrast import LEAST_RATIO, contrasted
+from tfopt_core.tuning.contrast import LEAST_RATIO, OnPair, TrialPlan, contrasted
 from tfopt_core.tuning.progress import (
     BoundsFound,
     PairDone,
@@ -27,7 +27,6 @@ from tfopt_core.tuning.progress import (
 )
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack, joined, placed, without
-from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.interrupts import HoldInterrupt
 
 # The parts of the budget by which a trial of a further plugin must be expected to end, and any

@@ -21,7 +21,7 @@ from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.contrast import Decision, contrasted
+from tfopt_core.tuning.contrast import Decision, OnPair, TrialPlan, contrasted
 from tfopt_core.tuning.deadline import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.trial_figures import (
@@ -32,7 +32,6 @@ from tfopt_core.tuning.trial_figures import (
     log_ratio,
     misses_target,
 )
-from tfopt_core.tuning.trial_plan import OnPair, TrialPlan
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 

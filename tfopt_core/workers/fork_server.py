@@ -27,7 +27,7 @@ PRELOADED = (
     "keras",
     "cattrs",
     "tfopt_core.workers.child",
-    "tfopt_core.trials.looks",
+    "tfopt_core.trials.factories",
     "tfopt_core.trials.run",
     "tfopt_core.trials.factories",
 )

@@ -5,7 +5,7 @@ from support.drafts import SLOWER, about, attempt, draft, names, suggestion
 
 from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
 from tfopt_core.errors import PluginRefused, PreparationFailed, Problem, RecipeError
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 
 
 def screen(proposal, attempt, **options):

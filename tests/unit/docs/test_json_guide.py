@@ -16,8 +16,8 @@ from support.report_results import make_prepared
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis, listings
-from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
 from tfopt_core.report.results.as_json import to_json
 

@@ -3,7 +3,7 @@
 import attrs
 from support.measure_runs import make_fit, make_run
 
-from tfopt_core.measurement.after_fits import ends_in_words, without_early_ends
+from tfopt_core.measurement.conclude import ends_in_words, without_early_ends
 
 CAUSE = "train.py:40: raised ValueError: x and y must have same first dimension"
 

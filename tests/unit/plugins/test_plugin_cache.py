@@ -17,8 +17,8 @@ from tfopt_core import DataPlan
 from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import PluginRefused
 
 

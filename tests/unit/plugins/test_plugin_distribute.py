@@ -11,8 +11,8 @@ from support.real_process import python
 from tfopt_distribute.mirrored import Mirrored, choose_devices
 from tfopt_distribute.one_device import OneDevice
 
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import PluginRefused
 
 

@@ -20,9 +20,9 @@ from tfopt_distribute.tpu import Tpu, check_full_batches
 
 from tfopt_core import DataPlan
 from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Cluster, ClusterOptions, PluginRefused, Serve
 from tfopt_core.testing import stack_of
 

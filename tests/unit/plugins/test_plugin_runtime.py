@@ -17,8 +17,8 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import RuntimeOptions, TrainingOptions
 from tfopt_core.testing import make_machine, make_run
 

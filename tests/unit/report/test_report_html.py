@@ -32,7 +32,7 @@ from tfopt_core.report.style.console import plain
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 
-from tfopt_core.report.html import download, page
+from tfopt_core.report.html import frame, page
 from tfopt_core.report.html.gain_chart import Gain, gain_chart
 from tfopt_core.report.html.step_chart import blocks_of_run, timed_blocks
 from tfopt_core.report.html.svg import Scale, ticks
@@ -158,7 +158,7 @@ def test_a_large_measurement_has_a_small_page() -> None:
 
 
 def test_too_many_raw_numbers_are_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "PACKED_BYTES", 1000)
+    monkeypatch.setattr(frame, "PACKED_BYTES", 1000)
     html = page.html_page(many(100))
     assert Seen(html).links == []
     assert "--json FILE</code> writes them" in html

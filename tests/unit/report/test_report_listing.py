@@ -8,7 +8,7 @@ from support.report_results import show
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records.doctor import DoctorFinding
+from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.report.listing import (
     render_card,
     render_doctor,

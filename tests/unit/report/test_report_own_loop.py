@@ -18,7 +18,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec, read_recipe
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate
 from tfopt_core.records.fit import OWN_LOOP
 from tfopt_core.report.diagnosis import render_diagnosis
 from tfopt_core.report.first_contact import render_look

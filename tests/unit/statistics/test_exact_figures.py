@@ -25,9 +25,8 @@ from tfopt_core.statistics.timing.retraces import SHOWN, retraced_runs, retraces
 from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.amounts import examples
-from tfopt_core.statistics.verdicts.claims import inconclusive
+from tfopt_core.statistics.verdicts.claims import failed_for_good, inconclusive
 from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.verdicts.stopping import failed_for_good
 from tfopt_core.statistics.wording import (
     bound_in_words,
     gain_in_words,

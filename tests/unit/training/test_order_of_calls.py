@@ -10,8 +10,8 @@ import pytest
 from support.lazy_modules import keras, tf
 
 from tfopt_core import Workload
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine

@@ -16,8 +16,8 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
+from tfopt_core.tuning.contrast import TrialPlan
 from tfopt_core.tuning.deadline import ProcessDeadline
-from tfopt_core.tuning.trial_plan import TrialPlan
 from tfopt_core.tuning.trial_runs import TrialRunner
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask

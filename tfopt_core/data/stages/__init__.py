@@ -2,6 +2,7 @@
 
 from tfopt_core.data.functions import function_name
 from tfopt_core.data.stages.base import (
+    Count,
     ModelStage,
     Order,
     Parallelism,
@@ -20,7 +21,6 @@ from tfopt_core.data.stages.computing import (
     Opaque,
     TakeWhile,
 )
-from tfopt_core.data.stages.count import Count
 from tfopt_core.data.stages.parts import (
     EvenSteps,
     Part,

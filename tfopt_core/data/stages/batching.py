@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Order, ParallelStage, Stage
-from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.base import Count, Order, ParallelStage, Stage
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import attrs
 
 from tfopt_core.data.functions import function_name
-from tfopt_core.data.stages.base import Order, Parallelism, ParallelStage, Stage, Yields
-from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.base import Count, Order, Parallelism, ParallelStage, Stage, Yields
 
 
 @attrs.frozen(kw_only=True, eq=False)

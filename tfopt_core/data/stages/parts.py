@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from tfopt_core.data.stages.base import Order, Stage, Yields
-from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.base import Count, Order, Stage, Yields
 from tfopt_core.errors import WorkloadError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -11,7 +12,6 @@ import attrs
 from tfopt_core.data.stages.base import SameElements, Stage
 from tfopt_core.data.stages.batching import Batch
 from tfopt_core.data.stages.computing import MapBatches
-from tfopt_core.data.stages.device_rows import DeviceRows
 from tfopt_core.data.stages.selecting import Shuffle
 from tfopt_core.errors import WorkloadError
 
@@ -137,3 +137,46 @@ def _on(device: str | None) -> AbstractContextManager[Any]:
     import tensorflow as tf
 
     return nullcontext() if device is None else tf.device(device)
+
+
+WORD_BYTES = 4
+
+
+# no class of attrs, which `tf.nest` would take for a structure
+class DeviceRows:
+    """A tensor whose rows are gathered, held where TensorFlow places what is computed now.
+
+    :param on_gpu: whether that is a GPU.
+    """
+
+    def __init__(self, tensor: Any, *, on_gpu: bool) -> None:
+        import tensorflow as tf
+
+        self._dtype, self._shape = tensor.dtype, tuple(int(size) for size in tensor.shape[1:])
+        small = tensor.dtype.is_integer and tensor.dtype != tf.int64
+        self._in_words = on_gpu and small and 0 not in tensor.shape
+        self._held = tf.identity(_words_of(tensor) if self._in_words else tensor)
+
+    def gather(self, rows: Any) -> Any:
+        """Return the rows at these indices."""
+        import tensorflow as tf
+
+        found = tf.gather(self._held, rows)
+        if not self._in_words:
+            return found
+        count, size, shape = tf.shape(rows)[0], self._dtype.size, self._shape
+        flat = tf.reshape(tf.bitcast(found, tf.uint8), [count, -1])
+        width = size * math.prod(shape)
+        flat = flat[:, :width] if width % WORD_BYTES else flat
+        flat = tf.reshape(flat, [count, *shape, size] if size > 1 else [count, *shape])
+        return tf.ensure_shape(tf.bitcast(flat, self._dtype), [rows.shape[0], *shape])
+
+
+def _words_of(tensor: Any) -> Any:
+    """Return the bytes of each row as float32, padded to whole words."""
+    import tensorflow as tf
+
+    count = int(tensor.shape[0])
+    flat = tf.reshape(tf.bitcast(tensor, tf.uint8), [count, -1])
+    flat = tf.pad(flat, [[0, 0], [0, -int(flat.shape[1]) % WORD_BYTES]])
+    return tf.bitcast(tf.reshape(flat, [count, -1, WORD_BYTES]), tf.float32)

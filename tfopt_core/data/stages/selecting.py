@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from tfopt_core.data.stages.base import Order, SameElements, Stage, Yields
-from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.base import Count, Order, SameElements, Stage, Yields
 
 # The shuffle buffer, in examples, if their number is unknown.
 UNKNOWN_COUNT_BUFFER = 10_000

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Order, Stage
-from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.base import Count, Order, Stage
 from tfopt_core.data.stages.reading import from_generator, from_pydataset
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first

@@ -17,8 +17,8 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
-from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
+from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.json_types import setting_schema
 from tfopt_core.recipe.values import expectation, field_types

@@ -7,10 +7,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import Problem, did_you_mean
+from tfopt_core.errors import PluginDefinitionError, Problem, did_you_mean
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.paths import join_path
-from tfopt_core.recipe.values import converted, faults_in_field, field_types, first_line
+from tfopt_core.recipe.ranges import Choices, search_range
+from tfopt_core.recipe.values import Invalid, converted, faults_in_field, field_types, first_line
 
 
 def configure(plugin_class: type[Any], entry: PluginEntry) -> tuple[Any | None, list[Problem]]:
@@ -64,3 +65,27 @@ def _wrong(plugin_class: type[Any], entry: PluginEntry) -> list[Problem]:
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as plain data, with lists for tuples."""
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
+
+
+# `setting(help="...", search={"low": 1e-6, "high": 1e-2, "log": True})`
+SEARCH = "search"
+
+
+def declared_range(plugin: str, attribute: attrs.Attribute[Any], annotation: Any) -> Any:
+    """Return the range of a setting as its plugin wrote it, None if it declares none.
+
+    :raises PluginDefinitionError: if it means no range, or the setting refuses its ends.
+    """
+    written = attribute.metadata.get(SEARCH)
+    if written is None:
+        return None
+    setting = f'the search range of "{attribute.name}"'
+    try:
+        range_ = search_range(written)
+    except Invalid as invalid:
+        raise PluginDefinitionError(plugin, f"{setting} is wrong: {invalid}") from None
+    ends = range_.values if isinstance(range_, Choices) else (range_.low, range_.high)
+    for value in ends:
+        for fault in faults_in_field(value, annotation, attribute):
+            raise PluginDefinitionError(plugin, f"{setting} holds what it refuses: {fault.message}")
+    return list(written) if isinstance(written, tuple) else written

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -9,6 +12,8 @@ import attrs
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.html.svg import FONT, WIDTH, Chart, Scale, tick_text, ticks
+from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.style import units
 
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 10.0, 24.0, 32.0
 HEIGHT = 190.0
@@ -70,3 +75,37 @@ def colors_of(variants: Iterable[str]) -> dict[str, str]:
     others = (name for name in variants if name not in (BASELINE, FULL))
     colors = {name: f"c{min(index, OTHERS - 1)}" for index, name in enumerate(others)}
     return {BASELINE: "cb", FULL: "cf", **colors}
+
+
+# A page stays under 500 KB, of which charts and text take up to 200.
+PLAIN_BYTES = 150_000
+PACKED_BYTES = 200_000
+
+
+@attrs.frozen
+class Download:
+    """A file within the page: its name, its address ("data:..."), and its size in words."""
+
+    name: str
+    address: str
+    size: str
+
+
+def download_of(results: Results) -> Download | None:
+    """Return the JSON of a measurement as a link, packed if it is long; None if it is too long even
+    so."""
+    text = json.dumps(to_json(results), allow_nan=False, separators=(",", ":")).encode()
+    name = f"tfopt-{results.id}.json"
+    size = units.bytes_text(len(text))
+    if len(text) <= PLAIN_BYTES:
+        return Download(name, _address("application/json", text), size)
+    # no time stamp: the same results make the same page
+    packed = gzip.compress(text, mtime=0)
+    if len(packed) > PACKED_BYTES:
+        return None
+    size = f"{units.bytes_text(len(packed))}, {size} unpacked"
+    return Download(f"{name}.gz", _address("application/gzip", packed), size)
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

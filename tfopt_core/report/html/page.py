@@ -12,8 +12,7 @@ from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results, RunResult
 from tfopt_core.report.diagnosis import MEANINGS
-from tfopt_core.report.html.download import download_of
-from tfopt_core.report.html.frame import colors_of, variants_of
+from tfopt_core.report.html.frame import colors_of, download_of, variants_of
 from tfopt_core.report.html.gain_chart import gain_chart, gains_of
 from tfopt_core.report.html.quality_chart import quality_charts
 from tfopt_core.report.html.step_chart import step_charts

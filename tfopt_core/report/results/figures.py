@@ -7,8 +7,8 @@ from statistics import median
 
 import attrs
 
-from tfopt_core.records.data_loss import NAME as DATA_LOSS
-from tfopt_core.records.data_loss import differs_from_loss
+from tfopt_core.records.fit import NAME as DATA_LOSS
+from tfopt_core.records.fit import differs_from_loss
 from tfopt_core.records.results import FigureRatio, FitResult, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind

@@ -18,13 +18,13 @@ from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.report.found_tables import render_observed
 from tfopt_core.report.results.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.results.figures import figure_groups
-from tfopt_core.report.results.fits import render_fits
 from tfopt_core.report.results.outcome import (
     render_addition,
     render_failures,
     render_rest,
     render_verdict,
 )
+from tfopt_core.report.results.runs import render_fits
 from tfopt_core.report.style.layout import Page, facts, indented, words
 
 

@@ -21,7 +21,7 @@ from tfopt_core.statistics.intervals import (
 from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, pairs_of
 from tfopt_core.statistics.verdicts.amounts import not_finite, unlike_amounts
-from tfopt_core.statistics.verdicts.suspicion import identical_timings
+from tfopt_core.statistics.verdicts.claims import identical_timings
 from tfopt_core.statistics.wording import interval_in_words
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tfopt_core.records.results import Comparison, Quality, RunResult
-from tfopt_core.records.variants import FULL
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.intervals import Interval, pairs_needed
+from tfopt_core.statistics.figures import compared_seconds
+from tfopt_core.statistics.intervals import (
+    MINIMUM_PAIRS,
+    SUSPICIOUS_DEVIATION,
+    Interval,
+    log_ratios,
+    pairs_needed,
+)
 from tfopt_core.statistics.judgement import Judgement
-from tfopt_core.statistics.pairs import Pair
+from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.statistics.verdicts.amounts import not_finite, unlike_amounts
 from tfopt_core.statistics.wording import interval_in_words, seconds_in_words
 
@@ -75,3 +83,101 @@ def inconclusive(interval: Interval, pair_seconds: float | None = None) -> str:
     if needed > RESOLVABLE_PAIRS:
         what = "not resolvable at this machine's noise"
     return f"inconclusive: {interval_in_words(interval)}; {what}"
+
+
+def identical_timings(
+    pairs: Sequence[Pair], sides: tuple[Sequence[float], Sequence[float]], interval: Interval
+) -> bool:
+    """Return whether the timings agree as those of real runs never do.
+
+    All pairs have the same ratio; or all runs of a side the same seconds; or two runs agree to
+    the nanosecond in their wall time and in each block.
+
+    :param sides: the compared seconds of both sides.
+    :param interval: the interval of their log ratios.
+    """
+    if interval.deviation < SUSPICIOUS_DEVIATION:
+        return True
+    if len(pairs) >= MINIMUM_PAIRS and any(len(set(side)) == 1 for side in sides):
+        return True
+    runs = [run for pair in pairs for run in (pair.without, pair.with_)]
+    timings = [timing for run in runs if (timing := _timing(run)) is not None]
+    return len(set(timings)) < len(timings)
+
+
+def _timing(run: RunResult) -> tuple[float | None, ...] | None:
+    """Return everything that was timed in a run, None without blocks. The wall time alone may agree
+    by chance if the clock is coarse."""
+    blocks = [block.seconds for fit in run.fits for block in fit.blocks]
+    return (run.wall_seconds, *blocks) if blocks else None
+
+
+def fits_into_memory(runs: Sequence[RunResult], judgement: Judgement) -> tuple[Verdict, str] | None:
+    """Return the verdict and its statement, if each run of a side ran out of memory.
+
+    None if neither side did, or some of its runs ended otherwise. No speedup follows: there is no
+    pair. The side that trained must have trained in every run, to finite metrics, and the stack
+    with an effect.
+    """
+    before, after = (
+        [run for run in runs if run.variant == variant and run.status in ("ok", "failed")]
+        for variant in (BASELINE, FULL)
+    )
+    too_large = [bool(side) and all(run.out_of_memory for run in side) for side in (before, after)]
+    if all(too_large):
+        return Verdict.NONE, (
+            f"no verdict: baseline and stack both ran out of memory{_batch(judgement, 0)}"
+        )
+    if not any(too_large):
+        return None
+    other = before if too_large[1] else after
+    if not other or any(not run.ok for run in other) or not_finite(other) is not None:
+        return None
+    runs_each = f"{len(before)} and {len(after)} runs"
+    if len(before) == len(after):
+        runs_each = f"{len(before)} run{'s' if len(before) > 1 else ''} each"
+    if too_large[1]:
+        return Verdict.DOES_NOT_FIT, (
+            f"does not fit: the stack ran out of memory{_batch(judgement, 1)}, the baseline "
+            f"trained ({runs_each})"
+        )
+    if not applied_plugins(after):
+        return None
+    return Verdict.FITS, (
+        f"fits: the baseline ran out of memory{_batch(judgement, 0)}, the stack trained "
+        f"({runs_each})"
+    )
+
+
+def _batch(judgement: Judgement, side: int) -> str:
+    size = judgement.batch_sizes[side]
+    return "" if size is None else f" at batch {size:,}"
+
+
+# A variant that failed this often and never ended well is not tried again.
+MAX_FAILURES = 2
+
+
+def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
+    """Return the variants that failed twice and never ended well."""
+    return {
+        name
+        for name in {run.variant for run in runs}
+        if all(run.status == "failed" for run in runs if run.variant == name)
+        and sum(run.variant == name for run in runs) >= MAX_FAILURES
+    }
+
+
+def no_pair_possible(runs: Sequence[RunResult]) -> bool:
+    """Return whether there will never be a pair, since a side has failed for good."""
+    return bool({BASELINE, FULL} & failed_for_good(runs))
+
+
+def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
+    """Return the mean speedup over complete pairs, None before the first."""
+    pairs = pairs_of(runs)
+    figures = compared_seconds(pairs, judgement.kind) if pairs else ""
+    if isinstance(figures, str):
+        return None
+    ratios = log_ratios(*figures)
+    return math.exp(math.fsum(ratios) / len(ratios))

@@ -28,14 +28,14 @@ from tfopt_core.statistics.verdicts.amounts import examples
 from tfopt_core.statistics.verdicts.claims import (
     as_good,
     fell,
+    fits_into_memory,
+    identical_timings,
     inconclusive,
     no_claim,
     unlike_training,
 )
-from tfopt_core.statistics.verdicts.fitting import fits_into_memory
 from tfopt_core.statistics.verdicts.memory import compare_memory
 from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.verdicts.suspicion import identical_timings
 from tfopt_core.statistics.wording import interval_in_words
 
 

@@ -21,11 +21,12 @@ from tfopt_core.training.checkpoints.callback_state import (
     unknown_callbacks,
 )
 from tfopt_core.training.checkpoints.config import CheckpointConfig
-from tfopt_core.training.checkpoints.data_order import make_iterators, remembers_epochs
 from tfopt_core.training.checkpoints.file import Checkpoint, read_file
 from tfopt_core.training.checkpoints.folder import Writer, writing_alone
 from tfopt_core.training.checkpoints.random_state import (
     capture_random,
+    make_iterators,
+    remembers_epochs,
     restore_random,
     unreadable_ops,
 )

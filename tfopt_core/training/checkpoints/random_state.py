@@ -1,4 +1,4 @@
-"""Capture and restore the random generators that are not variables of a training."""
+"""What a resumed training restores besides variables: random states and the data's order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tfopt_core.data import dissect
 from tfopt_core.private_api import why_without
+from tfopt_core.training.build import Built
+from tfopt_core.training.loops.train_functions import reads_before_fit
 
 # Ops whose next value depends on how often they ran: TensorFlow's runtime holds their state, and
 # nothing can read it.
@@ -63,3 +66,46 @@ def _keras_generator() -> Any:
     from keras.src.backend.common import global_state
 
     return global_state.get_global_attribute("global_seed_generator")
+
+
+def make_iterators(built: Built, epochs: int) -> None:
+    """Make the iterators over all data that `fit` makes in this many epochs.
+
+    Keras makes one for each epoch. If it knows the number of batches, it makes another one at the
+    epoch's end, which the next epoch replaces unread. The same holds for each validation. Under a
+    distribution strategy, it also takes a batch before each validation (and before each `fit`,
+    which it does again).
+    """
+    import tensorflow as tf
+
+    takes_a_batch = reads_before_fit(built.model)
+    cluster = built.run.cluster
+    elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
+    for split, data in built.run.datasets.items():
+        if isinstance(data, tf.data.Dataset) and not (elsewhere and split == "train"):
+            pass_over(data, epochs, takes_a_batch and split == "validation")
+
+
+def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
+    """Make and read iterators as Keras does in this many epochs, as far as it moves seeds."""
+    read = dissect.passes_to_read(data)
+    for epoch in range(epochs):
+        if takes_a_batch:
+            first = iter(data)
+            if read != "none":
+                next(first, None)
+        batches = iter(data)
+        if read == "every" or (read == "first" and epoch == 0):
+            # to the end, as Keras' prefetching does: only then is a cache filled
+            for _ in batches:
+                pass
+        if dissect.known_cardinality(data) is not None:
+            iter(data)  # made at the epoch's end, and never read
+
+
+def remembers_epochs(data: Any) -> bool:
+    """Return whether the data are a PyDataset with its own `on_epoch_end`."""
+    import keras
+
+    kind = keras.utils.PyDataset
+    return isinstance(data, kind) and type(data).on_epoch_end is not kind.on_epoch_end

@@ -8,15 +8,16 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.distributed.averages import average_own_values, own_values
-from tfopt_core.training.distributed.empty_replicas import (
+from tfopt_core.training.distributed.losses import SharedLosses
+from tfopt_core.training.distributed.optimizers import SharedOptimizers
+from tfopt_core.training.distributed.replicas import (
+    average_own_values,
     examples_in,
+    own_values,
+    per_replica,
     untouched_if_empty,
     with_a_row,
 )
-from tfopt_core.training.distributed.losses import SharedLosses
-from tfopt_core.training.distributed.optimizers import SharedOptimizers
-from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.loops.graph_steps import no_logs, one_by_one, shapes_of_logs
 from tfopt_core.training.loops.report import LoopReport
 

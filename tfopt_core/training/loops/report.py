@@ -75,3 +75,21 @@ def continued(model: Any, report: LoopReport) -> LoopReport:
 def note_loop(model: Any, report: LoopReport) -> None:
     """Set the report that counts the model's training from now on."""
     _BY_MODEL[model] = report
+
+
+@attrs.frozen
+class Loop:
+    """One training loop: how many steps a call makes, and whether and how XLA compiles them.
+
+    `kind` is "keras" (stock: XLA compiles single steps), "chunked" (XLA compiles the call whole)
+    or "resident" (likewise, over data that the device holds).
+    """
+
+    steps: int
+    jit_compile: bool
+    kind: str = "keras"
+
+    @property
+    def compiles_tail(self) -> bool:
+        """Whether the first smaller batch, the epoch's last, is compiled anew in its call."""
+        return self.jit_compile and self.kind == "keras"

@@ -10,9 +10,8 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import TracedSteps
-from tfopt_core.training.loops.loop import Loop
 from tfopt_core.training.loops.pass_end import PassEnd
-from tfopt_core.training.loops.report import LoopReport, continued, note_loop
+from tfopt_core.training.loops.report import Loop, LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import (
     ResidentFunction,
     resident_data,

@@ -27,11 +27,9 @@ from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
 from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.fit_data import FitData, unchanged
+from tfopt_core.training.scripts.fit_data import FitData, LoweredData, unchanged
 from tfopt_core.training.scripts.judged_metric import judged_metric
-from tfopt_core.training.scripts.limits import cut_in_words
-from tfopt_core.training.scripts.lowered_data import LoweredData
-from tfopt_core.training.scripts.stopping import stopping_after
+from tfopt_core.training.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.sources import ended_after
 from tfopt_core.training.timed_function import TimedFunction

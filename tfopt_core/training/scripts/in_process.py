@@ -11,8 +11,8 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect, RunContext, RuntimeOptions
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit

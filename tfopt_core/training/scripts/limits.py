@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from tfopt_core.recipe import WorkloadSpec
@@ -47,3 +49,18 @@ def cut_in_words(spec: WorkloadSpec) -> str | None:
     if not parts:
         return None
     return f"cut short for a quick look: at most {' and '.join(parts)} of each fit"
+
+
+def stopping_after(batches: int) -> Any:
+    """Return a Keras callback that stops a fit after this many batches."""
+    import keras
+
+    class Stopping(keras.callbacks.Callback):  # type: ignore[misc]
+        seen = 0
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.seen += 1
+            if self.seen >= batches:
+                self.model.stop_training = True
+
+    return Stopping()

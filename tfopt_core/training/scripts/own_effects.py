@@ -7,10 +7,10 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from tfopt_core.hooks import Effect, RunContext
-from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.own_loop import with_unreached
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Change
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.own_loop import OwnLoop
 

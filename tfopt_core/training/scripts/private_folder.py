@@ -9,9 +9,9 @@ import abc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -130,3 +130,16 @@ def entries_of(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if entry.name not in LEFT_OUT]
     except OSError:
         return []
+
+
+def move_log_folders(callbacks: Iterable[Any], private: PrivateFolder) -> None:
+    """Have each TensorBoard log at the private folder's path of its `log_dir`.
+
+    TensorFlow's own code writes there, which neither a copied folder nor its watch sees. Callbacks
+    that write by Python are left alone: the script may read their files, and such writes are noted.
+    """
+    import keras
+
+    for callback in callbacks:
+        if isinstance(callback, keras.callbacks.TensorBoard):
+            callback.log_dir = str(private.path_of(Path(callback.log_dir)))

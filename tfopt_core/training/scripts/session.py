@@ -12,9 +12,9 @@ import attrs
 from tfopt_core.errors import CannotShare, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Change
 from tfopt_core.training.job import Job
 from tfopt_core.training.loss_scaling import scaling_optimizer
 from tfopt_core.training.precision import keep_in_float32, set_policy

@@ -8,8 +8,8 @@ import attrs
 
 from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks import Cluster, RunContext, Serve
-from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Defaults
 from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.job import Job
 from tfopt_core.training.strategy.addresses import Joining

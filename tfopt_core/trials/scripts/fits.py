@@ -9,7 +9,7 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of
 from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
 def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunReport:

@@ -11,7 +11,7 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
 from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.trials.looks import Load
+from tfopt_core.trials.factories import Load
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.workers.channel import Parent
 from tfopt_core.workers.task import (
@@ -39,8 +39,8 @@ class ScriptLook(ScriptRun[AnyLook]):
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.replay.data import EPOCHS
         from tfopt_core.training.scripts.fit_workload import of_call
+        from tfopt_core.training.scripts.limits import stopping_after
         from tfopt_core.training.scripts.planned_history import lengthen
-        from tfopt_core.training.scripts.stopping import stopping_after
 
         if self.own is not None:
             self.own.loop.remove()

@@ -10,8 +10,7 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.records.fit import OWN_LOOP, FitOutcome
 from tfopt_core.records.messages import StepDone, Tell
 from tfopt_core.records.run import RunReport
@@ -24,7 +23,7 @@ from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
 from tfopt_core.trials.scripts.own_probe import LoopData, OwnLoopProbe
 from tfopt_core.workers.task import PrepareTask
-from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 # A first look ends after so many seconds, or so many beside tracing, once it saw some updates, and
 # a trial where a run of as many updates ends; both end after the longest look if they saw the least

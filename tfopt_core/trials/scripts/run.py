@@ -220,7 +220,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def _guarded(self, on_fit: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
         def guarded(workload: Any, started: int) -> Any:
             if self.task.private is not None:
-                from tfopt_core.training.scripts.log_folders import move_log_folders
+                from tfopt_core.training.scripts.private_folder import move_log_folders
 
                 move_log_folders(workload.call.callbacks, self.task.private)
             return self._noting(lambda: on_fit(workload, started))

@@ -15,7 +15,6 @@ from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
 from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.machine import Machine
-from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.specs import OWNER_HOOK, PROJECT, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
     Change,
@@ -261,15 +260,3 @@ def effect_of(changes: Sequence[Change]) -> Effect:
     if words:
         return Effect.applied_as("; ".join(dict.fromkeys(words)))
     return Effect.not_applied("its hooks changed nothing")
-
-
-def configured_runtime(
-    plugins: tuple[StackedPlugin, ...], machine: Machine, recipe: Recipe
-) -> tuple[RuntimeOptions, tuple[Change, ...]]:
-    """Return the runtime options by these plugins, and which of them changed what.
-
-    Of a script with a training loop of its own only the plugins that reach such a loop are asked.
-    """
-    reached = reaching(plugins) if recipe.workload.has_own_loop else plugins
-    stack = Stack(reached, Defaults())
-    return stack.configure_runtime(machine, recipe), stack.all_changes

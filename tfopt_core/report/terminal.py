@@ -9,8 +9,7 @@ from pathlib import Path
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.measurement.progress import Event
 from tfopt_core.report.first_contact import render_look, render_written
-from tfopt_core.report.live.display import LiveObserver, make_observer
-from tfopt_core.report.live.progress import make_phases
+from tfopt_core.report.live.display import LiveObserver, make_observer, make_phases
 from tfopt_core.report.live.search import make_search_observer
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.style.layout import words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 from rich.console import Console, Group, RenderableType
@@ -214,3 +215,31 @@ def _overall(state: State, now: float) -> str:
     if state.failed:
         parts.append(f"{state.failed} failed")
     return ", ".join(parts)
+
+
+@contextmanager
+def make_phases(
+    console: Console,
+    quiet: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call with each phase, while the work goes on.
+
+    :param console: the one of standard error; standard output is for results.
+    """
+    if quiet:
+        yield lambda phase: None
+        return
+    if not can_redraw(console):
+        yield lambda phase: console.print(Text(plain(phase)), soft_wrap=True)
+        return
+    begun, now = clock(), [""]
+
+    def line() -> Text:
+        return words(f"{now[0]} ({units.seconds_text(round(clock() - begun))})", "dim")
+
+    with Live(
+        console=console, get_renderable=line, refresh_per_second=REDRAWS_PER_SECOND,
+        transient=True, redirect_stdout=False,
+    ):  # fmt: skip
+        yield lambda phase: now.__setitem__(0, phase)

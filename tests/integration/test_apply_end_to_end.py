@@ -208,6 +208,6 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
     assert code in (0, 1), printed.err
     data = json.loads(printed.out)
     assert code == (0 if data["comparison"]["verdict"] == "faster" else 1)
-    assert "Verdict" in printed.err
+    assert "tfopt report" in printed.err
     assert data["saved_model"].startswith("m.keras (run ")
     assert keras.saving.load_model(project / "m.keras").count_params() == 3

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from support.lazy_modules import keras
-from support.real_process import UNWANTED, Done
+from support.real_process import UNWANTED, Done, in_full
 from tfopt_core import Workload
 from tfopt_core.cli.main import run
 from tfopt_core.data.stages.running import COPIED
@@ -132,7 +132,7 @@ def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:
         for name in UNWANTED:
             patch.delenv(name, raising=False)
         patch.chdir(cwd)
-        code = run([str(argument) for argument in arguments])
+        code = run(in_full(arguments))
     return Done(code, out.getvalue(), err.getvalue())
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,12 @@ def environment(**changes: str | Path) -> dict[str, str]:
     return {**kept, **{name: str(value) for name, value in changes.items()}}
 
 
+def in_full(arguments: Sequence[str | Path]) -> list[str]:
+    """The words of a command that prints all of a measurement, which most tests look at."""
+    words = [str(argument) for argument in arguments]
+    return [words[0], "--verbose", *words[1:]] if words[0] in ("apply", "report") else words
+
+
 def tfopt(
     *arguments: str | Path,
     cwd: Path,
@@ -68,7 +74,7 @@ def tfopt(
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
         return tfopt_anew(*arguments, cwd=cwd, env=env)
-    words = [str(argument) for argument in arguments]
+    words = in_full(arguments)
     return _ended(
         lambda streams: forked_command.start(
             words, cwd, env, streams, imported=imported, before=before, site=site
@@ -117,7 +123,7 @@ def _ended(start: Callable[[list[int]], forked_command.ForkedCommand]) -> Done:
 
 def tfopt_anew(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
     """Run `tfopt` to its end in a new process with its output piped, as a user starts it."""
-    return run([TFOPT, *arguments], cwd=cwd, env=env)
+    return run([TFOPT, *in_full(arguments)], cwd=cwd, env=env)
 
 
 def run(command: list[Any], *, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
@@ -157,14 +163,14 @@ def started(
         if anew or options or not forked_command.can_be_forked(env):
             streams = {"stdin": null, "stdout": out, "stderr": err, **options}
             process: Any = subprocess.Popen(
-                [str(TFOPT), *map(str, arguments)], cwd=cwd, env=env, text=True, **streams
+                [str(TFOPT), *in_full(arguments)], cwd=cwd, env=env, text=True, **streams
             )
         else:
             descriptors = [file.fileno() for file in (null, out, err)]
             if terminal is not None:
                 descriptors = [terminal, out.fileno(), terminal]
             process = forked_command.start(
-                [*map(str, arguments)], cwd, env, descriptors, terminal=terminal is not None,
+                in_full(arguments), cwd, env, descriptors, terminal=terminal is not None,
                 before=before,
             )  # fmt: skip
         try:

@@ -86,7 +86,7 @@ def _request(
                 request = stack.enter_context(temporary_request(str(path), overrides, debug=debug))
             except RecipeError as error:
                 # the user has no such file to change
-                causes = "; ".join(problem.message for problem in error.problems)
+                causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
                 raise InputError(
                     f'plugin "{name}" alone: {causes}; give settings by --set '
                     f"plugins.{name}.KEY=VALUE, or a recipe whose stack holds the plugin"

@@ -15,12 +15,14 @@ from tfopt_core.cli.options import (
     module_option,
     save_option,
     set_option,
+    verbose_option,
     write_option,
 )
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
 if TYPE_CHECKING:
-    from tfopt_core.records.results import Comparison  # half of the start of every command
+    from tfopt_core.app.apply_options import ApplyOptions  # half of the start of every command
+    from tfopt_core.records.results import Comparison
 
 
 @click.command()
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("--pairs", type=int, metavar="N", help="Measure N pairs, at least 4; 6 otherwise.")
 @click.option(
     "--seconds", type=float, metavar="S",
-    help="How long each run trains behind its start; 5 s otherwise.",
+    help="How long each run trains behind its start, in place of 5 s or whole trainings.",
 )  # fmt: skip
 @click.option(
     "--budget", metavar="TIME",
@@ -81,9 +83,10 @@ if TYPE_CHECKING:
     metavar="TIME",
     help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the answer only, no progress.")
+@verbose_option
 @debug_option
-def apply(require: str | None, quiet: bool, **options: Any) -> int:
+def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> int:
     """Train without and with a stack, and print the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
@@ -100,6 +103,7 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     from tfopt_core.cli.output import ReportFiles, print_page
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
+    from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.summary import render_summary
     from tfopt_core.report.terminal import Terminal
@@ -119,13 +123,24 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
             lambda: markdown_nothing(results.script, results.bound, left_out),
         )
         return 0 if require is None else 1
-    print_page(render_summary(results), files)
+    page = render_summary(results) if verbose else render_answer(results, recipe_of(asked))
+    print_page(page, files)
     files.write(results, lambda: html_page(results), lambda: markdown_report(results))
     code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
     if require is not None and code == 1:
         said = _judged(results.comparison, require)
         click.echo(f"--require {require} is not met: {said}", err=True)
     return code
+
+
+def recipe_of(asked: ApplyOptions) -> str | None:
+    """Return the recipe that was measured, as the user names it; None if options changed it."""
+    from tfopt_core.app.script_target import script_of
+
+    spec = script_of(asked.target, module=asked.module)
+    if spec is not None:
+        return str(asked.write_to or f"{spec.stem}.tfopt.toml")
+    return None if asked.overrides or asked.script else asked.target
 
 
 def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:

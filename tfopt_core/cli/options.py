@@ -33,6 +33,10 @@ write_option: Decorator = click.option(
     metavar="FILE",
     help="Where the recipe for a script goes, in place of NAME.tfopt.toml.",
 )
+verbose_option: Decorator = click.option(
+    "--verbose", "-v", is_flag=True,
+    help="Print all of it: figures, effects, warnings, advice; the answer in ten lines otherwise.",
+)  # fmt: skip
 debug_option: Decorator = click.option(
     "--debug",
     is_flag=True,

@@ -12,6 +12,7 @@ from tfopt_core.cli.options import (
     json_option,
     markdown_option,
     project_option,
+    verbose_option,
 )
 from tfopt_core.errors import InputError
 
@@ -28,6 +29,7 @@ from tfopt_core.errors import InputError
     "recipe: once without and once with --stack.",
 )  # fmt: skip
 @project_option
+@verbose_option
 @debug_option
 def report(
     id_: str,
@@ -36,15 +38,17 @@ def report(
     markdown_path: Path | None,
     diagnoses: tuple[Path, ...],
     project: Path | None,
+    verbose: bool,
     debug: bool,
 ) -> None:
-    """Print the summary of the measurement ID again, or write it as a report.
+    """Print the answer of the measurement ID again, or write it as a report.
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
     from tfopt_core.app.stored import diagnoses_of, stored_results
     from tfopt_core.cli.output import ReportFiles, print_page, show
     from tfopt_core.records.results import Results
+    from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.runs import render_interim
     from tfopt_core.report.results.summary import render_summary
 
@@ -62,7 +66,7 @@ def report(
         show(render_interim(found), found, json_path)
         return
     diagnosed = diagnoses_of(found, diagnoses)
-    print_page(render_summary(found), files)
+    print_page(render_summary(found) if verbose else render_answer(found), files)
 
     def html() -> str:
         from tfopt_core.report.html.page import html_page

@@ -1,4 +1,4 @@
-"""What hooks return, such as `TrainingOptions` and `Effect`, and `Control`. No TensorFlow."""
+"""What hooks are given and return, where that begins, and what each changed. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fingerprint what all runs of a measurement must share: recipe, code, versions, machine.
+"""Fingerprint what all runs of a measurement must share, and notice edits of the code meanwhile.
+
+That is: recipe, code, versions, machine.
 
 It is read without importing TensorFlow. Data files are not covered: changing them between a stop
 and a resume changes what is measured.

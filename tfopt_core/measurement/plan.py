@@ -21,8 +21,8 @@ ISOLATING_SECONDS = 150.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.
 JUDGING_SECONDS = 1800.0
 NOT_JUDGED = (
-    "the replay does not certify the stack, and whole trainings, which tell whether the model is "
-    "as good, would take long: --full makes them"
+    "whether the model is as good is not judged: no replay certifies the stack, and whole "
+    'trainings (seconds = "whole") {how_long}'
 )
 
 
@@ -61,17 +61,21 @@ def plan_of(
     note = ""
     if not prepared.why_whole and measure.seconds != "whole":
         warm = measure.seconds or WARM_SECONDS
+    extras = len(leave_one_out(request.plugins)[0])
+    isolating = measure.attribution == "leave-one-out"
     judges = measure.seconds is None and measure.quality is not None
     if warm is not None and judges and not certified:
         # only whole trainings tell whether the model is as good
         pairs, longest = (measure.pairs, JUDGING_SECONDS) if left is None else (MINIMUM_PAIRS, left)
         each = _run_seconds(prepared, None)
-        if each is not None and pairs * sides * each <= longest:
+        takes = None if each is None else pairs * (sides + isolating * extras) * each
+        if takes is not None and takes <= longest:
             warm = None
         else:
-            note = NOT_JUDGED
-    extras = len(leave_one_out(request.plugins)[0])
-    isolating = measure.attribution == "leave-one-out"
+            how_long = "may take any time"
+            if takes is not None:
+                how_long = f"would take about {seconds_in_words(takes)}"
+            note = NOT_JUDGED.format(how_long=how_long)
     each = _run_seconds(prepared, warm)
     if measure.attribution == "auto" and extras and each is not None:
         longest = ISOLATING_SECONDS if left is None else left
@@ -100,7 +104,7 @@ def _within(left: float, plan: Plan, prepared: Prepared, sides: int) -> Plan:
     takes, budget = pairs * sides * each, left + prepared.seconds
     note = plan.note
     if takes > left:
-        note = (
+        note = f"{note}; " * bool(note) + (
             f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the budget "
             f"of {seconds_in_words(budget)}"
         )

@@ -1,4 +1,4 @@
-"""Make a whole measurement: dry build, certificate, groups, verdict. Each run is stored."""
+"""Make a whole measurement: dry build, certificate, groups, verdict, the observers' run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def measure(
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         plan = plan_of(
             request, prepared, sides=2 if added is None else 3,
-            certified=certificate is not None and certificate.certified,
+            certified=all(
+                one is not None and one.certified
+                for one in (certificate, *([added.certificate] if added else []))
+            ),
         )  # fmt: skip
         if plan.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, plan.note))

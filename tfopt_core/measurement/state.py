@@ -1,4 +1,4 @@
-"""The state of a measurement: its decisions so far, stored for a resume."""
+"""The state of a measurement: its decisions so far, and how they are stored for a resume."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ def of_annotation(annotation: Any) -> Schema:
         parts = [of_annotation(part) for part in arguments if part is not type(None)]
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
     if origin is Annotated:
-        return dict(arguments[1].schema)
+        schemas = [one.schema for one in arguments[1:] if hasattr(one, "schema")]
+        return dict(schemas[0]) if schemas else of_annotation(arguments[0])
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (tuple, list):

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import attrs
 
-from tfopt_core.recipe.values import Fault, field_types, listing
+from tfopt_core.recipe.values import Fault, faults_of, field_types, listing
 
 
 def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
@@ -55,7 +55,10 @@ class Table:
 
     def __attrs_post_init__(self) -> None:
         values = self.to_dict()
-        for fault in self.rules(values.keys()):
+        faults = [*self.rules(values.keys())]
+        for key in keys_of(type(self)).values():
+            faults += faults_of(getattr(self, key.field.name), key.annotation)
+        for fault in faults:
             raise ValueError(f"{type(self).__name__}: {fault.message}")
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +34,10 @@ _TOML_TYPES: Mapping[Any, str] = {
     time: "a time",
     Mapping: "a table",
 }
-_BOUNDS = {
-    "minimum": "of at least", "exclusiveMinimum": "above",
-    "maximum": "of at most", "exclusiveMaximum": "below",
+# What JSON Schema calls a bound: in words, and whether a value keeps it.
+_BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("at least", operator.ge), "exclusiveMinimum": ("above", operator.gt),
+    "maximum": ("at most", operator.le), "exclusiveMaximum": ("below", operator.lt),
 }  # fmt: skip
 
 
@@ -78,18 +80,24 @@ def faults_of(value: object, annotation: Any) -> list[Fault]:
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
+        format_ = _format_of(annotation)
+        if format_ is None:
+            return faults_of(value, arguments[0])
         try:
-            arguments[1].check(value)
+            format_.check(value)
         except Invalid as invalid:
             return list(invalid.faults)
         return []
+    unfit = list(_unfit_number(value))
     if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:  # of settings that were resolved
+            return []
         each = [faults_of(value, one) for one in arguments if one is not type(None)]
         if not all(each):
             return []
-        return each[0] if len(each) == 1 else [_unlike(value, annotation)]
-    if wrong := list(_unfit_number(value)):
-        return wrong
+        if len(each) == 1:
+            return each[0]
+        return unfit if unfit and unfit in each else [_unlike(value, annotation)]
     if origin is Literal:
         fits = any(value == one and type(value) is type(one) for one in arguments)
         return [] if fits else [_unlike(value, annotation)]
@@ -99,7 +107,7 @@ def faults_of(value: object, annotation: Any) -> list[Fault]:
         return list(_inside(enumerate(value), arguments[0] if arguments else Any))
     if isinstance(value, Mapping):
         return list(_inside(value.items(), arguments[1] if arguments else Any))
-    return []
+    return unfit
 
 
 def faults_in_field(
@@ -117,12 +125,11 @@ def faults_in_field(
     except Invalid as invalid:
         return list(invalid.faults)
     except (TypeError, ValueError) as error:
-        said = of_validator(attribute.validator)
-        bounds = [f"{words} {said[key]}" for key, words in _BOUNDS.items() if key in said]
-        if not bounds or isinstance(value, str):
+        bounds = _missed_bounds(value, of_validator(attribute.validator))
+        if not bounds:
             return [Fault(first_line(error))]
         what = "a number" if float in _alternatives(annotation) else "a whole number"
-        return list(expected(f"{what} {' and '.join(bounds)}", value).faults)
+        return list(expected(f"{what} {bounds}", value).faults)
     return []
 
 
@@ -143,7 +150,8 @@ def expectation(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(expectation(a) for a in arguments if a is not type(None))
     if origin is Annotated:
-        return arguments[1].words or expectation(arguments[0])
+        format_ = _format_of(annotation)
+        return (format_ and format_.words) or expectation(arguments[0])
     if origin is Literal:
         words = [f'"{a}"' if isinstance(a, str) else str(a).lower() for a in arguments]
         return listing(words, "or") if len(words) > 1 else words[0]
@@ -195,6 +203,20 @@ def checked(value: object, annotation: Any) -> Any:
     if faults := faults_of(value, annotation):
         raise Invalid(*faults)
     return value
+
+
+def _format_of(annotation: Any) -> Format | None:
+    """Return the format among what is annotated to a type; others mean nothing here."""
+    return next((one for one in annotation.__metadata__ if isinstance(one, Format)), None)
+
+
+def _missed_bounds(value: object, said: Mapping[str, Any]) -> str:
+    """Return the bounds of a schema in words, if a value misses one; empty if not."""
+    bounds = {key: said[key] for key in _BOUNDS if key in said}
+    if isinstance(value, str) or all(_BOUNDS[key][1](value, end) for key, end in bounds.items()):
+        return ""
+    words = " and ".join(f"{_BOUNDS[key][0]} {end}" for key, end in bounds.items())
+    return f"of {words}" if words.startswith("at") else words
 
 
 def _unlike(value: object, annotation: Any) -> Fault:

@@ -126,6 +126,7 @@ class FitOutcome(FitFacts):
     resumed: bool = False
 
 
+# The validation loss without penalties on weights.
 NAME = "val_data_loss"
 # Losses with and without penalties that differ by less, relatively, are one and the same.
 SAME_LOSS = 1e-6

@@ -172,7 +172,8 @@ class ValueSearch:
             kept = {name: value for name, value in self.best.items() if name != key}
             rest = changed({**untuned, **kept}, space)
             name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
-            found = self.log.found("earned", name, EarnedValue)
+            # of this search alone: a comparison that failed may be made by another one
+            found = self.log.found("earned", name, EarnedValue, lasting=lambda one: False)
             if found is not None:
                 earned = found[0]
             else:

@@ -1,4 +1,4 @@
-"""Read the machine's counters from Linux's files; a counter that is missing is left out."""
+"""Read the counters of the machine and of this process; one that is missing is left out."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import attrs
 import pytest
@@ -103,3 +103,38 @@ def test_a_value_fits_exactly_the_toml_types_that_its_annotation_names(value):
     assert (not faults_of(value, float)) == (type(value) in (int, float))
     assert (not faults_of(value, bool)) == (type(value) is bool)
     assert (not faults_of(value, str)) == (type(value) is str)
+
+
+def test_a_resolved_setting_that_is_none_is_taken_again():
+    @attrs.frozen(kw_only=True, eq=False)
+    class Optional:
+        size: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
+
+    plugin, wrong = configure(Optional, PluginEntry("optional", {"size": None}))
+    assert (plugin.size, wrong) == (None, [])
+
+
+def test_what_a_third_party_annotates_means_nothing_here():
+    @attrs.frozen(kw_only=True, eq=False)
+    class Sized:
+        size: Annotated[int, "in MiB"] = 8
+
+    plugin, wrong = configure(Sized, PluginEntry("sized", {"size": 3}))
+    assert (plugin.size, wrong) == (3, [])
+    assert "a whole number" in str(configure(Sized, PluginEntry("sized", {"size": "x"}))[1][0])
+
+
+def test_a_validator_beside_a_bound_has_its_own_words():
+    def even(plugin, attribute, value):
+        if value % 2:
+            raise ValueError("give an even number")
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Even:
+        size: int = field(default=8, validator=[validators.ge(1), validators.le(100), even])
+
+    def said(size):
+        return str(configure(Even, PluginEntry("even", {"size": size}))[1][0])
+
+    assert "give an even number" in said(3)
+    assert "expected a whole number of at least 1 and at most 100, got 0" in said(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import MOST_PAIRS, NOT_JUDGED, Plan, plan_of
+from tfopt_core.measurement.plan import MOST_PAIRS, Plan, plan_of
 from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import Prepared
@@ -61,8 +61,13 @@ def test_whole_trainings_judge_a_quality_that_no_replay_certifies_where_they_tak
     assert planned(quality=quality, certified=True).warm_seconds == 5.0
     assert planned(quality=quality, seconds=5).warm_seconds == 5.0
     long = planned(quality=quality, training_seconds=3600.0)
-    assert (long.warm_seconds, long.note) == (5.0, NOT_JUDGED)
-    assert planned(quality=quality, budget_seconds=300).note == NOT_JUDGED
+    assert long.warm_seconds == 5.0
+    assert "would take about 12 h" in long.note
+    assert "not judged" in planned(quality=quality, budget_seconds=300).note
+    assert "any time" in planned(quality=quality, training_seconds=None).note
+    isolated = {"quality": quality, "attribution": "leave-one-out", "training_seconds": 100.0}
+    assert planned(**isolated).warm_seconds is None
+    assert planned(("p", "q", "r"), **isolated).warm_seconds == 5.0
     assert planned(quality=quality, budget_seconds=600).warm_seconds is None
 
 

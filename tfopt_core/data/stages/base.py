@@ -1,4 +1,4 @@
-"""The base classes of the stages of an input pipeline."""
+"""The base classes of the stages of an input pipeline, and `Count`, how much comes out of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage that holds a data set as tensors in the device's memory."""
+"""A stage that holds a data set as tensors in the device's memory, on a GPU as `DeviceRows`."""
 
 from __future__ import annotations
 

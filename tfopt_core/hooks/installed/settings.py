@@ -34,7 +34,7 @@ def _unknown(plugin_class: type[Any], entry: PluginEntry) -> list[Problem]:
     known = [a.name for a in attrs.fields(plugin_class)]
     return [
         entry.where.problem(
-            key,
+            join_path("", (key,)),
             "unknown setting",
             did_you_mean(key, known) or f"the settings are: {', '.join(known) or 'none'}",
         )

@@ -1,4 +1,4 @@
-"""Draw the frame of a chart over steps or epochs: title, axes, grid; and the colors of variants."""
+"""What charts and the page share: a chart's frame, the colors of variants, the raw numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render the list of measurements, and a measurement that was never concluded."""
+"""Render the list of measurements, one that was never concluded, and the fits of a script."""
 
 from __future__ import annotations
 

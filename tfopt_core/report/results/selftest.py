@@ -8,7 +8,7 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
-from tfopt_core.measurement.controls import NOMINAL_RATE, PAIRS
+from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS
 from tfopt_core.records.selftest import ControlTrial
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style import units

@@ -1,4 +1,4 @@
-"""Decide what may be claimed of a gain, in time or in memory, besides its interval."""
+"""What decides besides an interval: quality, failures, copied timings, what does not fit."""
 
 from __future__ import annotations
 

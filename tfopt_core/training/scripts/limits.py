@@ -1,4 +1,4 @@
-"""The limits that cut a script's calls of `fit` short, for a quick look. No TensorFlow."""
+"""The limits that cut a script's calls of `fit` short, for a quick look, and the callback."""
 
 from __future__ import annotations
 

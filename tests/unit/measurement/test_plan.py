@@ -62,7 +62,7 @@ def test_whole_trainings_judge_a_quality_that_no_replay_certifies_where_they_tak
     assert planned(quality=quality, seconds=5).warm_seconds == 5.0
     long = planned(quality=quality, training_seconds=3600.0)
     assert long.warm_seconds == 5.0
-    assert "would take about 12 h" in long.note
+    assert "would take about 12.0 h" in long.note
     assert "not judged" in planned(quality=quality, budget_seconds=300).note
     assert "any time" in planned(quality=quality, training_seconds=None).note
     isolated = {"quality": quality, "attribution": "leave-one-out", "training_seconds": 100.0}

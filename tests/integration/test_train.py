@@ -104,3 +104,51 @@ def test_mirrored_trains_over_two_logical_cpu_devices(tmp_path):
     done = tfopt("train", "recipe.toml", cwd=make_project(tmp_path, recipe), env=environment())
     assert done.code == 0, done.err
     assert "mirrored applied: 2 replicas" in " ".join(done.out.split())
+
+
+UNKNOWN_METRIC = """
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(3)
+
+
+class Edges(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.boundary = keras.metrics.Mean(name="boundary")
+
+    @property
+    def metrics(self):
+        return [self.boundary]
+
+    def call(self, x):
+        return self.dense(x)
+
+    def compute_loss(self, x, y, y_pred, sample_weight, training=True):
+        loss = keras.ops.mean((y - y_pred) ** 2)
+        self.boundary.update_state(loss)
+        return loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        return {"boundary": self.boundary.result()}
+
+
+model = Edges()
+model.compile("sgd")
+x = np.random.default_rng(0).normal(size=(32, 3)).astype("float32")
+history = model.fit(x, x.sum(1, keepdims=True), epochs=2, batch_size=8, verbose=0)
+print("result:", history.history["boundary"])
+"""
+
+
+def test_a_script_whose_metrics_nobody_knows_to_be_better_high_or_low_trains(tmp_path):
+    recipe = '[workload]\nscript = "edges.py"\n[[plugins]]\nuse = "prefetch"'
+    project = make_project(tmp_path, recipe, edges=UNKNOWN_METRIC)
+    plain = python("edges.py", cwd=project)
+    done = tfopt("train", "recipe.toml", cwd=project, imported=True)
+    assert done.code == 0, done.err
+    [result] = [line for line in plain.out.splitlines() if line.startswith("result:")]
+    assert result in done.out
+    assert "known to be better high" in tfopt("plan", "recipe.toml", cwd=project).out

@@ -69,6 +69,8 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
     yield "training", training
     better = "higher" if prepared.quality_direction == "max" else "lower"
     judged = f"{prepared.quality_metric}, {better} is better"
+    if not prepared.quality_metric:
+        judged = "no metric that is known to be better high, or low"
     if prepared.validation_examples is not None:
         judged += f"; {prepared.validation_examples:,} validation examples"
     yield "judged by", judged

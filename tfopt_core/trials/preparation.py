@@ -71,7 +71,8 @@ def check_metrics(request: Request, prepared: Prepared) -> None:
     known = ", ".join(prepared.metrics)
     problems = []
     for path, metric in (
-        ("measure.quality.metric", prepared.quality_metric),
+        # of a script whose metrics nobody knows to be better high or low, none is judged by
+        ("measure.quality.metric", prepared.quality_metric or None),
         ("measure.target.metric", measure.target.metric if measure.target else None),
     ):
         if metric is not None and metric not in prepared.metrics:
@@ -79,7 +80,7 @@ def check_metrics(request: Request, prepared: Prepared) -> None:
             mend = f"{hint} it reports: {known}" if hint else f"it reports: {known}"
             message = f'the training reports no "{metric}"'
             problems.append(reading.problem(path, message, mend))
-    if not problems and prepared.quality_direction is None:
+    if not problems and prepared.quality_metric and prepared.quality_direction is None:
         problems.append(
             reading.problem(
                 "measure.quality.direction",

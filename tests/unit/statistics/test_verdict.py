@@ -414,7 +414,8 @@ def test_a_loop_of_a_scripts_own_is_faster_by_time_alone():
     assert comparison.statement.startswith("training is faster; quality not established: 1.25x")
     assert comparison.quality.verdict == "not established"
     assert comparison.quality.statement == (
-        "quality not established: a training loop of the script's own reports no metric"
+        "quality not established: the script reports no metric that is known to be better high, "
+        "or low"
     )
 
 

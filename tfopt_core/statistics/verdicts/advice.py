@@ -62,7 +62,7 @@ def next_steps(
         case Verdict.QUALITY_OPEN if quality is not None and not quality.metric:
             steps.append(
                 "compare the models of both sides by what the script prints: tfopt sees no metric "
-                "of its loop"
+                "that it can judge by"
             )
         case Verdict.QUALITY_OPEN if quality is not None:
             steps.append(

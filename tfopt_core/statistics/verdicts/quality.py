@@ -14,7 +14,7 @@ from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite
 
-NO_METRIC = "a training loop of the script's own reports no metric"
+NO_METRIC = "the script reports no metric that is known to be better high, or low"
 
 
 def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:

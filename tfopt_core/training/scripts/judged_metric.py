@@ -13,7 +13,7 @@ WHOLE_LOSSES = ("loss", "total_loss")
 
 def judged_metric(metrics: Sequence[str]) -> str:
     """Return the metric of quality if the recipe names none: the validation accuracy, or another
-    metric of which it is known whether higher or lower is better."""
+    metric of which it is known whether higher or lower is better; "" if there are others alone."""
     known = [name for name in metrics if quality_direction(name) is not None]
     validated = [name for name in known if name.startswith("val_")]
     whole = [name for name in WHOLE_LOSSES if name in metrics]
@@ -25,8 +25,8 @@ def judged_metric(metrics: Sequence[str]) -> str:
         [name for name in known if not name.endswith("loss")],
         whole,
         known,
-        list(metrics),
+        () if metrics else WHOLE_LOSSES,
     ):
         if names:
             return names[0]
-    return WHOLE_LOSSES[0]
+    return ""

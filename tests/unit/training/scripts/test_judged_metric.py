@@ -15,7 +15,7 @@ from tfopt_core.training.scripts.judged_metric import judged_metric
         (["kl_loss", "total_loss"], "total_loss"),
         (["a_loss", "b_loss", "loss"], "loss"),
         (["d_loss", "g_loss"], "d_loss"),
-        (["seen"], "seen"),
+        (["boundary", "residual"], ""),
         ([], "loss"),
     ],
 )  # fmt: skip

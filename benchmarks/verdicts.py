@@ -73,7 +73,7 @@ class Training:
 
 TRAININGS = {
     "quickstart": Training(),
-    "small-mlp": Training(),
+    "tabular-preprocessing": Training(),
     "sequential_fashion": Training(
         file=SCRIPTS / "sequential_fashion.py",
         changes={"[:2500]": "[:10000]", "epochs = 3": "epochs = 80"},

@@ -162,7 +162,7 @@ class Materialize(Plugin):
 
         :raises PluginRefused: if the epochs differ, or one fits nowhere.
         """
-        needed, order = 0, self.order
+        needed, order, compared = 0, self.order, True
         for split in self.splits:
             try:
                 plan = probe.plan(split)
@@ -170,6 +170,7 @@ class Materialize(Plugin):
                 continue
             python = python_source(plan, None)
             if isinstance(python, str):
+                compared = False  # a run that sees more of it compares
                 continue
             repeats = compared_epochs(python)
             needed += repeats.size_bytes
@@ -181,7 +182,7 @@ class Materialize(Plugin):
             storage = "memory" if needed <= ROWS_SHARE * free else "disk"
         _check_room(storage, needed, free, room)
         order = "kept" if order == "auto" else order
-        return attrs.evolve(self, storage=storage, order=order, compared=True)
+        return attrs.evolve(self, storage=storage, order=order, compared=compared)
 
     @hookimpl
     def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:

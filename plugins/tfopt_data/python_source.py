@@ -129,7 +129,12 @@ def _elements_of(steps: int | None, source: Source, behind: tuple[Stage, ...]) -
     """Return how many elements of a source make so many batches; None if that is unknown."""
     if steps is None or source.batched:
         return steps
-    counts = [stage for stage in behind if not stage.one_to_one and not isinstance(stage, Repeat)]
+    # where core has the epochs end, it takes as many
+    ends = [stage for stage in behind if isinstance(stage, Take) and stage.count == steps]
+    counts = [
+        stage for stage in behind
+        if not stage.one_to_one and not isinstance(stage, Repeat) and stage not in ends
+    ]  # fmt: skip
     if len(counts) == 1 and isinstance(counts[0], Batch):
         return steps * counts[0].size
     return None

@@ -15,7 +15,7 @@ from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload
-from tfopt_core.hooks.configured_runtime import configured_runtime
+from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.toolkit import loop_report
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.trials.step_timing import time_steps, wrapped_test_step

@@ -32,7 +32,7 @@ from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
 from tfopt_core.cli.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
-from tfopt_core.report.style.palette import PALETTE
+from tfopt_core.report.style.console import PALETTE
 from tfopt_core.version import __version__
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130

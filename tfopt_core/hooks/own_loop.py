@@ -1,4 +1,4 @@
-"""Which plugins reach a training loop of the script's own, which never calls `fit`."""
+"""Which plugins reach a script's own training loop, and so what a stack sets of a process."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import VALUE_HOOKS
-from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.hooks.values import Effect, PrecisionPolicy
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Change, Defaults, Effect, PrecisionPolicy, RuntimeOptions
+from tfopt_core.recipe import Recipe
 
 # The hooks that act without `compile` and `fit`: before the model is built, on data, at the end.
 REACHING = frozenset({
@@ -71,3 +73,15 @@ def with_unreached(
         else Effect.not_applied(why_not_reached(type(stacked.plugin)))
         for stacked in plugins
     }
+
+
+def configured_runtime(
+    plugins: tuple[StackedPlugin, ...], machine: Machine, recipe: Recipe
+) -> tuple[RuntimeOptions, tuple[Change, ...]]:
+    """Return the runtime options by these plugins, and which of them changed what.
+
+    Of a script with a training loop of its own only the plugins that reach such a loop are asked.
+    """
+    reached = reaching(plugins) if recipe.workload.has_own_loop else plugins
+    stack = Stack(reached, Defaults())
+    return stack.configure_runtime(machine, recipe), stack.all_changes

@@ -14,9 +14,9 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, equivalence_of
-from tfopt_core.hooks.configured_runtime import configured_runtime
 from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far

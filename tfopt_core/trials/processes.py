@@ -18,7 +18,7 @@ from tfopt_core.errors import (
     WorkloadError,
 )
 from tfopt_core.hooks import Change, RuntimeOptions
-from tfopt_core.hooks.configured_runtime import configured_runtime
+from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import TargetSpec

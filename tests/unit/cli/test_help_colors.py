@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from tfopt_core.report.style.palette import PALETTE
+from tfopt_core.report.style.console import PALETTE
 
 
 def test_help_leaves_no_color_to_the_terminals_theme() -> None:

@@ -11,9 +11,8 @@ from rich.color import Color
 from support.report_results import make_comparison, make_results, show
 
 from tfopt_core.report.results.summary import render_summary
-from tfopt_core.report.style.console import make_console, plain, plain_lines
+from tfopt_core.report.style.console import PALETTE, TRACK, make_console, plain, plain_lines
 from tfopt_core.report.style.layout import Page, words
-from tfopt_core.report.style.palette import PALETTE, TRACK
 
 
 class Terminal(io.StringIO):

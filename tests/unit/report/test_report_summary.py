@@ -27,8 +27,7 @@ from tfopt_core.records.results import FigureRatio, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.summary import machine_in_words, render_summary
-from tfopt_core.report.style.console import make_console
-from tfopt_core.report.style.palette import PALETTE
+from tfopt_core.report.style.console import PALETTE, make_console
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 

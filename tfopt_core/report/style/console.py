@@ -12,9 +12,18 @@ from typing import IO, Any
 from rich.console import Console
 from rich.theme import Theme
 
-from tfopt_core.report.style.palette import PALETTE, TRACK
-
 DEFAULT_WIDTH = 80
+# Of the 256-color palette, each with a contrast above 3.4 to white and to black. The basic colors
+# of these names are the terminal's own: its yellow is often too light for a white background, and
+# many terminals show a bold basic color as its bright one.
+PALETTE = {
+    "red": "color(160)",
+    "green": "color(28)",
+    "yellow": "color(130)",
+    "magenta": "color(127)",
+    "cyan": "color(30)",
+}
+TRACK = "color(242)"  # what is left of a progress bar
 THEME = Theme(
     {
         **PALETTE,

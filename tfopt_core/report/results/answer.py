@@ -107,7 +107,7 @@ def answer_rows(results: Results, target: str | None = None) -> Iterator[tuple[s
         yield "why", _short(quality.certificate or quality.statement, REASON)
     if results.failed:
         title, causes = failures(results)
-        yield "failed", _short(f"{title}: {causes[0]}")
+        yield "failed", _short(f"{title}: {causes[0]}", REASON)
     elif results.warnings:
         more = f" ({len(results.warnings) - 1} more)" if len(results.warnings) > 1 else ""
         yield "note", _short(results.warnings[0], LINE - len(more)) + more

@@ -23,7 +23,7 @@ def carried_out(command: str, folder: Path) -> object:
     """Return what a command of the page gives, forked from a process with TensorFlow imported."""
     words = shlex.split(command, comments=True)
     if words[0] == "tfopt":
-        more = IN_ANY_CASE if words[1:] == ["apply", "train.py"] else []
+        more = IN_ANY_CASE if words[1:] == ["apply", "train.py", "--verbose"] else []
         done = tfopt(*words[1:], *more, cwd=folder, imported=True, before=HASTY)
     elif words[0] == "python":
         done = python(*words[1:], cwd=folder)

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from tfopt_core.recipe.values import Fault, Format, Invalid, checked, expected, faults_of
+from tfopt_core.recipe.json_types import Format
+from tfopt_core.recipe.values import Fault, Invalid, checked, expected, faults_of
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
-_SECONDS = "a number of seconds above 0"
+_PAIRS, _SECONDS = "a whole number of at least 4", "a number of seconds above 0"
 # Where modules are found, and how the interpreter starts: tfopt's own processes need them as well.
 INTERPRETER_VARIABLES = frozenset([
     "PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONOPTIMIZE",
@@ -44,6 +45,14 @@ def duration(value: object) -> float:
     return total
 
 
+def _pairs(value: object) -> None:
+    if value == "auto":
+        mend = "pairs are fixed beforehand: leave it out for 6, or give a budget"
+        raise expected(_PAIRS, value, mend)
+    if checked(value, int) < 4:
+        raise expected(_PAIRS, value)
+
+
 def _above_zero(value: object) -> None:
     if checked(value, float) <= 0:
         raise expected(_SECONDS, value)
@@ -71,6 +80,7 @@ def _variables(value: object) -> None:
         raise Invalid(*faults)
 
 
+Pairs = Annotated[int, Format(_pairs, {"type": "integer", "minimum": 4}, _PAIRS)]
 Word = Annotated[str, Format(_word, {"type": "string", "pattern": r"\S"})]
 Duration = Annotated[
     float,

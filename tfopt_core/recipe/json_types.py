@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import attrs
@@ -25,6 +25,25 @@ _OPTIONAL: Any = type(validators.optional(validators.ge(0)))
 _BOUND: Any = type(validators.ge(0))
 _MIN_LENGTH: Any = type(validators.min_len(0))
 _PATTERN: Any = type(validators.matches_re(""))
+
+
+@attrs.frozen
+class Format:
+    """What an annotation says of a value beside its type.
+
+    :param check: raises `Invalid` for a wrong value.
+    :param schema: the JSON Schema of right ones.
+    :param words: what messages call a right one; "" for the words of the type.
+    """
+
+    check: Callable[[object], object]
+    schema: Mapping[str, Any] = attrs.field(hash=False)
+    words: str = ""
+
+
+def format_of(annotation: Any) -> Format | None:
+    """Return the format among what is annotated to a type; others mean nothing here."""
+    return next((one for one in annotation.__metadata__ if isinstance(one, Format)), None)
 
 
 def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
@@ -51,8 +70,8 @@ def of_annotation(annotation: Any) -> Schema:
         parts = [of_annotation(part) for part in arguments if part is not type(None)]
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
     if origin is Annotated:
-        schemas = [one.schema for one in arguments[1:] if hasattr(one, "schema")]
-        return dict(schemas[0]) if schemas else of_annotation(arguments[0])
+        format_ = format_of(annotation)
+        return of_annotation(arguments[0]) if format_ is None else dict(format_.schema)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (tuple, list):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import attrs
 from attrs.validators import ge, optional
 
-from tfopt_core.recipe.formats import Duration, SecondsOrWhole, Variables, Word, duration
+from tfopt_core.recipe.formats import Duration, Pairs, SecondsOrWhole, Variables, Word, duration
 from tfopt_core.recipe.ranges import SearchRange, SearchRanges, search_range
 from tfopt_core.recipe.shipped import folder_of
 from tfopt_core.recipe.table import Table, exactly_one, key, to_json
@@ -229,7 +229,7 @@ class MeasureSpec(Table):
     `pairs` and `seconds` are fixed beforehand; a budget holds fewer or more of both.
     """
 
-    pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
+    pairs: Pairs = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.")
     seconds: SecondsOrWhole | None = key(
         None,
         'Seconds that each run trains behind its start, or "whole" trainings; by default 5, and '

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import attrs
 
 from tfopt_core.errors import did_you_mean
-from tfopt_core.recipe.values import Fault, Format, Invalid, expected, faults_of, show
+from tfopt_core.recipe.json_types import Format
+from tfopt_core.recipe.values import Fault, Invalid, expected, faults_of, show
 
 Value = bool | int | float | str
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import Any, TypeVar
 
-import attrs
-
 from tfopt_core.errors import Problem, did_you_mean
 from tfopt_core.recipe.layer import PluginLayer
 from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
@@ -17,7 +15,6 @@ from tfopt_core.recipe.values import converted, expected, faults_in_field, fault
 
 T = TypeVar("T", bound=Table)
 
-PAIRS_MEND = "pairs are fixed beforehand: leave it out for 6, or give a budget"
 ROOT_KEYS = frozenset({"extends", "plugins"})  # read before a recipe is structured
 
 
@@ -75,8 +72,6 @@ def _value(key: Key, node: Node, problems: list[Problem], *, complete: bool) -> 
         return structure(key.table, node, problems, complete=complete)
     value = node.plain()
     faults = faults_in_field(value, key.annotation, key.field)
-    if key.field.name == "pairs" and value == "auto":
-        faults = [attrs.evolve(fault, mend=PAIRS_MEND) for fault in faults]
     problems += node.problems(faults)
     return None if faults else converted(value)
 

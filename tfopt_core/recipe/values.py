@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import attrs
 
 from tfopt_core.errors import did_you_mean
-from tfopt_core.recipe.json_types import of_validator
+from tfopt_core.recipe.json_types import format_of, of_validator
 from tfopt_core.recipe.paths import KeyPath
 
 _LONGEST_SHOWN = 40
@@ -58,20 +58,6 @@ class Invalid(ValueError):
         super().__init__("; ".join(fault.message for fault in faults))
 
 
-@attrs.frozen
-class Format:
-    """What an annotation says of a value beside its type.
-
-    :param check: raises `Invalid` for a wrong value.
-    :param schema: the JSON Schema of right ones.
-    :param words: what messages call a right one; "" for the words of the type.
-    """
-
-    check: Callable[[object], object]
-    schema: Mapping[str, Any] = attrs.field(hash=False)
-    words: str = ""
-
-
 def faults_of(value: object, annotation: Any) -> list[Fault]:
     """Return how a TOML value does not fit a type.
 
@@ -80,7 +66,7 @@ def faults_of(value: object, annotation: Any) -> list[Fault]:
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        format_ = _format_of(annotation)
+        format_ = format_of(annotation)
         if format_ is None:
             return faults_of(value, arguments[0])
         try:
@@ -122,8 +108,6 @@ def faults_in_field(
         return faults
     try:
         attribute.validator(instance, attribute, converted(value))
-    except Invalid as invalid:
-        return list(invalid.faults)
     except (TypeError, ValueError) as error:
         bounds = _missed_bounds(value, of_validator(attribute.validator))
         if not bounds:
@@ -150,7 +134,7 @@ def expectation(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(expectation(a) for a in arguments if a is not type(None))
     if origin is Annotated:
-        format_ = _format_of(annotation)
+        format_ = format_of(annotation)
         return (format_ and format_.words) or expectation(arguments[0])
     if origin is Literal:
         words = [f'"{a}"' if isinstance(a, str) else str(a).lower() for a in arguments]
@@ -203,11 +187,6 @@ def checked(value: object, annotation: Any) -> Any:
     if faults := faults_of(value, annotation):
         raise Invalid(*faults)
     return value
-
-
-def _format_of(annotation: Any) -> Format | None:
-    """Return the format among what is annotated to a type; others mean nothing here."""
-    return next((one for one in annotation.__metadata__ if isinstance(one, Format)), None)
 
 
 def _missed_bounds(value: object, said: Mapping[str, Any]) -> str:

@@ -391,7 +391,7 @@ def test_places_do_not_make_recipes_differ(read: Read) -> None:
 
 def test_classes_built_from_python_are_checked() -> None:
     for build, said in [
-        (lambda: MeasureSpec(pairs=3), ">= 4"),
+        (lambda: MeasureSpec(pairs=3), "at least 4"),
         (lambda: MeasureSpec(budget_seconds=float("nan")), "finite"),
         (WorkloadSpec, "no workload"),
         (lambda: WorkloadSpec(use="a", script="b"), "two workloads"),

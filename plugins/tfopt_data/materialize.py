@@ -170,7 +170,8 @@ class Materialize(Plugin):
                 continue
             python = python_source(plan, None)
             if isinstance(python, str):
-                compared = False  # a run that sees more of it compares
+                # a run knows how many batches fit takes of an epoch, and so may read it
+                compared = compared and (split, plan.source.origin) != ("train", "dataset")
                 continue
             repeats = compared_epochs(python)
             needed += repeats.size_bytes

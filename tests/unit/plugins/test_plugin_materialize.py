@@ -217,6 +217,12 @@ def test_memory_that_does_not_suffice_is_refused_with_both_sizes() -> None:
         Materialize(storage="memory").resolve(probe)
 
 
+def test_validation_data_that_python_does_not_yield_leave_no_epochs_to_compare_in_a_run() -> None:
+    validation = DataPlan.from_arrays(np.zeros((4, 3), "float32"), np.zeros(4, "float32"))
+    plans = {"train": DataPlan.from_pydataset(sequence()), "validation": validation}
+    assert Materialize().resolve(FakeProbe(plans=plans)).compared
+
+
 def line() -> Any:
     return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
 

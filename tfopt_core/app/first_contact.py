@@ -88,7 +88,7 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     if {"pairs", "budget"} <= set(options.measure_asked()):
         # said before a look of a minute, not of the recipe that it writes
         raise InputError("a budget chooses the pairs; leave --budget or --pairs out")
-    check_free(_path_of(options, spec))
+    check_free(written_recipe(options, spec))
     return check_script(spec)
 
 
@@ -106,7 +106,7 @@ def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
         spec = check_contact(options, script)
     else:
         spec = factory_of(options.target)
-        check_free(_path_of(options, spec))
+        check_free(written_recipe(options, spec))
     view.plan(f"looking at {spec.label} for up to 30 s, then trying what it proposes")
     contact = look_at(options, spec, Limits(), view)
     if contact.prepared is None:
@@ -140,7 +140,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Vie
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.spawn import SpawnRunner
 
-    label, path = spec.label, _path_of(options, spec)
+    label, path = spec.label, written_recipe(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)
     spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
     with look_folder() as folder, SharedProcess(SpawnRunner(limits=limits)) as shared:
@@ -197,8 +197,8 @@ def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
     return f"not tried: trying others took {seconds_in_words(seconds)}"
 
 
-def _path_of(options: ApplyOptions, spec: WorkloadSpec) -> Path:
-    """Return where the recipe goes."""
+def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:
+    """Return where the recipe of a script or factory goes."""
     from tfopt_core.diagnosis.recipe_seal import recipe_path
 
     return options.write_to or recipe_path(spec.stem, Path.cwd())

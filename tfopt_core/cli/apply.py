@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -135,11 +136,12 @@ def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> in
 
 def recipe_of(asked: ApplyOptions) -> str | None:
     """Return the recipe that was measured, as the user names it; None if options changed it."""
+    from tfopt_core.app.first_contact import written_recipe
     from tfopt_core.app.script_target import script_of
 
     spec = script_of(asked.target, module=asked.module)
     if spec is not None:
-        return str(asked.write_to or f"{spec.stem}.tfopt.toml")
+        return os.path.relpath(written_recipe(asked, spec))
     return None if asked.overrides or asked.script else asked.target
 
 

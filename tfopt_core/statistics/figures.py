@@ -1,4 +1,4 @@
-"""Compute the figure by which runs are compared: wall time, time to target, or step seconds."""
+"""The figure by which runs are compared (wall time, time to target, steps), and further ratios."""
 
 from __future__ import annotations
 

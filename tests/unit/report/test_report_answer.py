@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import attrs
 import pytest
 from support.report_results import (
     make_comparison,
@@ -17,7 +18,7 @@ from support.report_results import (
 
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import Results
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.answer import headline, render_answer
 
 LONG = "a sentence that goes on for longer than anybody would want to read it, " * 4
@@ -39,11 +40,23 @@ def test_an_answer_has_at_most_ten_lines_in_eighty_columns(verdict: Verdict) -> 
 
 
 @pytest.mark.parametrize("verdict", Verdict, ids=str)
-def test_what_is_not_faster_says_why_and_only_what_is_faster_is_kept(verdict: Verdict) -> None:
+def test_a_failure_and_a_saved_model_are_told_within_ten_lines_too(verdict: Verdict) -> None:
+    failed = make_run(8, "full", status="failed", fits=(), error=f"ValueError: {LONG}")
+    results = results_of(verdict, saved_model="m.keras (run 03, val_accuracy 0.8123)")
+    results = attrs.evolve(results, runs=(*results.runs, failed))
+    answer = show(render_answer(results, "recipe.toml"), 80)
+    assert len(answer.rstrip("\n").split("\n")) <= 10, answer
+    assert "ValueError: a sentence that goes on" in " ".join(answer.split())
+    assert "m.keras (run 03, val_accuracy 0.8123)" in answer
+
+
+@pytest.mark.parametrize("verdict", Verdict, ids=str)
+def test_what_gains_nothing_says_why_and_only_what_gains_is_kept(verdict: Verdict) -> None:
     answer = show(render_answer(results_of(verdict), "recipe.toml"), 80)
     faster = verdict in (Verdict.FASTER, Verdict.STEPS_FASTER)
-    assert ("keep it  tfopt train recipe.toml" in answer) is faster
-    assert (f"why      {verdict.label}" in answer) is not faster
+    gains = faster or verdict is Verdict.FITS
+    assert ("keep it  tfopt train recipe.toml" in answer) is gains
+    assert (f"why      {verdict.label}" in answer) is not gains
     assert ("x faster" in headline(results_of(verdict))) is (
         faster or verdict in (Verdict.WORSE, Verdict.QUALITY_OPEN)
     )
@@ -77,6 +90,11 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality() -> None:
     assert headline(make_results(comparison=steps)) == "steps 1.25x faster, as good"
     memory = make_comparison(objective="memory", memory=(make_memory(),))
     assert headline(make_results(comparison=memory)) == "39% less peak memory"
+    for verdict in set(MemoryVerdict) - {MemoryVerdict.LIGHTER}:
+        judged = attrs.evolve(memory, memory=(make_memory(verdict=verdict),))
+        answer = show(render_answer(make_results(comparison=judged), "recipe.toml"), 80)
+        assert "faster" not in answer.split("\n")[0]
+        assert "keep it" not in answer
     assert "interrupted" in headline(make_results(interrupted=True))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import textwrap
+import shlex
 from collections.abc import Iterator
 
 from rich.console import RenderableType
@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.effects import plugin_lines
-from tfopt_core.report.results.figures import figure_groups
+from tfopt_core.report.results.figures import memory_rows
 from tfopt_core.report.results.outcome import failures
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
@@ -19,8 +19,11 @@ from tfopt_core.report.style.vocabulary import MEMORY_COLORS, VERDICT_COLORS
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.pairs import pairs_of
 
-# So much of a text fits into a line, and so much of the reason may stand in two.
+LINES = 10
+# So much of a text fits into a line, and so much of a reason may stand in two.
 LINE, REASON = 68, 136
+# What `--verbose` alone prints where there are more lines, the first first.
+DISPENSABLE = ("note", "memory", "quality")
 GOOD = {QualityVerdict.CERTIFIED: "same training", QualityVerdict.NOT_WORSE: "as good"}
 NOT_SHOWN = {
     Verdict.NO_DIFFERENCE: "no measurable difference",
@@ -33,7 +36,14 @@ NOT_SHOWN = {
     Verdict.VOID: "no verdict",
     Verdict.NONE: "no verdict",
 }
-FASTER = (Verdict.FASTER, Verdict.STEPS_FASTER)
+MEMORY_NOT_SHOWN = {
+    MemoryVerdict.NO_DIFFERENCE: "no measurable difference in peak memory",
+    MemoryVerdict.WORSE: "less peak memory, but the model is worse",
+    MemoryVerdict.QUALITY_OPEN: "less peak memory, but whether the model is as good is not known",
+    MemoryVerdict.INCONCLUSIVE: "not settled",
+    MemoryVerdict.NONE: "no verdict",
+}
+GAINS = (Verdict.FASTER, Verdict.STEPS_FASTER, Verdict.FITS)
 
 
 def render_answer(results: Results, target: str | None = None) -> RenderableType:
@@ -48,7 +58,11 @@ def render_answer(results: Results, target: str | None = None) -> RenderableType
     on = f" on {results.workload}" if results.workload else ""
     title = words(f"{results.recipe}{on}: ", "bold")
     title.append_text(words(headline(results), f"bold {color}"))
-    rows = [(words(label, "dim"), words(text)) for label, text in answer_rows(results, target)]
+    lines = answer_lines(results, target)
+    for label in DISPENSABLE:
+        if 1 + sum(math.ceil(len(text) / LINE) for text in lines.values()) > LINES:
+            lines.pop(label, None)
+    rows = [(words(label, "dim"), words(text)) for label, text in lines.items()]
     return Page((title, indented(grid(rows))))
 
 
@@ -58,9 +72,10 @@ def headline(results: Results) -> str:
     if results.interrupted:
         return "interrupted, so there is no verdict"
     memory = comparison.headline_memory
-    if memory is not None and memory.verdict in (MemoryVerdict.LIGHTER, MemoryVerdict.HEAVIER):
-        ratio = units.percent_text(abs(1 - memory.ratio)).lstrip("+")
-        return f"{ratio} {'less' if memory.ratio < 1 else 'more'} peak memory"
+    if memory is not None:
+        share = units.percent_text(abs(1 - memory.ratio)).lstrip("+")
+        less = {MemoryVerdict.LIGHTER: "less", MemoryVerdict.HEAVIER: "more"}.get(memory.verdict)
+        return f"{share} {less} peak memory" if less else MEMORY_NOT_SHOWN[memory.verdict]
     verdict, speedup = comparison.verdict, comparison.speedup
     if speedup is None or verdict in NOT_SHOWN:
         return NOT_SHOWN.get(verdict, verdict.label)
@@ -79,47 +94,47 @@ def headline(results: Results) -> str:
     )))  # fmt: skip
 
 
-def answer_rows(results: Results, target: str | None = None) -> Iterator[tuple[str, str]]:
-    """Yield the lines below the verdict, each with its label; `target` as `render_answer` has it.
+def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
+    """Return the texts below the verdict by their labels; `target` as `render_answer` has it.
 
-    The figures are those that the verdict comes from: the time is the mean of the pairs whose ratio
-    it judges.
+    The time is the mean of the pairs whose ratio the verdict is about.
     """
-    comparison = results.comparison
-    yield from _time(results)
-    quality = comparison.quality
-    if quality is not None and quality.baseline is not None and quality.optimized is not None:
-        change = f"{quality.baseline:.4g} -> {quality.optimized:.4g}"
-        if quality.verdict is QualityVerdict.CERTIFIED:
-            yield "quality", f"{quality.metric} {change}, the same training"
-        elif quality.tolerance is not None:
-            yield "quality", f"{quality.metric} {change} (allowed loss {quality.tolerance:.4g})"
-    yield from _memory(results)
-    yield from _plugins(results)
-    faster, certified = comparison.verdict in FASTER, False
-    if quality is not None:
-        certified = quality.verdict is QualityVerdict.CERTIFIED
-    if not faster:
-        yield "why", _short(comparison.headline, REASON)
+    comparison, gained = results.comparison, has_gained(results)
+    lines = {**dict(_time(results)), **dict(_quality(results)), **dict(_memory(results))}
+    lines |= dict(_plugins(results))
+    if not gained:
+        lines["why"] = _short(comparison.headline, REASON)
     elif results.addition is not None:
-        yield "further", _short(results.addition.statement, REASON)
-    elif certified and quality is not None:
-        yield "why", _short(quality.certificate or quality.statement, REASON)
+        lines["further"] = _short(results.addition.statement, REASON)
+    elif comparison.quality is not None and comparison.quality.certificate is not None:
+        lines["why"] = _short(comparison.quality.certificate, REASON)
     if results.failed:
         title, causes = failures(results)
-        yield "failed", _short(f"{title}: {causes[0]}", REASON)
-    elif results.warnings:
+        lines["failed"] = _short(f"{title}: {causes[0]}", REASON)
+    if results.warnings:
         more = f" ({len(results.warnings) - 1} more)" if len(results.warnings) > 1 else ""
-        yield "note", _short(results.warnings[0], LINE - len(more)) + more
+        lines["note"] = _short(results.warnings[0], LINE - len(more)) + more
     if results.saved_model:
-        yield "saved", _short(results.saved_model)
-    if results.interrupted and target is not None:
-        yield "next", f"tfopt apply {target} --resume"
-    elif faster and target is not None:
-        yield "keep it", f"tfopt train {target}      by hand: tfopt export {target}"
+        lines["saved"] = results.saved_model
+    here = None if target is None else shlex.quote(target)
+    if results.interrupted and here is not None:
+        lines["next"] = f"tfopt apply {here} --resume"
+    elif gained and here is not None:
+        lines["keep it"] = f"tfopt train {here}"
+        by_hand = f"{lines['keep it']}      by hand: tfopt export {here}"
+        if len(by_hand) <= LINE:
+            lines["keep it"] = by_hand
     elif results.next_steps:
-        yield "next", _short(results.next_steps[0])
-    yield "more", f"tfopt report {results.id[-4:]} --verbose      --html report.html"
+        lines["next"] = _short(results.next_steps[0])
+    return {**lines, "more": f"tfopt report {results.id[-4:]} --verbose      --html report.html"}
+
+
+def has_gained(results: Results) -> bool:
+    """Return whether the stack is worth keeping, by the objective of the measurement."""
+    memory = results.comparison.headline_memory
+    if memory is not None:
+        return memory.verdict is MemoryVerdict.LIGHTER
+    return results.comparison.verdict in GAINS and not results.interrupted
 
 
 def _time(results: Results) -> Iterator[tuple[str, str]]:
@@ -138,13 +153,22 @@ def _time(results: Results) -> Iterator[tuple[str, str]]:
     )
 
 
+def _quality(results: Results) -> Iterator[tuple[str, str]]:
+    quality = results.comparison.quality
+    if quality is None or quality.baseline is None or quality.optimized is None:
+        return
+    known = ""
+    if quality.verdict is QualityVerdict.CERTIFIED:
+        known = ", the same training"
+    elif quality.tolerance is not None:
+        known = f" (allowed loss {quality.tolerance:.4g})"
+    yield "quality", f"{quality.metric} {quality.baseline:.4g} -> {quality.optimized:.4g}{known}"
+
+
 def _memory(results: Results) -> Iterator[tuple[str, str]]:
-    peaks = [
-        row for group in figure_groups(results) for row in group if row.label.startswith("peak")
-    ]
-    if peaks:
-        change = f" ({peaks[-1].gain})" if peaks[-1].gain else ""
-        yield "memory", f"{peaks[-1].baseline} -> {peaks[-1].optimized}{change}"
+    for row in memory_rows(results)[-1:]:
+        change = f" ({row.gain})" if row.gain else ""
+        yield "memory", f"{row.baseline} -> {row.optimized}{change}"
 
 
 def _plugins(results: Results) -> Iterator[tuple[str, str]]:
@@ -158,4 +182,9 @@ def _plugins(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _short(text: str, longest: int = LINE) -> str:
-    return textwrap.shorten(text, longest, placeholder=" ...")
+    """Return a text on one line, cut at a word if it is longer; one long word is cut anywhere."""
+    line = " ".join(text.split())
+    if len(line) <= longest:
+        return line
+    kept = line[: longest - 3]
+    return f"{kept.rpartition(' ')[0] or kept} ..."

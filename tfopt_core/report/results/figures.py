@@ -41,6 +41,11 @@ def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
     return tuple(rows for rows in groups if rows)
 
 
+def memory_rows(results: Results) -> tuple[Row, ...]:
+    """Return the rows of peak memory, of the device last."""
+    return _memory((results.of_variant(BASELINE), results.of_variant(FULL)), results)
+
+
 @attrs.frozen
 class _Side:
     """The values of one figure over the runs of a variant."""

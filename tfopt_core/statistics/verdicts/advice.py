@@ -40,9 +40,6 @@ def next_steps(
     steps = []
     stack = [run for run in runs if run.ok and run.variant == FULL]
     effects = next((run.effects for run in stack if run.effects), {})
-    for name, effect in effects.items():
-        if not effect.applied:
-            steps.append(f'take "{name}" out of the recipe: it was not applied ({effect.detail})')
     for row in attribution:
         if row.high is not None and row.high < 1:
             steps.append(f'remove "{row.plugin}": the stack is faster without it')
@@ -84,6 +81,9 @@ def next_steps(
             )
         case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER | MemoryVerdict.HEAVIER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
+    for name, effect in effects.items():
+        if not effect.applied:
+            steps.append(f'take "{name}" out of the recipe: it was not applied ({effect.detail})')
     return tuple(steps)
 
 

@@ -104,10 +104,11 @@ def _within(left: float, plan: Plan, prepared: Prepared, sides: int) -> Plan:
     takes, budget = pairs * sides * each, left + prepared.seconds
     note = plan.note
     if takes > left:
-        note = f"{note}; " * bool(note) + (
+        over = (
             f"this takes about {seconds_in_words(prepared.seconds + takes)}, more than the budget "
             f"of {seconds_in_words(budget)}"
         )
+        note = "; ".join(filter(None, (note, over)))
     return attrs.evolve(plan, pairs=pairs, warm_seconds=warm, group_seconds=sides * each, note=note)
 
 

@@ -1,4 +1,4 @@
-"""The entry function of a worker process for workloads that a factory builds."""
+"""What a worker process does with a workload: its entry, the dry build, one side of a replay."""
 
 from __future__ import annotations
 

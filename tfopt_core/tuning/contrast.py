@@ -1,4 +1,4 @@
-"""Decide from the ratios of a few pairs whether a plugin goes into the stack. Pure functions.
+"""A trial's plan, and whether its plugin goes into the stack, by the ratios of a few pairs.
 
 These decisions steer the search, and nothing else: the largest of many noisy ratios is larger than
 the truth, so no gain is printed from them.

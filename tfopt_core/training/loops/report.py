@@ -1,4 +1,4 @@
-"""Report which training loop ran and why, as counted by the train function itself."""
+"""`Loop`, which training loop is asked for; and which one ran and why, by its own count."""
 
 from __future__ import annotations
 

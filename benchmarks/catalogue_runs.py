@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # A plugin's run is compared with that of the baseline whose process started in the same way.
 BASELINE, NEW_PROCESS = "baseline", "baseline in a new process"
 # The folders of tfopt_core whose code no run of a training executes.
-NOT_TRAINING = frozenset({"app", "cli", "diagnosis", "measurement", "report", "store"})
+NOT_TRAINING = frozenset({"app", "commands", "diagnosis", "measurement", "report", "store"})
 OBSERVER = "an observer, which joins one extra, untimed run"
 
 _converter = Converter()

@@ -7,7 +7,7 @@ import sys
 if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
     del sys.path[0]
 
-from tfopt_core.cli.main import main
+from tfopt_core.commands.main import main
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ from support.real_process import (
     tiny_project,
 )
 
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 
 # Raises in the place that its setting names, and keeps to the contract elsewhere.
 FAILS = '''

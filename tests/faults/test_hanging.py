@@ -16,7 +16,7 @@ from support.forked_command import runs_forked
 from support.real_process import environment, tfopt, tiny_project, wait_until
 
 from tfopt_core.app.command_request import make_request
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import supervise

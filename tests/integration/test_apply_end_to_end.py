@@ -186,7 +186,7 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
     import keras
     from support.in_process import carry_out_here
 
-    from tfopt_core.cli.main import run
+    from tfopt_core.commands.main import run
 
     carry_out_here(monkeypatch)
     recipe = """

@@ -13,7 +13,7 @@ from cattrs import structure
 from support.in_process import carry_out_here
 from support.real_process import make_distribution, make_project
 
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis import process as diagnosing
 from tfopt_core.diagnosis.recorder import RecordingLimits

@@ -26,7 +26,7 @@ from tfopt_core.store.database import Store, store_path
 BEGUN = "20261121-110000-bb03"
 PROGRAM = """
 import sys
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 code = run(sys.argv[1:])
 heavy = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 print("heavy:", [name for name in heavy if name in sys.modules])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.real_process import environment, run
 
-from tfopt_core.cli.scaffold import (
+from tfopt_core.commands.scaffold import (
     ENDING,
     LONGEST_NAME,
     TEMPLATES,

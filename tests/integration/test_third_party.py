@@ -21,7 +21,7 @@ from support.in_process import carry_out_here
 from support.real_process import TINY as TINY_WORKLOAD
 from support.real_process import make_project
 
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 from tfopt_core.hooks.installed.discovery import registrations
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_plugin"

@@ -60,7 +60,7 @@ def serve(control: socket.socket) -> None:
     from tfopt_core.workers.fork import STATISTICS
     from tfopt_core.workers.fork_server import PRELOADED
 
-    for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED, *STATISTICS):
+    for name in ("tfopt_core.commands.main", "rich.table", "tomlkit", *PRELOADED, *STATISTICS):
         importlib.import_module(name)
     gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
@@ -109,7 +109,7 @@ def _take(given: Sequence[int], numbers: Sequence[int]) -> None:
 
 
 def _become_command(request: dict[str, Any]) -> NoReturn:
-    from tfopt_core.cli.main import run
+    from tfopt_core.commands.main import run
 
     if request["terminal"]:
         os.setsid()
@@ -264,7 +264,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
             control = socket.socket(fileno=int(arguments[0]))
             return int(serve_forks(control, arguments[1:]))
         if module == COMMAND:
-            return int(importlib.import_module("tfopt_core.cli.main").run(arguments))
+            return int(importlib.import_module("tfopt_core.commands.main").run(arguments))
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0

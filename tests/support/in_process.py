@@ -16,7 +16,7 @@ import pytest
 from support.lazy_modules import keras
 from support.real_process import UNWANTED, Done, in_full
 from tfopt_core import Workload
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 from tfopt_core.data.stages.running import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin

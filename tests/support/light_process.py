@@ -19,10 +19,10 @@ HEAVY = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 SERVER = f"""
 import importlib, json, os, pkgutil, sys
 from importlib.metadata import entry_points
-import rich.table, tomlkit, tfopt_core.cli
-from tfopt_core.cli.main import run
+import rich.table, tomlkit, tfopt_core.commands
+from tfopt_core.commands.main import run
 
-for module in pkgutil.iter_modules(tfopt_core.cli.__path__, "tfopt_core.cli."):
+for module in pkgutil.iter_modules(tfopt_core.commands.__path__, "tfopt_core.commands."):
     importlib.import_module(module.name)
 
 for found in entry_points(group="tfopt.plugins"):

@@ -171,7 +171,8 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
 # Files of one run or command, in a folder that is removed after it, of /proc, or appended to.
 WRITTEN_OTHERWISE = {
     "tfopt_core/app/plugin_check.py",
-    "tfopt_core/cli/output.py", "tfopt_core/cli/scaffold/__init__.py", "tfopt_core/files.py",
+    "tfopt_core/commands/output.py", "tfopt_core/commands/scaffold/__init__.py",
+    "tfopt_core/files.py",
     "tfopt_core/training/distributed/serving.py", "tfopt_core/training/replay/state.py",
     "tfopt_core/training/scripts/overlay_mount.py", "tfopt_core/trials/run_files.py",
     "tfopt_core/workers/child.py", "tfopt_core/workers/fork.py", "tfopt_core/workers/spawn.py",

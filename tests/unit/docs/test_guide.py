@@ -15,7 +15,7 @@ import pytest
 from support.pages import PAGES, ROOT, page_id
 
 from tfopt_core import Workload, data, plugins, testing
-from tfopt_core.cli.main import cli
+from tfopt_core.commands.main import cli
 from tfopt_core.hooks import card
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, json_option, recipe_argument, set_option
+from tfopt_core.commands.options import debug_option, json_option, recipe_argument, set_option
 
 
 @click.command()
@@ -21,7 +21,7 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     after. RECIPE may be a script, train.py, which has no plugins.
     """
     from tfopt_core.app.plan import plan_recipe
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.records.listings import PlanReport
     from tfopt_core.report.plan import render_plan
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from tfopt_core.cli import completion
-from tfopt_core.cli.options import (
+from tfopt_core.commands import completion
+from tfopt_core.commands.options import (
     debug_option,
     html_option,
     json_option,
@@ -101,7 +101,7 @@ def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> in
     from tfopt_core.app.apply import conduct
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.first_contact import NothingToMeasure
-    from tfopt_core.cli.output import ReportFiles, print_page
+    from tfopt_core.commands.output import ReportFiles, print_page
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer

@@ -7,8 +7,8 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import completion
-from tfopt_core.cli.options import debug_option, module_option, set_option, write_option
+from tfopt_core.commands import completion
+from tfopt_core.commands.options import debug_option, module_option, set_option, write_option
 
 
 @click.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 from tfopt_core.hooks.installed import inspection
 from tfopt_core.hooks.installed.inspection import PluginInfo
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.shell_completion import BashComplete
 
-from tfopt_core.cli.completion import PROGRAM, VARIABLE
-from tfopt_core.cli.main import cli, run
+from tfopt_core.commands.completion import PROGRAM, VARIABLE
+from tfopt_core.commands.main import cli, run
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import shipped_recipes
 

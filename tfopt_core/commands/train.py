@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, recipe_argument, save_option, set_option
+from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
 
 
 @click.command()

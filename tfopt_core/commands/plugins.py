@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.cli import completion
-from tfopt_core.cli.options import debug_option, json_option, refuse_json, set_option
+from tfopt_core.commands import completion
+from tfopt_core.commands.options import debug_option, json_option, refuse_json, set_option
 from tfopt_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
     if context.invoked_subcommand is not None:
         refuse_json(context, json_path)
         return
-    from tfopt_core.cli.output import show as show_page
+    from tfopt_core.commands.output import show as show_page
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_plugins
@@ -38,7 +38,7 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
 @debug_option
 def show(name: str, json_path: Path | None, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
-    from tfopt_core.cli.output import show as show_page
+    from tfopt_core.commands.output import show as show_page
     from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_card
 
@@ -81,7 +81,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
 @debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
     """Write a distribution with a working plugin NAME, to be changed."""
-    from tfopt_core.cli.scaffold import check_name, write_distribution
+    from tfopt_core.commands.scaffold import check_name, write_distribution
     from tfopt_core.hooks.installed.discovery import registrations
 
     names = check_name(name, registrations())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option
+from tfopt_core.commands.options import debug_option
 
 
 @click.command()

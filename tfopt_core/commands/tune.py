@@ -7,8 +7,8 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import completion
-from tfopt_core.cli.options import debug_option, json_option, set_option
+from tfopt_core.commands import completion
+from tfopt_core.commands.options import debug_option, json_option, set_option
 
 
 @click.command()
@@ -57,7 +57,7 @@ def tune(quiet: bool, **options: Any) -> int:
     """
     from tfopt_core.app.tune import TuneOptions
     from tfopt_core.app.tune import tune as search
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.report.terminal import Terminal
     from tfopt_core.report.tuning import render_tuned
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli import completion
+from tfopt_core.commands import completion
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

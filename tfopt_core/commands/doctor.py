@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, json_option
+from tfopt_core.commands.options import debug_option, json_option
 
 
 @click.command()
@@ -19,7 +19,7 @@ def doctor(json_path: Path | None, debug: bool) -> int:
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.app.doctor import examine
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.records.listings import MachineReport
     from tfopt_core.report.listing import render_doctor
 

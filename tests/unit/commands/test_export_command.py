@@ -9,7 +9,7 @@ import pytest
 from support.real_process import make_project
 from tfopt_data.prefetch import Prefetch
 
-from tfopt_core.cli.main import run
+from tfopt_core.commands.main import run
 
 RECIPE = """
     name = "r"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.cli.main import run
-from tfopt_core.cli.scaffold import (
+from tfopt_core.commands.main import run
+from tfopt_core.commands.scaffold import (
     LONGEST_NAME,
     ScaffoldNames,
     check_name,

@@ -7,7 +7,7 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, json_option, recipe_argument, set_option
+from tfopt_core.commands.options import debug_option, json_option, recipe_argument, set_option
 
 
 @click.command()
@@ -25,7 +25,7 @@ def diagnose(json_path: Path | None, quiet: bool, target: str, **options: Any) -
     train.py. Installed plugins propose their settings.
     """
     from tfopt_core.app.diagnose import diagnose_recipe
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.report.diagnosis import render_diagnosis
     from tfopt_core.report.terminal import Terminal
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import (
+from tfopt_core.commands.options import (
     debug_option,
     html_option,
     json_option,
@@ -46,7 +46,7 @@ def report(
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
     from tfopt_core.app.stored import diagnoses_of, stored_results
-    from tfopt_core.cli.output import ReportFiles, print_page, show
+    from tfopt_core.commands.output import ReportFiles, print_page, show
     from tfopt_core.records.results import Results
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.runs import render_interim

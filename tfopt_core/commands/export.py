@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, recipe_argument, set_option
+from tfopt_core.commands.options import debug_option, recipe_argument, set_option
 
 
 @click.command()

@@ -14,23 +14,23 @@ from typing import NoReturn
 
 import rich_click as click
 
-from tfopt_core.cli.apply import apply
-from tfopt_core.cli.compare import compare
-from tfopt_core.cli.completion import PROGRAM, completion
-from tfopt_core.cli.diagnose import diagnose
-from tfopt_core.cli.doctor import doctor
-from tfopt_core.cli.export import export
-from tfopt_core.cli.init import init
-from tfopt_core.cli.launch import launch
-from tfopt_core.cli.plan import plan
-from tfopt_core.cli.plugins import plugins
-from tfopt_core.cli.recipes import recipes
-from tfopt_core.cli.report import report
-from tfopt_core.cli.runs import runs
-from tfopt_core.cli.schema import schema
-from tfopt_core.cli.selftest import selftest
-from tfopt_core.cli.train import train
-from tfopt_core.cli.tune import tune
+from tfopt_core.commands.apply import apply
+from tfopt_core.commands.compare import compare
+from tfopt_core.commands.completion import PROGRAM, completion
+from tfopt_core.commands.diagnose import diagnose
+from tfopt_core.commands.doctor import doctor
+from tfopt_core.commands.export import export
+from tfopt_core.commands.init import init
+from tfopt_core.commands.launch import launch
+from tfopt_core.commands.plan import plan
+from tfopt_core.commands.plugins import plugins
+from tfopt_core.commands.recipes import recipes
+from tfopt_core.commands.report import report
+from tfopt_core.commands.runs import runs
+from tfopt_core.commands.schema import schema
+from tfopt_core.commands.selftest import selftest
+from tfopt_core.commands.train import train
+from tfopt_core.commands.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.report.style.console import PALETTE
 from tfopt_core.version import __version__

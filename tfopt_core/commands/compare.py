@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, json_option, project_option
+from tfopt_core.commands.options import debug_option, json_option, project_option
 
 
 @click.command()
@@ -22,7 +22,7 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
     """
     from tfopt_core.app.stored import compared
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.report.results.across import render_across
 
     across = compared(a, b, project)

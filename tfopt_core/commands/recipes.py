@@ -7,8 +7,8 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli import completion
-from tfopt_core.cli.options import debug_option, json_option, refuse_json
+from tfopt_core.commands import completion
+from tfopt_core.commands.options import debug_option, json_option, refuse_json
 from tfopt_core.errors import InputError, did_you_mean
 
 
@@ -20,7 +20,7 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
     if context.invoked_subcommand is not None:
         refuse_json(context, json_path)
         return
-    from tfopt_core.cli.output import show
+    from tfopt_core.commands.output import show
     from tfopt_core.recipe import shipped_recipes, summary
     from tfopt_core.records.listings import RecipeList, ShippedRecipe
     from tfopt_core.report.listing import render_recipes

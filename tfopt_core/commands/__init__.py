@@ -1,0 +1,1 @@
+"""The commands of `tfopt`: each with its options, its steps and its exit code."""

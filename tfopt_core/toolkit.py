@@ -15,12 +15,12 @@ from tfopt_core.training.layers import (
     in_order,
     nested_layers,
     node_of,
+    optimizers_of,
     parents,
     trained_part,
 )
 from tfopt_core.training.loops.report import loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
-from tfopt_core.training.optimizers import optimizers_of
 from tfopt_core.training.replay.digests import example_digests
 
 __all__ = [

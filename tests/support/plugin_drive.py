@@ -19,9 +19,8 @@ from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Machine, RunContext, TrainingOptions
-from tfopt_core.training.compile import compile_model
 from tfopt_core.training.loops.report import LoopReport, note_loop
-from tfopt_core.training.loss_scaling import prepare_scaling
+from tfopt_core.training.loss_scaling import compile_model, prepare_scaling
 from tfopt_core.training.precision import apply_precision, set_policy
 
 CPU = Machine(

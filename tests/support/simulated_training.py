@@ -9,7 +9,7 @@ import numpy as np
 
 from tfopt_core.recipe.model import WARM_SECONDS
 from tfopt_core.records.fit import Block, FitOutcome
-from tfopt_core.training.timing.clock import BLOCK_STEPS
+from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.trials.turns import Pacing
 
 SET_UP, TRACE = 1.0, 0.8

@@ -15,8 +15,7 @@ from tfopt_core.errors import InputError, RecipeError, WorkloadError, did_you_me
 from tfopt_core.recipe import Reading, WorkloadSpec
 from tfopt_core.recipe.tree import Node, Place
 from tfopt_core.recipe.writing import recipe_text
-from tfopt_core.training.factory import missing_workload
-from tfopt_core.training.module_place import module_file
+from tfopt_core.training.factory import missing_workload, module_file
 
 # What begins a command at a shell: `python`, or a script with its arguments behind it.
 _COMMAND = re.compile(r"(^|[\s/])python[\d.]*(\s|$)|\.py\s")

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
-from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
+from tfopt_core.training.sources import shapes_in_words
 
 # A call reads batches for this long, which is long enough for the clock.
 DATA_CALL_SECONDS = 0.05

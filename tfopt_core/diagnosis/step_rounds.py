@@ -18,8 +18,8 @@ from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
+from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.timing.devices import device_sync
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5

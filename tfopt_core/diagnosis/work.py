@@ -37,7 +37,7 @@ from tfopt_core.training.graphs.operations import (
 )
 from tfopt_core.training.job import Job
 from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.timing.devices import device_sync
+from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe

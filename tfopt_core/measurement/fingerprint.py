@@ -22,8 +22,7 @@ import attrs
 from tfopt_core.errors import EditedMeanwhile
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
-from tfopt_core.training.factory import named_workloads
-from tfopt_core.training.module_place import module_file
+from tfopt_core.training.factory import module_file, named_workloads
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.version import __version__

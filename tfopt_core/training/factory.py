@@ -1,4 +1,4 @@
-"""Load the `Workload` of a recipe's `[workload]` table."""
+"""Load the `Workload` of a recipe's `[workload]` table, and find the file of a module."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.installed.discovery import Registration, registrations
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.training.module_place import import_path, module_file
 from tfopt_core.training.workload import Workload
 
 GROUP = "tfopt.workloads"
@@ -156,3 +157,59 @@ def _check_options(name: str, factory: Callable[..., Any], options: dict[str, An
     for option in options:
         if option not in parameters:
             raise WorkloadError.unknown(f'workload "{name}"', option, parameters)
+
+
+def module_file(name: str, folder: Path) -> Path:
+    """Return the file that `python -m name` runs in this folder, resolved; `__main__.py` for a
+    package.
+
+    :raises WorkloadError: if there is none.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        hint = " (without .py, with dots)" if "/" in name or name.endswith(".py") else ""
+        raise WorkloadError(f'"{name}" is no module, such as package.train{hint}')
+    top, *rest = name.split(".")
+    with import_path(folder):
+        spec = (
+            importlib.util.find_spec(top) if top not in sys.modules else sys.modules[top].__spec__
+        )
+    found, missing = top, f'in "{folder}" or installed'
+    for part in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            break
+        found, missing = f"{found}.{part}", f'in the package "{found}"'
+        neighbours = _modules_in(spec.submodule_search_locations)
+        spec = PathFinder.find_spec(found, spec.submodule_search_locations)
+        if spec is None and (hint := did_you_mean(part, neighbours)):
+            missing += f"; {hint}"
+    if spec is None:
+        raise WorkloadError(f'there is no module "{found}" {missing}')
+    if found != name:
+        raise WorkloadError(f'"{found}" is a module, not a package, so it has no "{name}"')
+    if spec.submodule_search_locations is not None:
+        spec = PathFinder.find_spec(f"{name}.__main__", spec.submodule_search_locations)
+        if spec is None:
+            raise WorkloadError(f'"{name}" is a package without a __main__.py; name a module of it')
+    return _source_of(spec, name)
+
+
+def _source_of(spec: ModuleSpec, name: str) -> Path:
+    if spec.origin is None or not spec.origin.endswith(".py"):
+        raise WorkloadError(f'the module "{name}" has no Python file')
+    return Path(spec.origin).resolve()
+
+
+def _modules_in(folders: list[str]) -> list[str]:
+    return [file.stem for folder in folders for file in Path(folder).glob("*.py")]
+
+
+@contextmanager
+def import_path(folder: Path) -> Iterator[None]:
+    """Put a folder on the import path during a look-up."""
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)

@@ -6,11 +6,14 @@ import math
 from contextlib import nullcontext
 from typing import Any
 
+import attrs
+
 from tfopt_core.data.stages.running import before_copy
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.distributed.models import build_state, weighed
 from tfopt_core.training.distributed.writers import callbacks_of
@@ -19,12 +22,11 @@ from tfopt_core.training.fit_callbacks import (
     EpochHooks,
     StepTimer,
     fit_callbacks,
+    with_data_loss,
 )
 from tfopt_core.training.keras_data import counted_as
-from tfopt_core.training.penalties import with_data_loss
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.timing.running import running_ns
 
 
 def train(
@@ -46,48 +48,30 @@ def train(
     timed = TimedFunction(built, distribution_of(built))
     timer = StepTimer(timed, report, cuts_short)
     hooks = EpochHooks(timer, report)
+    callbacks = callbacks_of(built.training.callbacks, built.run.cluster)
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
     try:
-        return _train(built, timed, hooks, started, checkpointer)
+        timed.install()
+        if checkpointer is None:
+            _fit(timed, fit_callbacks(callbacks, timer, hooks), 0)
+            ended = running_ns()
+        else:
+            checkpointer.before_fit(timed, hooks)
+            if not checkpointer.finished:
+                callbacks = fit_callbacks(callbacks, timer, hooks, checkpointer)
+                _fit(timed, callbacks, checkpointer.initial_epoch)
+            ended = running_ns()
+            checkpointer.finish()
+        timed.uninstall()
     finally:
         draws.remove()
-
-
-def _train(
-    built: Built,
-    timed: TimedFunction,
-    hooks: EpochHooks,
-    started: int,
-    checkpointer: Checkpointer | None,
-) -> FitOutcome:
-    run, timer = built.run, hooks.timer
-    timed.install()
-    if checkpointer is not None:
-        checkpointer.before_fit(timed, hooks)
-    own = (hooks,) if checkpointer is None else (hooks, checkpointer)
-    callbacks = fit_callbacks(callbacks_of(built.training.callbacks, run.cluster), timer, *own)
-    if checkpointer is None or not checkpointer.finished:
-        _fit(timed, callbacks, 0 if checkpointer is None else checkpointer.initial_epoch)
-    ended = running_ns()
-    if checkpointer is not None:
-        checkpointer.finish()
-    timed.uninstall()
-    return outcome_of(
-        hooks,
-        started,
-        ended,
-        resumed=checkpointer is not None and checkpointer.start is not None,
-    )
+    resumed = checkpointer is not None and checkpointer.start is not None
+    return attrs.evolve(outcome_of(hooks, started, ended), resumed=resumed)
 
 
 def outcome_of(
-    hooks: EpochHooks,
-    started: int,
-    ended: int,
-    *,
-    initial_epoch: int = 0,
-    resumed: bool = False,
+    hooks: EpochHooks, started: int, ended: int, *, initial_epoch: int = 0
 ) -> FitOutcome:
     """Return the outcome of a fit, as its callbacks recorded it.
 
@@ -119,7 +103,6 @@ def outcome_of(
         stop_reason=hooks.stop_reason,
         counts=timer.counts(),
         history={name: tuple(values) for name, values in hooks.history.items()},
-        resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
     )
 

@@ -1,7 +1,8 @@
-"""The Keras callbacks that time a fit, record its history and call the plugins' epoch hooks."""
+"""The Keras callbacks that time and count a fit, record its history and call the epoch hooks."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,15 +11,14 @@ import attrs
 
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import Block, TrainingCounts
+from tfopt_core.records.fit import NAME, Block, TrainingCounts
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
-from tfopt_core.training.callbacks import keras_callback
-from tfopt_core.training.counting import BatchCounter, TrainingCounter, batch_counter
-from tfopt_core.training.penalties import with_data_loss
+from tfopt_core.training.callbacks import batch_callbacks, keras_callback
+from tfopt_core.training.clock import StepClock, running_ns
+from tfopt_core.training.layers import optimizers_of
+from tfopt_core.training.loss_scaling import overflow_steps
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.timing.clock import StepClock
-from tfopt_core.training.timing.running import running_ns
 
 # Progress is reported at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
@@ -32,21 +32,12 @@ def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> lis
     The first one is called before any callback acts on the end of an epoch; the timer and those
     after it are called when all others have acted.
     """
-    first: list[Any] = [StepsEnd(timer.clock), timer.counter]
-    if timer.batches is not None:
-        first.append(timer.batches)
-    return [*map(keras_callback, first), *callbacks, *map(keras_callback, (timer, *last))]
+    import keras
 
-
-@attrs.frozen(eq=False)
-class StepsEnd:
-    """Tells the clock that the steps of an epoch are over."""
-
-    clock: StepClock
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Stop timing steps: the time of other callbacks is no step's time."""
-        self.clock.end_steps()
+    # the time of other callbacks is no step's time
+    end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: timer.clock.end_steps())
+    first = [counter for counter in (timer.counter, timer.batches) if counter is not None]
+    return [end, *map(keras_callback, first), *callbacks, *map(keras_callback, (timer, *last))]
 
 
 @attrs.define(eq=False)
@@ -69,7 +60,10 @@ class StepTimer:
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call = self._after_call
-        self.counter, self.batches = TrainingCounter(self.built), batch_counter(self.built)
+        self.counter = TrainingCounter(self.built)
+        # only for a callback that acts on batches: else it would slow the steps
+        acts = batch_callbacks(self.built.training.callbacks)
+        self.batches = BatchCounter() if acts else None
 
     def counts(self) -> TrainingCounts:
         """Return what the fit did."""
@@ -77,7 +71,9 @@ class StepTimer:
         if self.batches is None:
             return counts
         return attrs.evolve(
-            counts, batch_calls=self.batches.calls, batch_indices=self.batches.indices
+            counts,
+            batch_calls=self.batches.calls,
+            batch_indices=self.batches.digest.hexdigest(),
         )
 
     @property
@@ -178,3 +174,117 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+@attrs.define(eq=False)
+class TrainingCounter:
+    """Counts updates and examples of a fit at the ends of its epochs and validations.
+
+    It reads the optimizers' own numbers of iterations, and the examples that Keras' mean of the
+    loss has counted, which takes no time in a step. Its methods are those of a callback that is
+    called before the others.
+    """
+
+    built: Built
+    _optimizers: list[Any] = attrs.field(factory=list)
+    _before: list[int] = attrs.field(factory=list)
+    _updates: list[list[int]] = attrs.field(factory=list)
+    _examples: list[int] = attrs.field(factory=list)
+    _validation_examples: list[int] = attrs.field(factory=list)
+    _counted: bool = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Note the numbers before the training."""
+        run = self.built.run
+        if run.replicas > 1 or run.cluster is not None:
+            return  # their optimizers count elsewhere
+        self._optimizers = optimizers_of(self.built.model)
+        self._before = _iterations(self._optimizers)
+        self._updates = [[] for _ in self._optimizers]
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Note that the epoch's examples are not counted yet."""
+        self._counted = False
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Count the examples of the epoch, before a validation counts its own."""
+        self._count_examples()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Count the examples of a validation."""
+        self._validation_examples += _examples_of_loss(self.built)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Count the updates of the epoch."""
+        self._count_examples()
+        now = _iterations(self._optimizers)
+        for updates, before, after in zip(self._updates, self._before, now, strict=True):
+            updates.append(after - before)
+        self._before = now
+
+    def counts(self) -> TrainingCounts:
+        """Return what was counted."""
+        return TrainingCounts(
+            updates=tuple(map(tuple, self._updates)),
+            examples=tuple(self._examples),
+            validation_examples=tuple(self._validation_examples),
+            learning_rate=_learning_rate(self.built.model.optimizer),
+        )
+
+    def _count_examples(self) -> None:
+        if not self._counted:
+            self._examples += _examples_of_loss(self.built)
+        self._counted = True
+
+
+@attrs.define(eq=False)
+class BatchCounter:
+    """Notes the indices that callbacks which act on batches are given."""
+
+    calls: int = 0
+    digest: Any = attrs.field(factory=lambda: hashlib.blake2b(digest_size=8))
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Note the index of a batch."""
+        self.calls += 1
+        self.digest.update(f"{batch},".encode())
+
+
+def _iterations(optimizers: Sequence[Any]) -> list[int]:
+    return [int(one.iterations) + (overflow_steps(one) or 0) for one in optimizers]
+
+
+def _examples_of_loss(built: Built) -> list[int]:
+    """Return the number of examples that the mean of the loss holds; none if that is unknown."""
+    import keras
+
+    if built.run.replicas > 1 or any(_fills_up(plan) for plan in built.plans.values()):
+        return []  # each replica counts its own; examples that fill a batch up are counted too
+    means = (m for m in built.model.metrics if m.name == "loss" and hasattr(m, "count"))
+    mean = next(means, None)
+    return [] if mean is None else [round(float(keras.ops.convert_to_numpy(mean.count)))]
+
+
+def _fills_up(plan: Any) -> bool:
+    return any(hasattr(getattr(stage, "function", None), "filled_to") for stage in plan.stages)
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    import keras
+
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "learning_rate", None)
+    return None if rate is None else float(keras.ops.convert_to_numpy(rate))
+
+
+def with_data_loss(metrics: Mapping[str, float], model: Any) -> dict[str, float]:
+    """Return the metrics of an epoch with `val_data_loss`: `val_loss` less the penalties on the
+    weights as they are. Losses that a layer adds itself stay in both."""
+    if "val_loss" not in metrics:
+        return dict(metrics)
+    penalty = sum(
+        float(variable.regularizer(variable))
+        for variable in model.trainable_variables
+        if getattr(variable, "regularizer", None) is not None
+    )
+    return {**metrics, NAME: metrics["val_loss"] - penalty}

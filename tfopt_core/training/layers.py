@@ -1,4 +1,4 @@
-"""The layers of a model: those nested in them, their graph, and their names."""
+"""The parts of a model: its layers, their graph and names, and its optimizers."""
 
 from __future__ import annotations
 
@@ -101,3 +101,18 @@ def count_names_from_first_build(build_model: Callable[[], Any]) -> None:
         counts.update(_FirstBuild.counts)
     else:
         _FirstBuild.build_model, _FirstBuild.counts = build_model, dict(counts)
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """Return every optimizer that the model holds, that of `compile` first.
+
+    The user's own `train_step` may keep others as attributes, single or in lists and dicts.
+    """
+    import keras
+
+    held = [model.optimizer]
+    for value in vars(model).values():
+        several = value.values() if isinstance(value, dict) else value
+        held.extend(several if isinstance(value, dict | list | tuple) else [value])
+    optimizers = [part for part in held if isinstance(part, keras.optimizers.Optimizer)]
+    return list({id(optimizer): optimizer for optimizer in optimizers}.values())

@@ -1,4 +1,4 @@
-"""Scale the loss of float16 trainings, whose step may be the user's own, and count overflows."""
+"""Compile a model with its loss scale: also where a step of the user's own scales no loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,53 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
-from tfopt_core.training.optimizers import optimizers_of
+from tfopt_core.training.layers import optimizers_of
+
+
+def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
+    """Compile the model. Must be called inside the strategy's scope."""
+    import keras
+
+    optimizer = with_changes(options, precision)
+    if precision.loss_scale == "dynamic" and precision.scope == "layers":
+        # Keras looks at the model's own policy, which then stays float32
+        optimizer = scaling_optimizer(keras.optimizers.get(optimizer), precision)
+    model.compile(
+        optimizer=optimizer,
+        loss=options.loss,
+        metrics=list(options.metrics) or None,
+        weighted_metrics=list(options.weighted_metrics) or None,
+        loss_weights=options.loss_weights,
+        jit_compile=options.jit_compile,
+        # the steps of a call are no property of the model: they would count for `evaluate` too
+        steps_per_execution=1,
+        # Keras wraps the optimizer for dynamic loss scaling where the policy is mixed_float16
+        auto_scale_loss=precision.loss_scale == "dynamic",
+    )
+
+
+def with_changes(
+    options: TrainingOptions, precision: PrecisionPolicy, *, scaled: bool = True
+) -> Any:
+    """Return the optimizer, changed as the options and the policy ask for.
+
+    :param scaled: whether to apply a fixed loss scale.
+    """
+    import keras
+
+    changes: dict[str, Any] = {}
+    if options.schedule is not None:
+        changes["learning_rate"] = options.schedule
+    if options.gradient_accumulation_steps is not None:
+        changes["gradient_accumulation_steps"] = options.gradient_accumulation_steps
+    if scaled and isinstance(precision.loss_scale, int | float):
+        changes["loss_scale_factor"] = float(precision.loss_scale)
+    if not changes:
+        return options.optimizer
+    optimizer = keras.optimizers.get(options.optimizer)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return type(optimizer).from_config({**optimizer.get_config(), **changes})
+
 
 _COUNTER = "_tfopt_overflows"
 

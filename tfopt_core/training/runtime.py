@@ -1,4 +1,4 @@
-"""Apply runtime options: environment variables, and TensorFlow's settings at its start."""
+"""Apply runtime options: environment variables, TensorFlow's settings at its start, its devices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import RuntimeOptions
+from tfopt_core.hooks import Gpu, Machine, RuntimeOptions
+
+if TYPE_CHECKING:
+    from tfopt_core.training.job import Job
 
 # The recorded variables: an allow-list, since an environment holds secrets.
 RECORDED = (
@@ -130,3 +136,43 @@ def apply_in_process(options: RuntimeOptions) -> None:
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that may be stored with results."""
     return {name: environment[name] for name in RECORDED if name in environment}
+
+
+def as_tensorflow_sees(machine: Machine) -> Machine:
+    """Return the machine with only the GPUs that TensorFlow uses.
+
+    A driver may list GPUs that this TensorFlow was not built for, or that CUDA_VISIBLE_DEVICES
+    hides; and it may list none that TensorFlow uses, as AMD's does. A GPU's memory, which
+    TensorFlow does not report, is taken from the list: by name, or by place where TensorFlow names
+    as many GPUs otherwise.
+    """
+    import tensorflow as tf
+
+    devices, listed, gpus = tf.config.list_physical_devices("GPU"), list(machine.gpus), []
+    alike = len(devices) == len(listed)
+    for device in devices:
+        details = tf.config.experimental.get_device_details(device)
+        name = details.get("device_name", device.name)
+        capability = details.get("compute_capability", (0, 0))
+        known = next((gpu for gpu in listed if gpu.name == name), None)
+        known = listed[0] if known is None and alike else known
+        sizes = (0, 0) if known is None else (known.memory_bytes, known.free_bytes)
+        if known is not None:
+            listed.remove(known)
+        gpus.append(Gpu(name, (int(capability[0]), int(capability[1])), *sizes))
+    return attrs.evolve(machine, gpus=tuple(gpus))
+
+
+def seen_by_tensorflow(job: Job) -> Job:
+    """Return the job on the machine as TensorFlow sees it. TensorFlow is imported here."""
+    return attrs.evolve(job, machine=as_tensorflow_sees(job.machine))
+
+
+def device_sync(machine: Machine) -> Callable[[], None] | None:
+    """Return a function that waits for the device; None on a CPU, where each call waits already."""
+    if not machine.gpus:
+        return None
+    import tensorflow as tf
+
+    sync: Callable[[], None] = tf.test.experimental.sync_devices
+    return sync

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
+from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.distribution import Distribution
 from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.chunked import ChunkedFunction
@@ -23,8 +23,8 @@ from tfopt_core.training.loops.train_functions import (
     loop_of,
     pass_end,
 )
-from tfopt_core.training.timing.clock import StepClock
-from tfopt_core.training.timing.devices import device_sync
+from tfopt_core.training.runtime import device_sync
+from tfopt_core.training.sources import shapes_in_words
 
 # The methods of a model that are replaced while it trains.
 _REPLACED = ("train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs")

@@ -17,7 +17,7 @@ from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import facts_of_servers, serve
-from tfopt_core.training.strategy.joined import Joined, join
+from tfopt_core.training.strategy import Joined, join
 from tfopt_core.trials.request import with_settings
 from tfopt_core.workers.task import RunTask
 

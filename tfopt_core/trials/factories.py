@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     """Start TensorFlow and carry out the task. Return the last message."""
-    from tfopt_core.training.runtime import start_tensorflow
-    from tfopt_core.training.timing.devices import seen_by_tensorflow
+    from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
 
     first = isinstance(task, RunTask) and task.job.runtime.builds_strategy_first
     start_tensorflow(task.job.runtime, debug=task.debug, devices=not first)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.training.timing.clock import StepClock
+from tfopt_core.training.clock import StepClock
 
 MILLISECOND = 1_000_000
 
@@ -27,7 +27,7 @@ def steps(clock, hands, count, milliseconds=5, traced=()):
         hands.now += milliseconds * MILLISECOND
         if iterator in traced:
             hands.now += 1000 * MILLISECOND
-            clock.count_compilation()
+            clock.traces += 1
 
     function = clock.timed(train)
     for number in range(count):

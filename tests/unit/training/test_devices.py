@@ -7,7 +7,7 @@ from support.lazy_modules import tf
 
 from tfopt_core.hooks import Gpu
 from tfopt_core.testing import make_machine
-from tfopt_core.training.timing.devices import as_tensorflow_sees
+from tfopt_core.training.runtime import as_tensorflow_sees
 
 T4, A100 = Gpu("T4", (7, 5), 16, 15), Gpu("A100", (8, 0), 40, 30)
 

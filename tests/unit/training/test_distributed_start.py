@@ -12,7 +12,7 @@ from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.agreement import check_agreement
-from tfopt_core.training.strategy.addresses import Joining
+from tfopt_core.training.strategy import Joining
 
 
 def at(*addresses: str, index: int = 0) -> Cluster:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.training.module_place import module_file
+from tfopt_core.training.factory import module_file
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ print(json.dumps([
 RUN = """
 import sys
 from pathlib import Path
-from tfopt_core.training.module_place import module_file
+from tfopt_core.training.factory import module_file
 from tfopt_core.training.scripts.running import run_script
 name = sys.argv[1]
 end = run_script(module_file(name, Path.cwd()), ["--lr", "1"], name)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.loops.report import Loop
-from tfopt_core.training.timing.clock import BLOCK_STEPS
 from tfopt_core.trials.step_timing import (
     CLEAR_TURNS,
     LONGEST_BLOCK,

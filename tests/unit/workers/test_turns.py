@@ -30,7 +30,7 @@ COUNT = 4
 # A process and its child compute, and say when; the turn is over after each piece of work.
 PROGRAM = """
 import json, subprocess, sys, time
-from tfopt_core.training.timing.running import running_ns
+from tfopt_core.training.clock import running_ns
 from tfopt_core.trials.turns import stop_this_process
 
 helper = subprocess.Popen([sys.executable, "-S", "-c", '''

@@ -9,8 +9,8 @@ import numpy as np
 
 from tfopt_core.errors import InputError
 from tfopt_core.training.build import Built
+from tfopt_core.training.layers import optimizers_of
 from tfopt_core.training.loops.graph_steps import one_step
-from tfopt_core.training.optimizers import optimizers_of
 
 # Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
 _AS_BITS = {1: np.uint8, 2: np.uint16}

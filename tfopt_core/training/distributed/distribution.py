@@ -23,7 +23,7 @@ from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.loops.train_functions import over_replicas
-from tfopt_core.training.strategy.kinds import feeds_itself, kind_of
+from tfopt_core.training.strategy import feeds_itself, kind_of
 
 # More steps than anybody makes.
 ENDLESS = 2**62

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.training.optimizers import optimizers_of
+from tfopt_core.training.layers import optimizers_of
 
 
 @attrs.define(eq=False)

@@ -19,7 +19,7 @@ from typing import Any
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, Serve
-from tfopt_core.training.strategy.addresses import check_address
+from tfopt_core.training.strategy import check_address
 
 POLL_SECONDS = 0.5
 CONNECT_SECONDS = 2.0

@@ -22,6 +22,7 @@ from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of
@@ -31,7 +32,6 @@ from tfopt_core.training.replay.state import StateFiles
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import train_fit
 from tfopt_core.training.sources import as_plan, first_batches
-from tfopt_core.training.timing.running import running_ns
 from tfopt_core.training.workload import Workload
 
 BATCHES = "batches"

@@ -9,8 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import ReplayImpossible
-from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.optimizers import optimizers_of
+from tfopt_core.training.layers import nested_layers, optimizers_of
 
 
 @attrs.define(eq=False)

@@ -12,6 +12,7 @@ from tfopt_core.hooks import Effect
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.fit_callbacks import (
@@ -23,7 +24,6 @@ from tfopt_core.training.fit_callbacks import (
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.planned_history import lengthen
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.timing.running import running_ns
 
 
 @attrs.frozen(kw_only=True)

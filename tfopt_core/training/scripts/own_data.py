@@ -14,9 +14,9 @@ from tfopt_core.data.lower import lower
 from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Change
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import unchanged
-from tfopt_core.training.timing.running import running_ns
 
 # Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
 LIBRARIES = ("tensorflow", "keras")

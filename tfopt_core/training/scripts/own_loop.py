@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks import Finding
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.scripts.loss_watch import LossWatch
 from tfopt_core.training.scripts.own_data import OwnData
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.scripts.update_clock import UpdateClock
-from tfopt_core.training.timing.running import running_ns
 
 # A function that is traced in more calls than this is traced for each new argument.
 USUAL_TRACES = 4

@@ -15,6 +15,7 @@ from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Change
+from tfopt_core.training.clock import running_ns
 from tfopt_core.training.job import Job
 from tfopt_core.training.loss_scaling import scaling_optimizer
 from tfopt_core.training.precision import keep_in_float32, set_policy
@@ -27,8 +28,7 @@ from tfopt_core.training.scripts.limits import cut_short
 from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.shuffle_draws import ShuffleDraws
-from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies, hide_one_device
-from tfopt_core.training.timing.running import running_ns
+from tfopt_core.training.strategy import apart_from_earlier_strategies, hide_one_device
 
 # The hooks that act before `fit`, or on the model itself.
 BEFORE_FIT = {"configure_precision", "build_strategy", "wrap_model"}

@@ -8,7 +8,7 @@ from math import ceil
 import attrs
 
 from tfopt_core.records.fit import Block
-from tfopt_core.training.timing.running import running_ns
+from tfopt_core.training.clock import running_ns
 
 # A block lasts at least this long: reading the count waits for the device.
 BLOCK_NS = 100_000_000

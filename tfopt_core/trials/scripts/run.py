@@ -16,7 +16,7 @@ import attrs
 from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.records.messages import Message
-from tfopt_core.training.module_place import module_file
+from tfopt_core.training.factory import module_file
 from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.early_environment import EarlyEnvironment
 from tfopt_core.training.scripts.hiding_modules import hiding_modules
@@ -176,7 +176,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     def on_this_machine(self) -> AnyTask:
         """Return the task, on the machine as TensorFlow sees it. Keras is imported by then."""
-        from tfopt_core.training.timing.devices import seen_by_tensorflow
+        from tfopt_core.training.runtime import seen_by_tensorflow
 
         return attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))
 

@@ -1,14 +1,35 @@
-"""Time a fit: blocks of steps, epochs and validations. No TensorFlow."""
+"""The time that this process has run, and the clock of a fit: blocks of steps, epochs, validations.
+
+No TensorFlow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 import attrs
 
 from tfopt_core.records.fit import TURN, Block, StepTrace, TraceCause
-from tfopt_core.training.timing.running import running_ns, stopped_ns
+
+_stopped_ns = 0
+
+
+def running_ns() -> int:
+    """Return the nanoseconds that this process has run, from an arbitrary begin."""
+    return perf_counter_ns() - _stopped_ns
+
+
+def stopped_ns() -> int:
+    """Return the nanoseconds that this process was stopped."""
+    return _stopped_ns
+
+
+def leave_out_stopped(nanoseconds: int) -> None:
+    """Note how long this process was stopped."""
+    global _stopped_ns
+    _stopped_ns += nanoseconds
+
 
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
@@ -35,6 +56,7 @@ class StepClock:
     :param now: the clock, in nanoseconds.
     :param stopped: how long this process was stopped, in nanoseconds.
     :param on_call: called after each call with the epoch and how many of its steps are done.
+    :param traces: the number of traces so far.
     """
 
     steps_per_call: int = 1
@@ -54,7 +76,7 @@ class StepClock:
     edge_seconds: list[float] = attrs.field(factory=list)
     step_traces: list[StepTrace] = attrs.field(factory=list)
     first_step_start: int | None = None
-    _traces: int = 0
+    traces: int = 0
     _tail_compiled: bool = False
     _epoch: int = 0
     _done: int = 0
@@ -72,7 +94,7 @@ class StepClock:
 
         Each of several replicas traces the step: theirs before the next step are one.
         """
-        self.count_compilation()
+        self.traces += 1
         steps = self.steps + self._steps
         earlier = {trace.shapes for trace in self.step_traces if trace.steps < steps}
         cause: TraceCause = "shapes"
@@ -83,10 +105,6 @@ class StepClock:
         trace = StepTrace(steps=steps, shapes=shapes, cause=cause)
         if self.replicas == 1 or trace not in self.step_traces:
             self.step_traces.append(trace)
-
-    def count_compilation(self) -> None:
-        """Count a compilation that traces nothing."""
-        self._traces += 1
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that an epoch's first step is about to fetch its input."""
@@ -119,11 +137,6 @@ class StepClock:
             of_epoch = [block for block in self.blocks[-2:] if block.epoch == self._epoch]
             self._stopped_within = self._stopped_within or len(of_epoch) > 1
 
-    @property
-    def traces(self) -> int:
-        """The number of traces and compilations so far."""
-        return self._traces
-
     def timed(
         self, function: Callable[..., Any], steps_made: Callable[[], int] | None = None
     ) -> Callable[..., Any]:
@@ -134,7 +147,7 @@ class StepClock:
         """
 
         def train_function(iterator: Any) -> Any:
-            traces, begin = self._traces, self.now()
+            traces, begin = self.traces, self.now()
             try:
                 result = function(iterator)
             except StopIteration:  # the call may have made the epoch's last steps
@@ -157,7 +170,7 @@ class StepClock:
             return
         self._done += steps
         compiled_tail = self._compiled_tail()
-        if self._traces != traces or compiled_tail:
+        if self.traces != traces or compiled_tail:
             # the steps before the traced call are a separate block
             self._close(begin)
             self._steps = steps

@@ -1,0 +1,195 @@
+"""The strategy of a run: its kind, its addresses, and building it before the workload is loaded."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.errors import ClusterError, PluginError, describe
+from tfopt_core.hooks import Cluster, ClusterOptions, RunContext, Serve
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Defaults
+from tfopt_core.private_api import why_without
+from tfopt_core.records.messages import ClusterJoined, ClusterJoining, Tell
+from tfopt_core.training.job import Job
+
+Kind = Literal["single", "synchronous", "coordinated"]
+
+
+def kind_of(strategy: Any) -> Kind:
+    """Return whether the strategy makes steps on one device, on several together, or on workers."""
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy):
+        return "coordinated"
+    together = (
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+        tf.distribute.TPUStrategy,
+    )
+    return "synchronous" if isinstance(strategy, together) else "single"
+
+
+def feeds_itself(strategy: Any) -> bool:
+    """Return whether this process divides its own data set among its replicas.
+
+    Each of several processes has its own data set. On devices of one CPU nothing has to be copied,
+    and TensorFlow's iterator over several devices only costs time (half of a small step).
+    """
+    import tensorflow as tf
+
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return True
+    devices = strategy.extended.worker_devices
+    return isinstance(strategy, tf.distribute.MirroredStrategy) and all(
+        "CPU" in device.upper() for device in devices
+    )
+
+
+# A strategy uses a few keys: one for its group of replicas, and some within it.
+KEYS_OF_A_STRATEGY = 1_000
+
+
+def apart_from_earlier_strategies() -> None:
+    """Give the next MirroredStrategy other keys of collective operations than earlier ones.
+
+    TensorFlow numbers them from the same key in each strategy, so that two of one process (of a
+    dry build and a probe, for example) clash: "Shape mismatch in the collective instance".
+    """
+    import tensorflow as tf
+
+    if why_without("strategies-apart"):
+        return
+    tf.distribute.MirroredStrategy._collective_key_base += KEYS_OF_A_STRATEGY
+
+
+def hide_one_device(model: Any, strategy: Any) -> None:
+    """Have Keras train a model within the scope of a strategy of one device as without it.
+
+    Keras would take a batch before each `fit` and `evaluate`, to build the model of it: an element
+    of a generator is lost so, and a shuffle draws once more. Its steps are on the device all the
+    same, within the scope.
+    """
+    import tensorflow as tf
+
+    if type(strategy) is tf.distribute.OneDeviceStrategy and not why_without("own-strategy"):
+        model._distribute_strategy = None
+
+
+@attrs.define(eq=False)
+class Joining:
+    """The `run.join(cluster)` that the owner of a strategy calls; it keeps the cluster.
+
+    TensorFlow waits for the other processes in native code and blocks all other code of this
+    process. So the parent process is told first, and keeps the time.
+    """
+
+    tell: Tell
+    seconds: float
+    cluster: Cluster | None = None
+
+    @classmethod
+    def under(cls, options: ClusterOptions | None, tell: Tell) -> Joining:
+        """For a process with these options."""
+        return cls(tell, ClusterOptions().join_seconds if options is None else options.join_seconds)
+
+    def __call__(self, cluster: Cluster) -> None:
+        """Check this process' address and tell the parent that it waits for the others.
+
+        :raises ClusterError: if this process' address is taken or is none of this machine.
+        """
+        check_address(cluster)
+        self.cluster = cluster
+        self.tell(ClusterJoining(cluster, self.seconds))
+
+
+def check_address(cluster: Cluster) -> None:
+    """Check that this process can be reached at its address, before others wait for it.
+
+    :raises ClusterError: naming the address and what is wrong with it.
+    """
+    host, _, port = cluster.address.rpartition(":")
+    if not port.isdigit():
+        raise ClusterError(
+            f'{cluster.name}: "{cluster.address}" is no address; write it as "host:port"'
+        )
+    # TensorFlow itself listens on every address of the machine
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", int(port)))
+        except OSError as error:
+            raise ClusterError(_why(cluster, port, error)) from error
+    try:
+        socket.getaddrinfo(host.strip("[]"), int(port))
+    except OSError as error:
+        raise ClusterError(f'{cluster.name}: the host "{host}" is unknown: {error}') from error
+
+
+def _why(cluster: Cluster, port: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{cluster.name}: the port {port} is taken by another process; end it, or give "
+            f"{cluster.name} another address"
+        )
+    return f"{cluster.name}: cannot listen on port {port}: {error.strerror or error}"
+
+
+@attrs.frozen(eq=False)
+class Joined:
+    """A strategy that is built already, the processes it spans, and the plugins' states.
+
+    `nanoseconds` is the time of building it, of waiting for the other processes and of agreeing
+    with them, which a single process does not need.
+    """
+
+    strategy: Any
+    cluster: Cluster | None
+    states: dict[Any, dict[str, Any]]
+    nanoseconds: int = 0
+
+
+def join(job: Job, tell: Tell) -> Joined | Serve:
+    """Build the strategy of a job that needs it first; waits for the other processes.
+
+    :raises ClusterError: if the processes do not connect.
+    :raises PluginError, PluginRefused: naming the strategy's owner.
+    """
+    import tensorflow as tf
+
+    joining = Joining.under(job.runtime.cluster, tell)
+    spec = job.recipe.workload
+    stack = Stack(job.plugins, Defaults())
+    run = RunContext(
+        seed=job.seed,
+        variant=job.variant,
+        epochs=spec.epochs or 0,
+        batch_size=spec.batch_size,
+        machine=job.machine,
+        settings=stack.settings,
+        folder=job.folder,
+        directory=job.recipe.directory,
+        join=joining,
+    )
+    try:
+        strategy = stack.build_strategy(run)
+    except PluginError as error:
+        if isinstance(error.__cause__, ClusterError):
+            raise error.__cause__ from error
+        if isinstance(error.__cause__, tf.errors.OpError) and joining.cluster is not None:
+            cause = describe(error.__cause__)
+            raise ClusterError(f"{joining.cluster.name} could not join: {cause}") from error
+        raise
+    if isinstance(strategy, Serve):
+        return strategy
+    if not isinstance(strategy, tf.distribute.Strategy):
+        raise ClusterError(
+            f"build_strategy returned a {type(strategy).__name__}; return a "
+            "tf.distribute.Strategy, or Serve in a process that only serves"
+        )
+    if joining.cluster is not None:
+        tell(ClusterJoined())
+    return Joined(strategy, joining.cluster, run.states)

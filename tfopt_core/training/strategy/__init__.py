@@ -1,1 +1,0 @@
-"""The strategy of a run: its kind, its addresses, and joining the other processes early."""

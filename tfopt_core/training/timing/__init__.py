@@ -1,1 +1,0 @@
-"""Time the steps of a fit, and wait for the devices that compute them."""

@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 
 from tfopt_core.hooks.card import Traits
-from tfopt_core.records.tuning import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import TrialPlan, contrasted
+from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.report_results import make_results
 from support.simulated_search import plugin
-from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
 
 
 def make_trial(name: str, outcome: TrialOutcome, *, on=(), action="add", **changes) -> StackTrial:

@@ -30,7 +30,7 @@ from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
 
 if TYPE_CHECKING:
-    from tfopt_core.records.resume_point import ResumePoint
+    from tfopt_core.app.checkpoints import ResumePoint
 
 RESULTS = ".tfopt"
 # Its folder with the searches of `tfopt tune`.

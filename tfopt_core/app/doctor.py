@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.app.gpu_check import (
     check_device,
     device_findings,
@@ -22,7 +23,6 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.private_api import FEATURES
-from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.training.runtime import check_environment
 
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,

@@ -13,9 +13,9 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.errors import cure_of
 from tfopt_core.hooks.machine import ask_driver
-from tfopt_core.records.listings import DoctorFinding
 
 TIME_LIMIT_SECONDS = 90
 WITH_CUDA = "pip install 'tfopt[and-cuda]'"

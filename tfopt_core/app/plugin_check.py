@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core.app.command_request import temporary_request
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
@@ -19,7 +20,6 @@ from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_both
-from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence

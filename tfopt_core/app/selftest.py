@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from tfopt_core.app.command_request import new_id
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
-from tfopt_core.measurement.selftest import controls, run_trial
-from tfopt_core.records.selftest import ControlTrial
+from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
 from tfopt_core.training.runtime import check_environment
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.errors import InputError
-from tfopt_core.records.listings import DoctorFinding
 
 PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras"}
 NOT_INSTALLED = "is not installed"

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,7 +19,6 @@ from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.trials.preparation import prepare
@@ -27,6 +27,9 @@ from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
+
+if TYPE_CHECKING:
+    from tfopt_core.app.checkpoints import ResumePoint  # imports NumPy
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 OnNote = Callable[[str], None]

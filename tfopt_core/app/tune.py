@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tfopt_core.app.view import View
     from tfopt_core.errors import Problem
     from tfopt_core.recipe import Reading, Recipe
-    from tfopt_core.records.tuning import TuneResult
     from tfopt_core.trials.request import Request
+    from tfopt_core.tuning.results import TuneResult
     from tfopt_core.tuning.storage import StudyStorage
 
 _LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'

@@ -19,11 +19,10 @@ def doctor(json_path: Path | None, debug: bool) -> int:
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.app.doctor import examine
-    from tfopt_core.commands.output import show
-    from tfopt_core.records.listings import MachineReport
+    from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_doctor
 
     findings = examine()
     ok = all(finding.ok is not False for finding in findings)
-    show(render_doctor(findings), MachineReport(ok=ok, findings=findings), json_path)
+    show_list(render_doctor(findings), json_path, ok=ok, findings=findings)
     return 0 if ok else 1

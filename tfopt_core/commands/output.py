@@ -6,17 +6,20 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 from rich.console import RenderableType
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
-from tfopt_core.report.results.as_json import STANDARD_OUTPUT, write_json
+from tfopt_core.report.results.as_json import STANDARD_OUTPUT, Data, write_json
 from tfopt_core.report.style.console import make_console
 
 # The file in which a step of a GitHub workflow collects its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+# Of the JSON of commands that list or plan: plugins, recipes, doctor, plan.
+LIST_VERSION = 2
 
 Text = Callable[[], str]
 
@@ -43,7 +46,7 @@ class ReportFiles:
 
             check_jinja()
 
-    def write(self, data: attrs.AttrsInstance, html: Text, markdown: Text) -> None:
+    def write(self, data: Data, html: Text, markdown: Text) -> None:
         """Write those that are asked for.
 
         :param html, markdown: make the texts.
@@ -57,7 +60,7 @@ class ReportFiles:
             write_text(self.html_path, html(), replace=True)
 
 
-def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None) -> None:
+def show(page: RenderableType, data: Data, json_path: Path | None) -> None:
     """Print the page, and write the data as JSON if a path is given.
 
     With the JSON on standard output, the page goes to standard error.
@@ -67,6 +70,11 @@ def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None
     print_page(page, ReportFiles(json_path=json_path))
     if json_path is not None:
         write_json(data, STANDARD_OUTPUT if _is_stdout(json_path) else json_path)
+
+
+def show_list(page: RenderableType, json_path: Path | None, **data: Any) -> None:
+    """Print the page of a command that lists or plans, and write these data; see `show`."""
+    show(page, {"schema_version": LIST_VERSION, **data}, json_path)
 
 
 def print_page(page: RenderableType, files: ReportFiles) -> None:

@@ -21,9 +21,8 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     after. RECIPE may be a script, train.py, which has no plugins.
     """
     from tfopt_core.app.plan import plan_recipe
-    from tfopt_core.commands.output import show
-    from tfopt_core.records.listings import PlanReport
+    from tfopt_core.commands.output import show_list
     from tfopt_core.report.plan import render_plan
 
     name, prepared = plan_recipe(target, overrides, json_path=json_path, debug=debug)
-    show(render_plan(prepared, name), PlanReport(recipe=name, plan=prepared), json_path)
+    show_list(render_plan(prepared, name), json_path, recipe=name, plan=prepared)

@@ -23,13 +23,12 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
     if context.invoked_subcommand is not None:
         refuse_json(context, json_path)
         return
-    from tfopt_core.commands.output import show as show_page
+    from tfopt_core.commands.output import show_list
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_plugins
 
     found = inspect_plugins()
-    show_page(render_plugins(found), PluginList(plugins=found), json_path)
+    show_list(render_plugins(found), json_path, plugins=found)
 
 
 @plugins.command()
@@ -38,12 +37,11 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
 @debug_option
 def show(name: str, json_path: Path | None, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
-    from tfopt_core.commands.output import show as show_page
-    from tfopt_core.records.listings import PluginList
+    from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_card
 
     info = _described(name)
-    show_page(render_card(info), PluginList(plugins=(info,)), json_path)
+    show_list(render_card(info), json_path, plugins=(info,))
 
 
 @plugins.command()

@@ -20,17 +20,16 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
     if context.invoked_subcommand is not None:
         refuse_json(context, json_path)
         return
-    from tfopt_core.commands.output import show
+    from tfopt_core.commands.output import show_list
     from tfopt_core.recipe import shipped_recipes, summary
-    from tfopt_core.records.listings import RecipeList, ShippedRecipe
     from tfopt_core.report.listing import render_recipes
 
-    found = tuple(
-        ShippedRecipe(name=name, path=str(path), summary=summary(path))
+    found = [
+        {"name": name, "path": str(path), "summary": summary(path)}
         for name, path in shipped_recipes().items()
-    )
-    page = render_recipes({recipe.name: recipe.summary for recipe in found})
-    show(page, RecipeList(recipes=found), json_path)
+    ]
+    page = render_recipes({recipe["name"]: recipe["summary"] for recipe in found})
+    show_list(page, json_path, recipes=found)
 
 
 @recipes.command()

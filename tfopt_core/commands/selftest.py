@@ -19,7 +19,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     status 1 if a control failed; the no-op fails by chance in one of twenty selftests.
     """
     from tfopt_core.app.selftest import control_trials
-    from tfopt_core.records.selftest import ControlTrial
+    from tfopt_core.measurement.selftest import ControlTrial
     from tfopt_core.report.results.selftest import render_selftest
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.terminal import Terminal

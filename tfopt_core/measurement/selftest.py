@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
+
+import attrs
 
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.stack import StackedPlugin
@@ -11,7 +14,8 @@ from tfopt_core.measurement.controls import Nothing, Sleeps
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
-from tfopt_core.records.selftest import ControlName, ControlTrial
+from tfopt_core.records.results import Results
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -23,6 +27,24 @@ EPOCHS, PAIRS = 4, 20
 ENVIRONMENT = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # The share of the no-op's verdicts that is wrong by chance, for a fixed number of pairs.
 NOMINAL_RATE = 0.05
+
+ControlName = Literal["nothing", "sleeps"]
+
+
+@attrs.frozen
+class ControlTrial:
+    """One control, measured once."""
+
+    control: ControlName
+    results: Results
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the no-op is neither faster nor slower, or the control that sleeps is slower."""
+        verdict = self.results.comparison.verdict
+        if self.control == "nothing":
+            return verdict in (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE)
+        return verdict is Verdict.SLOWER
 
 
 def controls() -> dict[ControlName, StackedPlugin]:

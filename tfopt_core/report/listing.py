@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
 
 NAME_WIDTH = 26

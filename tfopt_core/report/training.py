@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -13,11 +14,13 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.fit import NAME as DATA_LOSS
 from tfopt_core.records.fit import OWN_LOOP, differs_from_loss
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.found_tables import render_tables
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Items, grid, paragraph, words
 from tfopt_core.report.style.units import metric_text, seconds_text
+
+if TYPE_CHECKING:
+    from tfopt_core.app.checkpoints import ResumePoint
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:

@@ -8,8 +8,6 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tfopt_core.records.settings_search import SharedSearch
-from tfopt_core.records.tuning import StackTrial, TuneResult
 from tfopt_core.report.results.outcome import render_verdict
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
@@ -23,6 +21,7 @@ from tfopt_core.report.style.trials import (
     values_in_words,
 )
 from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.tuning.results import SharedSearch, StackTrial, TuneResult
 
 NOTE = (
     "A figure is the time (or peak memory) without a plugin over that with it, from short runs, "

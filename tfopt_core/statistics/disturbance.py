@@ -7,9 +7,10 @@ no run is repeated for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tfopt_core.records.counters import Counters
+import attrs
+
 from tfopt_core.records.results import RunResult
 
 # The CPUs' ticks are 10 ms: a shorter interval cannot tell shares of a few percent.
@@ -17,6 +18,22 @@ SHORTEST_SECONDS = 0.2
 # Smaller shares are not worth a line: those of other processes come from our own processes' ends,
 # kernel threads and the error of ticks.
 STEAL_SHARE, OTHER_CPU_SHARE = 0.02, 0.10
+
+
+@attrs.frozen(kw_only=True)
+class Counters:
+    """Readings at one moment; only the difference of two means anything.
+
+    :param seconds: the monotonic clock at the reading.
+    :param cpus: how many CPUs the CPU seconds are summed over: those this process may use.
+    :param cpu_seconds: by "total", "busy" (steal is not part of it) and "steal".
+    :param swapped_pages: pages that the machine swapped in and out.
+    """
+
+    seconds: float
+    cpus: int = 0
+    cpu_seconds: Mapping[str, float] = attrs.field(factory=dict)
+    swapped_pages: int | None = None
 
 
 def disturbance(

@@ -14,7 +14,7 @@ from tfopt_core.hooks.installed.suggest import LEAST_BOUND
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe import Objective
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
-from tfopt_core.records.tuning import NotTried
+from tfopt_core.tuning.results import NotTried
 
 
 @attrs.frozen(kw_only=True)

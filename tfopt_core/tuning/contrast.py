@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from tfopt_core.records.tuning import Action, TrialOutcome
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
+from tfopt_core.tuning.results import Action, TrialOutcome
 from tfopt_core.tuning.stacks import Stack
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.

@@ -6,8 +6,7 @@ from typing import Protocol
 
 import attrs
 
-from tfopt_core.records.settings_search import SettingsTrial
-from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial
+from tfopt_core.tuning.results import BoundStep, NotTried, SettingsTrial, StackTrial
 
 
 @attrs.frozen

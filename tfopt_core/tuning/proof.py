@@ -9,8 +9,7 @@ import attrs
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.results import Results
-from tfopt_core.records.settings_search import SettingsProof
-from tfopt_core.records.tuning import TuneResult
+from tfopt_core.tuning.results import SettingsProof, TuneResult
 from tfopt_core.tuning.stacks import Stack
 
 # The fresh pairs get what the search has left of the budget, and at least this share of it.

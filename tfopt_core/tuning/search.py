@@ -15,7 +15,6 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
 from tfopt_core.tuning.contrast import LEAST_RATIO, OnPair, TrialPlan, contrasted
 from tfopt_core.tuning.progress import (
@@ -25,6 +24,7 @@ from tfopt_core.tuning.progress import (
     TrialBegun,
     TrialEnded,
 )
+from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack, joined, placed, without
 from tfopt_core.workers.interrupts import HoldInterrupt

@@ -18,7 +18,7 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.errors import StoreError
-from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
 
 LOG_FILE = "searches.sqlite"
 # What another search may take over: a failure may have been the machine's, so it is tried again.

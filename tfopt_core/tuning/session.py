@@ -26,8 +26,6 @@ from tfopt_core.recipe import Objective
 from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
-from tfopt_core.records.settings_search import SettingsSearch
-from tfopt_core.records.tuning import BoundStep, TunedPlugin, TuneResult
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
@@ -37,6 +35,7 @@ from tfopt_core.tuning.candidates import proposing_plugins, search_space
 from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
+from tfopt_core.tuning.results import BoundStep, SettingsSearch, TunedPlugin, TuneResult
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, place_of, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession

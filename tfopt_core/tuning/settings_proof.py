@@ -9,7 +9,6 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full
-from tfopt_core.records.settings_search import ProofPair, SettingsProof, Values
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.figures import compared_seconds
@@ -23,6 +22,7 @@ from tfopt_core.statistics.intervals import (
 from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.trials.request import Request
+from tfopt_core.tuning.results import ProofPair, SettingsProof, Values
 from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_figures import NoFigure

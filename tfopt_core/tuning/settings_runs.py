@@ -13,14 +13,13 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.messages import EpochDone, ProcessStarted, Progress
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial, Values
-from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.deadline import RUN_SECONDS, ProcessDeadline
+from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, TrialOutcome, Values
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.trial_figures import (
     NoFigure,

@@ -11,15 +11,15 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.records.settings_search import (
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.contrast import LEAST_RATIO
+from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
+from tfopt_core.tuning.results import (
     EarnedValue,
     SettingsOutcome,
     SettingsTrial,
     Values,
 )
-from tfopt_core.trials.request import Request
-from tfopt_core.tuning.contrast import LEAST_RATIO
-from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
 from tfopt_core.tuning.search import GOES_ON
 from tfopt_core.tuning.search_log import SearchLog, place_of
 from tfopt_core.tuning.settings_runs import Missed, SettingsRunner

@@ -22,13 +22,12 @@ from tfopt_core.recipe.model import (
 from tfopt_core.recipe.paths import join_path, split_path
 from tfopt_core.recipe.ranges import Between
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.settings_search import SettingsProof, SettingsSearch
-from tfopt_core.records.tuning import TuneResult
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.deadline import ProcessDeadline
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, with_settings_proof
+from tfopt_core.tuning.results import SettingsProof, SettingsSearch, TuneResult
 from tfopt_core.tuning.search_log import SearchLog, place_of
 from tfopt_core.tuning.settings_proof import pairs_within, prove
 from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner

@@ -12,8 +12,8 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.suggest import in_order
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
-from tfopt_core.records.tuning import TunedPlugin
 from tfopt_core.tuning.candidates import TuneCandidate
+from tfopt_core.tuning.results import TunedPlugin
 
 Stack = tuple[TunedPlugin, ...]
 

@@ -18,7 +18,7 @@ from tfopt_core.extras import check_installed
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.recipe.model import DEFAULT_TRIALS
 from tfopt_core.recipe.ranges import Between, SearchRange
-from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial, SharedSearch, Values
+from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, SharedSearch, Values
 from tfopt_core.tuning.search_log import digest
 from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.tunables import Tunable

@@ -11,11 +11,11 @@ from tfopt_core.recipe import Objective
 from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.figures import compared_seconds, not_projected
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.tuning.contrast import Decision
+from tfopt_core.tuning.results import TrialOutcome
 
 
 class NoFigure(Exception):

@@ -16,13 +16,13 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.recipe import Objective
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import Decision, OnPair, TrialPlan, contrasted
 from tfopt_core.tuning.deadline import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
+from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.stacks import Stack, stacked
 from tfopt_core.tuning.trial_figures import (
     NoFigure,

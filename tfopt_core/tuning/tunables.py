@@ -11,8 +11,7 @@ from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe import Recipe, TuneSpec
 from tfopt_core.recipe.paths import join_path
 from tfopt_core.recipe.ranges import SearchRange, search_range
-from tfopt_core.records.settings_search import Values
-from tfopt_core.records.tuning import TunedPlugin
+from tfopt_core.tuning.results import TunedPlugin, Values
 from tfopt_core.tuning.stacks import Stack
 
 # The key of `[tune.options]` that is no argument of a factory.

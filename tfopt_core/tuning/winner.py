@@ -12,8 +12,8 @@ from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
-from tfopt_core.records.tuning import StackTrial, TrialOutcome, TuneResult
 from tfopt_core.records.verdict import Verdict
+from tfopt_core.tuning.results import StackTrial, TrialOutcome, TuneResult
 from tfopt_core.tuning.tunables import BATCH_SIZE, with_tuned_options
 
 # A winner that its fresh pairs refute is no recipe.

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tfopt_core.hooks.machine import process_cpus
-from tfopt_core.records.counters import Counters
+from tfopt_core.statistics.disturbance import Counters
 
 # A counter of the kernel has at most 20 digits; longer numbers are ignored.
 MAXIMUM_DIGITS = 20

@@ -13,11 +13,11 @@ import pytest
 from support.in_process import tfopt_here
 from support.report_results import make_prepared
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records import diagnosis, listings
+from tfopt_core.records import diagnosis
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
-from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
 from tfopt_core.report.results.as_json import to_json
 
@@ -39,15 +39,11 @@ def fields_of(section: str) -> set[str]:
     ("section", "part"),
     [
         ("# The JSON of `diagnose`", diagnosis.Diagnosed),
-        ("# The JSON of `plan`", listings.PlanReport),
         ("## `plan`", Prepared),
         ("## `plan.plugins[]`", PluginPlan),
         ("## `plan.stages.SPLIT[]`", StageLine),
         ("## `plan.memory`", MemoryPlan),
-        ("# The JSON of `plugins`", listings.PluginList),
         ("## `plugins[]`", PluginInfo),
-        ("# The JSON of `recipes`", listings.RecipeList),
-        ("# The JSON of `doctor`", listings.MachineReport),
     ],
 )
 def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> None:
@@ -67,7 +63,6 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
         ("## `plan.memory`", HeldBytes),
         ("## `plugins[]`", Traits),
         ("## `plugins[]`", Setting),
-        ("# The JSON of `recipes`", listings.ShippedRecipe),
         ("# The JSON of `doctor`", DoctorFinding),
     ],
 )
@@ -86,6 +81,8 @@ def written(*arguments: str, folder: Path) -> Mapping[str, Any]:
 def test_recipes_are_written(tmp_path: Path) -> None:
     data = written("recipes", folder=tmp_path)
     assert set(data) == fields_of("# The JSON of `recipes`")
+    words = set(re.findall(r"`(\w+)`", SECTIONS["# The JSON of `recipes`"]))
+    assert set(data["recipes"][0]) <= words
     [quickstart] = [recipe for recipe in data["recipes"] if recipe["name"] == "quickstart"]
     assert Path(quickstart["path"]).is_file()
     assert quickstart["summary"].startswith("Start here")
@@ -109,7 +106,9 @@ def test_all_plugins_and_the_machine_are_written(
     assert data["plugins"][0]["error"] == "cannot be imported"
     findings = (DoctorFinding(subject="GPUs", ok=None, detail="none"),)
     monkeypatch.setattr("tfopt_core.app.doctor.examine", lambda: findings)
-    assert written("doctor", folder=tmp_path) == {
+    data = written("doctor", folder=tmp_path)
+    assert set(data) == fields_of("# The JSON of `doctor`")
+    assert data == {
         "schema_version": 2,
         "ok": True,
         "findings": [{"subject": "GPUs", "ok": None, "detail": "none", "mend": ""}],
@@ -121,6 +120,7 @@ def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("tfopt_core.app.plan.plan_recipe", lambda *_, **__: ("mine", prepared))
     data = written("plan", "recipe.toml", folder=tmp_path)
     assert data == {"schema_version": 2, "recipe": "mine", "plan": to_json(prepared)}
+    assert set(data) == fields_of("# The JSON of `plan`")
     assert set(data["plan"]) == fields_of("## `plan`")
     assert data["plan"]["plugins"][0]["settings"]["policy"] == "mixed_bfloat16"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
 from tfopt_core.tuning.search import FORWARD_SHARE, SEARCH_SHARE
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "tuning.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VE
 ROOT = Path(__file__).parents[3]
 CORE = ROOT / "tfopt_core"
 GUIDE = ROOT / "docs" / "guide"
-DEFINED_IN = {CORE / "records" / name for name in ("verdict.py", "tuning.py")}
+DEFINED_IN = {CORE / "records" / "verdict.py", CORE / "tuning" / "results.py"}
 # Words that say something else in other modules: "certified" is a kind of certificate.
 COMMON = {"none", "void", "not applied", "certified"}
 

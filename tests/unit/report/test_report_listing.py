@@ -6,9 +6,9 @@ import pytest
 from rich.console import RenderableType
 from support.report_results import show
 
+from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records.listings import DoctorFinding
 from tfopt_core.report.listing import (
     render_card,
     render_doctor,

@@ -8,14 +8,6 @@ import attrs
 from support.report_results import show
 from support.tuned import make_trial, make_tuned
 
-from tfopt_core.records.settings_search import (
-    SettingsOutcome,
-    SettingsProof,
-    SettingsSearch,
-    SettingsTrial,
-    SharedSearch,
-)
-from tfopt_core.records.tuning import BoundStep, TrialOutcome
 from tfopt_core.report.live.display import PlainLines
 from tfopt_core.report.live.search import (
     SearchState,
@@ -36,6 +28,15 @@ from tfopt_core.tuning.progress import (
     SettingsTrialEnded,
     TrialBegun,
     TrialEnded,
+)
+from tfopt_core.tuning.results import (
+    BoundStep,
+    SettingsOutcome,
+    SettingsProof,
+    SettingsSearch,
+    SettingsTrial,
+    SharedSearch,
+    TrialOutcome,
 )
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.measure_runs import make_run
 
-from tfopt_core.records.counters import Counters
-from tfopt_core.statistics.disturbance import disturbance, seen_in_words
+from tfopt_core.statistics.disturbance import Counters, disturbance, seen_in_words
 
 START = Counters(
     seconds=100.0, cpus=2, cpu_seconds={"total": 200.0, "busy": 50.0, "steal": 1.0},

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.tuning.contrast import contrasted, decide, decide_drop
+from tfopt_core.tuning.results import TrialOutcome
 
 
 def logs(*ratios: float) -> list[float]:

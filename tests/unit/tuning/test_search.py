@@ -16,11 +16,11 @@ from support.simulated_search import (
 )
 
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.records.tuning import NotTried, TrialOutcome
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
+from tfopt_core.tuning.results import NotTried, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 
 

@@ -9,8 +9,13 @@ import pytest
 from support.simulated_search import plugin
 
 from tfopt_core.errors import InputError, StoreError
-from tfopt_core.records.settings_search import EarnedValue, SettingsOutcome, SettingsTrial
-from tfopt_core.records.tuning import StackTrial, TrialOutcome
+from tfopt_core.tuning.results import (
+    EarnedValue,
+    SettingsOutcome,
+    SettingsTrial,
+    StackTrial,
+    TrialOutcome,
+)
 from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, read_searches
 from tfopt_core.tuning.session import _newest_stopped
 

@@ -23,8 +23,8 @@ from support.simulated_settings import (
 from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
-from tfopt_core.records.settings_search import SettingsOutcome, SettingsSearch, SettingsTrial
 from tfopt_core.tuning.progress import SettingsTrialEnded
+from tfopt_core.tuning.results import SettingsOutcome, SettingsSearch, SettingsTrial
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_proof import pairs_within, prove
 from tfopt_core.tuning.storage import open_storage

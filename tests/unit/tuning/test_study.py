@@ -8,7 +8,7 @@ import pytest
 
 from tfopt_core.recipe.model import Pruner, Sampler
 from tfopt_core.recipe.ranges import search_range
-from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
+from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import Tunable
 

@@ -13,11 +13,11 @@ from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
-from tfopt_core.records.tuning import TrialOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.contrast import TrialPlan
 from tfopt_core.tuning.deadline import ProcessDeadline
+from tfopt_core.tuning.results import TrialOutcome
 from tfopt_core.tuning.trial_runs import TrialRunner
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask

@@ -16,8 +16,10 @@ from tfopt_core.files import write_text
 
 STANDARD_OUTPUT = "-"
 
+Data = attrs.AttrsInstance | Mapping[str, Any]
 
-def to_json(results: attrs.AttrsInstance) -> dict[str, Any]:
+
+def to_json(results: Data) -> dict[str, Any]:
     """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
 
     JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
@@ -28,9 +30,7 @@ def to_json(results: attrs.AttrsInstance) -> dict[str, Any]:
     return data
 
 
-def write_json(
-    results: attrs.AttrsInstance, target: Path | str, stdout: TextIO | None = None
-) -> None:
+def write_json(results: Data, target: Path | str, stdout: TextIO | None = None) -> None:
     """Write the results to a file, or to standard output for "-".
 
     A file is replaced only once the new one is complete on disk. What is not a regular file

@@ -8,8 +8,7 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
-from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS
-from tfopt_core.records.selftest import ControlTrial
+from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, grid, paragraph, section, words

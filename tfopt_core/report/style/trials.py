@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
-from tfopt_core.records.tuning import StackTrial, TrialOutcome
 from tfopt_core.report.style import units
+from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, StackTrial, TrialOutcome
 
 # Every outcome has a color; a test checks it.
 OUTCOME_COLORS = {

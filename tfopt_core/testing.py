@@ -1,9 +1,12 @@
 """Helpers for those who test plugins: contexts for their hooks, and a check of the contract.
 
-from tfopt_core.testing import check_plugin, make_run
+from tfopt_core.testing import check_plugin, make_diagnosis
 
 def test_conforms():
     check_plugin("my-plugin", MyPlugin)
+
+def test_is_suggested_where_input_takes_time():
+    assert MyPlugin().suggest(make_diagnosis(input_seconds=0.008)) == {}
 
 def test_doubles_the_threads():
     before = RuntimeOptions(intra_op_threads=2)
@@ -20,11 +23,14 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks import Machine, RunContext
+from tfopt_core.hooks import Diagnosis, Machine, RunContext
 from tfopt_core.hooks.card import card, equivalence_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.settings import declared_range
+from tfopt_core.hooks.installed.suggest import suggested
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.recipe.values import field_types
@@ -56,6 +62,25 @@ def make_run(**changes: Any) -> RunContext:
         "folder": Path(tempfile.gettempdir()),
     }
     return RunContext(**{**plain, **changes})
+
+
+def make_diagnosis(**changes: Any) -> Diagnosis:
+    """The diagnosis of a step of 10 ms that waits 4 ms for input, takes 2 ms to start and 4 ms to
+    compute, with no finding, unless told otherwise: `step_seconds` is the sum of these parts. Its
+    data are ten batches of 32 numbers."""
+    numbers = DataPlan.from_arrays([0.0] * 320)
+    plain: dict[str, Any] = {
+        "machine": make_machine(),
+        "plans": {"train": numbers.shuffle(320).batch(32), "validation": numbers.batch(32)},
+        "epochs": 2, "steps_per_epoch": 10, "batch_size": 32, "examples": 320,
+        "example_bytes": 8.0, "available_memory_bytes": 4 * GIB, "trainable_parameters": 1000,
+        "policy": "float32", "jit_compile": False, "supports_jit": True,
+        "input_seconds": 0.004, "dispatch_seconds": 0.002, "compute_seconds": 0.004,
+        "data_seconds": 0.004,
+    }  # fmt: skip
+    asked = {**plain, **changes}
+    asked.setdefault("step_seconds", sum(asked[f"{part}_seconds"] for part in PARTS))
+    return Diagnosis(**asked)
 
 
 class GivenValues(Defaults):
@@ -118,6 +143,11 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
         compile(plugin.by_hand() or "", name, "exec")
     except (SyntaxError, TypeError) as error:
         raise PluginDefinitionError(name, f"by_hand() gives no Python code: {error}") from error
+    try:
+        suggested(name, plugin_class, make_diagnosis())
+        suggested(name, plugin_class, make_diagnosis().exact_only())
+    except Exception as error:  # whatever the plugin's own code raises
+        raise PluginDefinitionError(name, f"suggest(diagnosis) fails: {error!r}") from error
     # a run's process gets the plugin through a pipe
     if (
         StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings

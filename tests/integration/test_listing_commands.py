@@ -23,6 +23,8 @@ PLAN = """
     use = "mixed-precision"
     [[plugins]]
     use = "prefetch"
+    [[plugins]]
+    use = "l2"
 """
 
 
@@ -39,6 +41,7 @@ def test_plan_shows_each_plugin_and_the_data_before_and_after(tmp_path):
     assert "source: arrays, 40 examples" in flowing
     assert "prefetch: AUTOTUNE" in flowing
     assert "nothing trained" in flowing
+    assert '`tfopt apply` needs a target: "l2" changes the training algorithm' in flowing
     assert "\x1b" not in done.out
     assert max(len(line) for line in done.out.splitlines()) <= 80
     assert not (project / ".tfopt").exists()

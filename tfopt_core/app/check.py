@@ -153,25 +153,22 @@ def _comparison_problems(
                 "measure.budget", "a budget chooses the number of pairs", "remove one of the two"
             )
         )
-    to_target = reading.value("measure.objective") == "time-to-target"
-    if to_target and reading.value("measure.target") is None:
-        problems.append(
-            reading.problem(
-                "measure.objective",
-                '"time-to-target" needs a target, and there is none',
-                'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
-            )
-        )
-    changing = [s.name for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
-    if changing and not to_target and reading.value("measure.target") is None:
-        named = ", ".join(f'"{name}"' for name in changing)
-        verb = "changes" if len(changing) == 1 else "change"
-        problems.append(
-            reading.problem(
-                "measure.target",
-                f"{named} {verb} the training algorithm, so the stack is judged by its time to a "
-                "target, and there is none",
-                'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
-            )
-        )
-    return problems
+    return [*problems, *missing_target(reading, plugins)]
+
+
+def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
+    """Return that a comparison needs a target, if it does and the recipe has none."""
+    if reading.value("measure.target") is not None:
+        return []
+    mend = 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }'
+    if reading.value("measure.objective") == "time-to-target":
+        why = '"time-to-target" needs a target, and there is none'
+        return [reading.problem("measure.objective", why, mend)]
+    changing = [f'"{s.name}"' for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
+    if not changing:
+        return []
+    why = (
+        f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
+        "algorithm, so the stack is judged by its time to a target, and there is none"
+    )
+    return [reading.problem("measure.target", why, mend)]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
+
+from tfopt_core.app.check import missing_target
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.trials.preparation import prepare_in_detail
@@ -28,4 +31,10 @@ def plan_recipe(
     with temporary_request(
         target, overrides, outputs={"--json": json_path}, debug=debug
     ) as request:
-        return request.recipe.name, prepare_in_detail(request.observed(), SpawnRunner())
+        prepared = prepare_in_detail(request.observed(), SpawnRunner())
+        needs = tuple(
+            f"`tfopt apply` needs a target: {problem.message}; {problem.mend}"
+            for problem in missing_target(request.reading, request.plugins)
+        )
+        warned = attrs.evolve(prepared, warnings=(*prepared.warnings, *needs))
+        return request.recipe.name, warned

@@ -150,6 +150,14 @@ def expectation(annotation: Any) -> str:
     return _TOML_TYPES.get(annotation, name)
 
 
+def field_expectation(attribute: attrs.Attribute[Any], annotation: Any) -> str:
+    """Return what a field takes, with its bounds: `"auto" or a whole number of at least 1`."""
+    words, bounds = expectation(annotation), _in_words(of_validator(attribute.validator))
+    for what in ("a whole number", "a number"):
+        words = words.replace(what, f"{what} {bounds}".rstrip())
+    return words
+
+
 def show(value: object) -> str:
     """Return a value as messages show it, with the TOML word for its type."""
     kind = _toml_type(value)
@@ -191,10 +199,15 @@ def checked(value: object, annotation: Any) -> Any:
 
 def _missed_bounds(value: object, said: Mapping[str, Any]) -> str:
     """Return the bounds of a schema in words, if a value misses one; empty if not."""
-    bounds = {key: said[key] for key in _BOUNDS if key in said}
-    if isinstance(value, str) or all(_BOUNDS[key][1](value, end) for key, end in bounds.items()):
+    if isinstance(value, str):
         return ""
-    words = " and ".join(f"{_BOUNDS[key][0]} {end}" for key, end in bounds.items())
+    kept = all(keeps(value, said[key]) for key, (_, keeps) in _BOUNDS.items() if key in said)
+    return "" if kept else _in_words(said)
+
+
+def _in_words(said: Mapping[str, Any]) -> str:
+    """Return the bounds of a schema as `of at least 1 and at most 8` or `above 0`."""
+    words = " and ".join(f"{word} {said[key]}" for key, (word, _) in _BOUNDS.items() if key in said)
     return f"of {words}" if words.startswith("at") else words
 
 

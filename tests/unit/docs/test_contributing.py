@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tfopt_core import DataPlan
+from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.testing import check_plugin, make_run
 
 TEXT = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -46,6 +47,12 @@ def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_plugin_keeps_the_contract(plugin_class: Any) -> None:
     check_plugin("data-threads", plugin_class)
+
+
+def test_a_suggestion_that_does_not_fit_its_settings_breaks_the_contract(plugin_class: Any) -> None:
+    plugin_class.suggest = lambda self, diagnosis: {"threads": 0}
+    with pytest.raises(PluginDefinitionError, match=r"suggest\(diagnosis\) fails.*threads"):
+        check_plugin("data-threads", plugin_class)
 
 
 def test_plugin_can_be_driven(plugin_class: Any) -> None:

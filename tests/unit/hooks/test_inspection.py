@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
+import attrs
 import pytest
+from attrs import validators
 from support.real_process import make_distribution
 
 from tfopt_core.hooks.installed import inspection
+from tfopt_core.plugins import Plugin, hookimpl, setting
 
 SLOW = '''
     import time
@@ -47,3 +51,23 @@ def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
         "third-hangs": "took longer than 2 s while it was imported",
         "zero": None,
     }
+
+
+def test_what_a_setting_takes_is_said_with_its_bounds() -> None:
+    @attrs.frozen(kw_only=True, eq=False)
+    class Bounded(Plugin):
+        """Takes numbers."""
+
+        size: int | Literal["auto"] = setting(default=1, validator=validators.ge(1), help="A size.")
+        share: float = setting(
+            default=0.5, validator=[validators.gt(0), validators.le(1)], help="A share."
+        )
+
+        @hookimpl
+        def on_epoch_end(self) -> None: ...
+
+    described = inspection.describe_plugin("bounded", Bounded)
+    assert [one.type for one in described.settings] == [
+        'a whole number of at least 1 or "auto"',
+        "a number above 0 and at most 1",
+    ]

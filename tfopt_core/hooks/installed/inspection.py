@@ -21,7 +21,7 @@ from tfopt_core.hooks.installed.discovery import Registration, find, registratio
 from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.json_types import setting_schema
-from tfopt_core.recipe.values import expectation, field_types
+from tfopt_core.recipe.values import field_expectation, field_types
 
 TIME_LIMIT_SECONDS = 30.0  # for the import of one plugin
 
@@ -159,7 +159,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
         settings=tuple(
             Setting(
                 name=attribute.name,
-                type=expectation(types[attribute.name]),
+                type=field_expectation(attribute, types[attribute.name]),
                 default=_default(attribute.default),
                 help=str(attribute.metadata.get("help", "")),
                 schema=setting_schema(attribute, types[attribute.name]),

@@ -174,18 +174,10 @@ def _asked(
         return None
     if diagnosis.own_loop and why_not_reached(plugin_class):
         return None
-    default, _ = _configured(plugin_class, name, {})
-    # a plugin without defaults is asked too: `suggest` returns its settings
-    blank = object.__new__(plugin_class) if default is None else default
-    settings = blank.suggest(diagnosis)
-    if settings is None:
+    answer = suggested(name, plugin_class, diagnosis)
+    if answer is None:
         return None
-    if not isinstance(settings, Mapping):
-        raise TypeError(f"suggest returned a {type(settings).__name__}; return a dict or None")
-    plugin, problems = _configured(plugin_class, name, settings)
-    if plugin is None:
-        wrong = "; ".join(f"{p.path}: {p.message}".lstrip(": ") for p in problems)
-        raise ValueError(f"suggest proposed settings that do not fit: {wrong}")
+    settings, plugin = answer
     suggestion = Suggestion(
         plugin=name,
         settings=plain(settings),
@@ -198,8 +190,27 @@ def _asked(
     return _Candidate(suggestion, own, hasattr(plugin_class, "build_strategy"))
 
 
-def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-    return configure(plugin_class, PluginEntry(name, dict(settings)))
+def suggested(
+    name: str, plugin_class: type[Any], diagnosis: Diagnosis
+) -> tuple[Mapping[str, Any], Any] | None:
+    """Return the settings that a plugin's `suggest` returns, and the plugin with them.
+
+    :raises TypeError: for what is no table.
+    :raises ValueError: for settings that do not fit the plugin.
+    """
+    default, _ = configure(plugin_class, PluginEntry(name, {}))
+    # a plugin without defaults is asked too: `suggest` returns its settings
+    blank = object.__new__(plugin_class) if default is None else default
+    settings = blank.suggest(diagnosis)
+    if settings is None:
+        return None
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"suggest returned a {type(settings).__name__}; return a dict or None")
+    plugin, problems = configure(plugin_class, PluginEntry(name, dict(settings)))
+    if plugin is None:
+        wrong = "; ".join(f"{p.path}: {p.message}".lstrip(": ") for p in problems)
+        raise ValueError(f"suggest proposed settings that do not fit: {wrong}")
+    return settings, plugin
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, str]:

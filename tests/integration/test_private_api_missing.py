@@ -28,8 +28,8 @@ from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.own_rate import with_fixed_rate
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.data import dissect
-from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.anatomy import random_ops
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
@@ -212,9 +212,9 @@ def test_a_piece_that_is_not_known_counts_as_another_one_each_time(without):
 
 
 def test_without_their_seeds_all_earlier_passes_are_read(without):
-    assert dissect.passes_to_read(_range()) == "none"
+    assert walk.passes_to_read(_range()) == "none"
     sentence = without("shuffle-orders")
-    assert dissect.passes_to_read(_range()) == "every"
+    assert walk.passes_to_read(_range()) == "every"
     assert disabled_so_far() == (sentence,)
 
 

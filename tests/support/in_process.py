@@ -17,7 +17,7 @@ from support.lazy_modules import keras
 from support.real_process import UNWANTED, Done, in_full
 from tfopt_core import Workload
 from tfopt_core.commands.main import run
-from tfopt_core.data.stages.running import COPIED
+from tfopt_core.data.stages import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from pathlib import Path
 
 import attrs
 import pytest
 
 from tfopt_core.app.doctor import private_api_findings
-from tfopt_core.data.dissect import apart, sources, steps
+from tfopt_core.data.dissect import apart, steps
 from tfopt_core.private_api import FEATURES, Feature, Lookup
 from tfopt_core.private_api.lookup import is_there
 
@@ -171,13 +170,25 @@ def test_the_scan_sees_what_is_touched(text, found):
     assert touched.members | touched.attributes | touched.modules == found
 
 
+def _readers(module, table):
+    """Yield class, feature and the code that reads it, of each row of a table in a module."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    [rows] = [
+        node.value for node in tree.body
+        if isinstance(node, ast.AnnAssign) and node.target.id == table
+    ]  # fmt: skip
+    for key, row in zip(rows.keys, rows.values, strict=True):
+        feature, read = row.elts
+        yield key.value, feature.value, functions[read.id] if hasattr(read, "id") else read
+
+
 def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
     always = set(dict(BY_NAME["data-steps"]).values()) | {"_input_dataset"}
-    for name, (feature, read) in {**sources._SOURCES, **sources._COMBINED, **steps._STEPS}.items():
+    for name, feature, tree in (*_readers(apart, "_SOURCES"), *_readers(steps, "_STEPS")):
         members = dict.fromkeys(name for _, name in BY_NAME[feature])
         owners = {owner.rpartition(":")[2] for owner, _ in BY_NAME[feature]}
         assert name in owners
-        tree = ast.parse(textwrap.dedent(inspect.getsource(read)))
         attributes = {
             node.attr
             for node in ast.walk(tree)

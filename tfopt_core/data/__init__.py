@@ -3,56 +3,58 @@
 What is listed here is public: plugins import it, and nothing below it. No TensorFlow is imported.
 """
 
-from tfopt_core.data.anatomy import StageFacts, stage_facts
-from tfopt_core.data.determinism import function_graph, random_ops
-from tfopt_core.data.dissect import datasets, has_stage, stage_names
-from tfopt_core.data.functions import function_name, place_of
-from tfopt_core.data.graphs import all_ops, changing_ops
-from tfopt_core.data.lower import element_spec, known_count, lower_plan
-from tfopt_core.data.ordering import in_any_order
-from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
-from tfopt_core.data.stages import (
-    Autotune,
-    Batch,
-    Cache,
-    Count,
-    EvenSteps,
+from tfopt_core.data.anatomy import StageFacts, function_graph, random_ops, stage_facts
+from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
+from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names
+from tfopt_core.data.functions import (
     Filter,
-    Held,
     Interleave,
     Map,
     MapBatches,
     MapExamples,
-    ModelStage,
     Opaque,
-    Options,
-    Order,
-    PaddedBatch,
-    ParallelStage,
+    TakeWhile,
+    all_ops,
+    changing_ops,
+    function_name,
+    place_of,
+)
+from tfopt_core.data.lower import element_spec, known_count, lower_plan
+from tfopt_core.data.parts import (
+    EvenSteps,
     Part,
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
-    Prefetch,
-    RaggedBatch,
-    Repeat,
-    Resident,
+    rows_of,
+)
+from tfopt_core.data.plan import DataPlan
+from tfopt_core.data.resident import COMPUTED_FROM, Held, Resident, why_not_gathered
+from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
+from tfopt_core.data.source import Source
+from tfopt_core.data.stage import (
+    Count,
+    ModelStage,
+    Order,
+    ParallelStage,
     SameElements,
+    Stage,
+    Yields,
+)
+from tfopt_core.data.stages import (
+    NEW_SEED,
+    UNKNOWN_COUNT_BUFFER,
+    Autotune,
+    Cache,
+    Options,
+    Prefetch,
+    Repeat,
     Shard,
     Shuffle,
     Skip,
-    Source,
-    Stage,
     Take,
-    TakeWhile,
-    Unbatch,
-    Window,
-    Yields,
+    in_any_order,
 )
-from tfopt_core.data.stages.parts import rows_of
-from tfopt_core.data.stages.resident import COMPUTED_FROM, why_not_gathered
-from tfopt_core.data.stages.selecting import NEW_SEED, UNKNOWN_COUNT_BUFFER
 
 __all__ = [
     "COMPUTED_FROM",

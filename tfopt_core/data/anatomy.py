@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 
-from tfopt_core.data import dissect
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.lower import looked_at
-from tfopt_core.data.ordering import in_any_order
+from tfopt_core.data.batching import Batch
+from tfopt_core.data.dissect.walk import TracedFunction, known_cardinality
+from tfopt_core.data.functions import changing_ops
+from tfopt_core.data.lower import element_spec, looked_at
+from tfopt_core.data.parts import PartOfBatch
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.sampling import mean_bytes
-from tfopt_core.data.stages import Batch, PartOfBatch, Stage
+from tfopt_core.data.source import Source
+from tfopt_core.data.stage import Stage
+from tfopt_core.data.stages import in_any_order
+
+# The changing ops of traced functions, by the spec they were traced for.
+_CHANGING_OPS: WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
 
 
 @attrs.frozen(eq=False)
@@ -45,7 +52,7 @@ def stage_facts(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
     facts: list[StageFacts] = []
     for index, (stage, dataset) in enumerate(looked_at(plan)):
         ops = random_ops(plan, index)
-        spec, cardinality = dataset.element_spec, dissect.known_cardinality(dataset)
+        spec, cardinality = dataset.element_spec, known_cardinality(dataset)
         facts.append(
             StageFacts(
                 stage=stage,
@@ -131,3 +138,65 @@ def _holds_datasets(spec: Any) -> bool:
     import tensorflow as tf
 
     return any(isinstance(leaf, tf.data.DatasetSpec) for leaf in tf.nest.flatten(spec))
+
+
+def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
+    """Return the ops of the stage at `index` that may yield something else the next time.
+
+    Random ops, values of variables and assignments to them (Keras' random layers have both),
+    prints and Python functions count. A stage that declares itself deterministic is trusted; for
+    one that declares the opposite its kind is returned. `functions.side_effects` returns which of
+    the ops have side effects.
+    """
+    stage = plan.stages[index]
+    if isinstance(stage, Source) and stage.parts:
+        ops = {
+            op
+            for part in stage.parts
+            for i in range(len(part.stages))
+            for op in random_ops(part, i)
+        }
+        return tuple(sorted(ops))
+    if stage.deterministic is not None:
+        return () if stage.deterministic else (stage.kind,)
+    if getattr(stage, "function", None) is None:
+        return (stage.kind,)
+    return _changing_ops_of(plan, index)
+
+
+def _changing_ops_of(plan: DataPlan, index: int) -> tuple[str, ...]:
+    """Return the `changing_ops` of a stage's function, which is traced once for each spec.
+
+    Every plugin of a stack examines every map, some of them behind several prefixes.
+    """
+    function = getattr(plan.stages[index], "function", None)
+    if isinstance(function, TracedFunction):
+        return changing_ops(function.concrete.graph)
+    spec = element_spec(plan.upto(index))
+    try:
+        of_function = _CHANGING_OPS.setdefault(function, {})
+    except TypeError:  # the function cannot be hashed or weakly referenced
+        return changing_ops(_traced(function, spec))
+    key = repr(spec)  # some specs cannot be hashed
+    if key not in of_function:
+        of_function[key] = changing_ops(_traced(function, spec))
+    return of_function[key]
+
+
+def function_graph(plan: DataPlan, index: int) -> Any:
+    """Return the graph of the function of the stage at `index`, traced if necessary.
+
+    :raises Exception: whatever the workload's own function raises while it is traced.
+    """
+    function = getattr(plan.stages[index], "function", None)
+    if isinstance(function, TracedFunction):
+        return function.concrete.graph
+    return _traced(function, element_spec(plan.upto(index)))
+
+
+def _traced(function: Any, spec: Any) -> Any:
+    import tensorflow as tf
+
+    # tf.data calls a map's function with the elements of a tuple as its arguments
+    arguments = spec if isinstance(spec, tuple) else (spec,)
+    return tf.function(function).get_concrete_function(*arguments).graph

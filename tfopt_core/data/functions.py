@@ -1,15 +1,151 @@
-"""The functions of a pipeline, their names and the places of their source. No TensorFlow."""
+"""Stages that call a function of the workload, and what the graph of such a function shows."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
 
-def stage_function(stage: Any) -> Any:
-    """Return the function that a stage holds, None if it holds none."""
-    return getattr(stage, "function", None)
+from tfopt_core.data.stage import Count, Parallelism, ParallelStage, Stage
+from tfopt_core.private_api import why_without
+
+# Stateful by TensorFlow's definition, yet the same input gives the same output.
+_REPEATABLE = frozenset({
+    "AnonymousHashTable", "Assert", "FixedLengthRecordDatasetV2", "HashTableV2", "If",
+    "LookupTableFindV2", "LookupTableSizeV2", "MatchingFiles", "PartitionedCall", "RangeDataset",
+    "ReadFile", "StatefulIf", "StatefulPartitionedCall", "StatefulWhile", "StatelessRandomGetAlg",
+    "TFRecordDataset", "TFRecordDatasetV2", "TensorDataset", "TensorSliceDataset",
+    "TextLineDataset", "While",
+})  # fmt: skip
+# Not repeatable, but without side effects.
+_TRACELESS = frozenset({
+    "AnonymousRandomSeedGenerator", "CacheDatasetV2", "DummyMemoryCache", "DummySeedGenerator",
+    "Multinomial", "ParameterizedTruncatedNormal", "RandomCrop", "RandomDatasetV2", "RandomGamma",
+    "RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
+    "ReadVariableOp", "SampleDistortedBoundingBoxV2", "ShuffleDatasetV3", "TruncatedNormal",
+})  # fmt: skip
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Map(ParallelStage, kind="map", yields="mapped", order="kept", computes=True, chooses=False,
+          stops_early=False):  # fmt: skip
+    """A function of one element. `kept_bytes` is what a function that remembers its results holds
+    in memory once it has seen every element, 0 for others."""
+
+    function: Callable[..., Any]
+    deterministic: bool | None = None
+    kept_bytes: float = 0.0
+
+    @property
+    def elementwise(self) -> bool:
+        return True
+
+    @property
+    def fills(self) -> bool:
+        return self.kept_bytes > 0
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.map(self.function, **self.calls())
+
+    def count_after(self, before: Count) -> Count:
+        # it may make batches of another size
+        return attrs.evolve(before, inside=None) if before.batched else before
+
+    def describe(self) -> str:
+        words: dict[Parallelism, str] = {None: "sequential", "auto": "parallel, AUTOTUNE"}
+        calls = words.get(self.parallel, f"{self.parallel} in parallel")
+        order = ", any order" if self.ordered is False else ""
+        return f"{self.kind}: {function_name(self.function)} ({calls}{order})"
+
+
+class MapExamples(Map, kind="map_examples"):
+    """A map over single examples, before batching."""
+
+
+class MapBatches(Map, kind="map_batches"):
+    """A map over whole batches."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _OfFunction(Stage, computes=True):
+    """A stage of which only its function knows how many elements come out."""
+
+    function: Callable[..., Any]
+    deterministic: bool | None = None
+
+    def count_after(self, before: Count) -> Count:
+        return before.with_elements(None)
+
+    def describe(self) -> str:
+        return f"{self.kind}: {function_name(self.function)}"
+
+
+class Filter(_OfFunction, kind="filter", yields="some", order="kept", chooses=False,
+             stops_early=False):  # fmt: skip
+    """Keeps the elements for which the predicate is true."""
+
+    @property
+    def elementwise(self) -> bool:
+        return True
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.filter(self.function)
+
+
+class TakeWhile(_OfFunction, kind="take_while", yields="some", order="kept"):
+    """The elements before the first for which the predicate is false."""
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.take_while(self.function)
+
+
+# most set options: behind one that does stop early, a cache costs memory and no example
+@attrs.frozen(kw_only=True, eq=False)
+class Opaque(_OfFunction, kind="opaque", order="fixed", stops_early=False):
+    """A function from data set to data set that tfopt does not examine.
+
+    `deterministic` is declared by its author, and means that the order is fixed too.
+    """
+
+    deterministic: bool | None = False
+
+    def lower(self, dataset: Any) -> Any:
+        return self.function(dataset)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Interleave(ParallelStage, kind="interleave", order="fixed", computes=True, chooses=False,
+                 stops_early=False):  # fmt: skip
+    """Reads `cycle_length` data sets in turn, each made by the function from one element.
+
+    A `cycle_length` of 1 reads them one after another, which is tf.data's flat_map.
+    """
+
+    function: Callable[..., Any]
+    cycle_length: int | None = None
+    block_length: int = 1
+    deterministic: bool | None = None
+
+    @property
+    def elementwise(self) -> bool:
+        return self.cycle_length == 1
+
+    def lower(self, dataset: Any) -> Any:
+        if self.cycle_length == 1 and self.parallel is None:
+            return dataset.flat_map(self.function)
+        return dataset.interleave(
+            self.function, self.cycle_length, self.block_length, **self.calls()
+        )
+
+    def count_after(self, before: Count) -> Count:
+        return before.with_elements(None)
+
+    def describe(self) -> str:
+        behind = ", one after another" if self.cycle_length == 1 else ""
+        return f"interleave: {function_name(self.function)}{behind}"
 
 
 def function_name(function: Any) -> str:
@@ -36,3 +172,42 @@ def place_of(function: Any) -> str:
         function = getattr(type(function), "call", type(function).__call__)
     code = getattr(inspect.unwrap(function), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def changing_ops(graph: Any) -> tuple[str, ...]:
+    """Return the ops of a function's graph whose output may differ from call to call.
+
+    These are random ops, values of variables, Python functions and side effects, also those of
+    called functions.
+
+    :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
+    """
+    return tuple(sorted(op for op in all_ops(graph) - _REPEATABLE if is_stateful_op(op)))
+
+
+def all_ops(graph: Any) -> set[str]:
+    """Return the types of all ops of a function's graph, and of all functions that it calls."""
+    definition = graph.as_graph_def()
+    ops = {node.op for node in definition.node}
+    for library_function in definition.library.function:
+        ops.update(node.op for node in library_function.node_def)
+    return ops
+
+
+def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the `changing_ops` that have side effects. These are assignments (the state
+    of a random layer is a variable), prints, Python functions and unknown ops."""
+    return tuple(op for op in ops if op not in _TRACELESS)
+
+
+def is_stateful_op(name: str) -> bool:
+    """Return whether TensorFlow registers the op as stateful: random, or with a side effect.
+
+    An unknown op counts as stateful, and so does every op if the registry cannot be read.
+    """
+    if why_without("random-operations"):
+        return True
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(name)
+    return definition is None or bool(definition.is_stateful)

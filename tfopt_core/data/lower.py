@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tfopt_core.data import gathered, later
-from tfopt_core.data.dissect import known_cardinality
+import attrs
+
+from tfopt_core.data.batching import Batch, KerasShuffle, gathered
+from tfopt_core.data.dissect.walk import known_cardinality
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.stages import Batch, Resident, Source, Stage
-from tfopt_core.data.stages.selecting import KerasShuffle
+from tfopt_core.data.resident import Resident
+from tfopt_core.data.source import Source
+from tfopt_core.data.stage import Stage
+
+
+@attrs.define(eq=False)
+class Later:
+    """A data set that is made once, on the first call."""
+
+    make: Callable[[], Any]
+    _made: Any = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the data set was made."""
+        return self._made is not None
+
+    def __call__(self) -> Any:
+        if self._made is None:
+            self._made = self.make()
+        return self._made
 
 
 def lower(plan: DataPlan) -> Any:
@@ -29,10 +50,9 @@ def lower_plan(plan: DataPlan) -> Any:
     while same < min(len(stages), len(given)) and stages[same] is given[same][0]:
         same += 1
     # only the last unchanged data set is needed
-    dataset = later.now(given[same - 1][1]) if same else None
-    if not same and gathered.can_be(stages):
-        dataset = gathered.batches(stages, static=not given)
-        same = gathered.STAGES
+    dataset = _now(given[same - 1][1]) if same else gathered(stages, static=not given)
+    if not same and dataset is not None:
+        same = 3  # the arrays, their shuffle and their batches
     before = stages[same - 1] if same else None
     for stage in stages[same:]:
         if isinstance(stage, Batch) and not given:
@@ -67,7 +87,7 @@ def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
     for index, stage in enumerate(plan.lowering_order()):
         unchanged = unchanged and index < len(plan.given) and stage is plan.given[index][0]
         if unchanged:
-            dataset = later.now(plan.given[index][1])
+            dataset = _now(plan.given[index][1])
         elif stage.yields != "same":
             dataset = _with(stage, dataset, None)
         yield stage, dataset
@@ -83,6 +103,10 @@ def element_spec(plan: DataPlan) -> Any:
     """Return the element spec of the plan: a structure of `tf.TypeSpec`."""
     *_, (_, dataset) = looked_at(plan)
     return dataset.element_spec
+
+
+def _now(dataset: Any) -> Any:
+    return dataset() if isinstance(dataset, Later) else dataset
 
 
 def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:

@@ -7,26 +7,20 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data.changes import changes
-from tfopt_core.data.counting import counted, examples_begin
-from tfopt_core.data.dissect import taken_apart
-from tfopt_core.data.stages import (
-    Batch,
-    Cache,
-    Filter,
-    Interleave,
-    MapBatches,
-    MapExamples,
+from tfopt_core.data.batching import Batch
+from tfopt_core.data.dissect.apart import taken_apart
+from tfopt_core.data.functions import Filter, Interleave, MapBatches, MapExamples, Opaque
+from tfopt_core.data.source import Source
+from tfopt_core.data.stage import (
+    Count,
     ModelStage,
-    Opaque,
     Parallelism,
-    Prefetch,
-    Repeat,
-    Shuffle,
-    Source,
     Stage,
-    Take,
+    changes,
+    counts,
+    examples_begin,
 )
+from tfopt_core.data.stages import Cache, Prefetch, Repeat, Shuffle, Take
 
 
 @attrs.frozen(eq=False)
@@ -91,16 +85,10 @@ class DataPlan:
                 f"a {type(generator).__name__} can be read only once, but each epoch reads it "
                 "again: give the function that makes it"
             )
-        return cls(
-            (
-                Source(
-                    value=generator,
-                    origin="generator",
-                    signature=signature,
-                    deterministic=deterministic,
-                ),
-            )
+        source = Source(
+            value=generator, origin="generator", signature=signature, deterministic=deterministic
         )
+        return cls((source,))
 
     @classmethod
     def from_pydataset(cls, dataset: Any, *, redrawn: bool = False) -> DataPlan:
@@ -109,13 +97,9 @@ class DataPlan:
         :param redrawn: whether Keras draws the order of the batches anew each epoch.
         """
         source = Source(
-            value=dataset,
-            origin="pydataset",
-            count=dataset.num_batches,
-            batched=True,
-            deterministic=False,
-            redrawn=redrawn,
-        )
+            value=dataset, origin="pydataset", count=dataset.num_batches, batched=True,
+            deterministic=False, redrawn=redrawn,
+        )  # fmt: skip
         return cls((source,))
 
     # Properties
@@ -128,14 +112,18 @@ class DataPlan:
         return first
 
     @property
+    def _count(self) -> Count:
+        return counts(self.stages)[-1]
+
+    @property
     def batched(self) -> bool:
         """Whether the plan yields batches."""
-        return counted(self.stages).batched
+        return self._count.batched
 
     @property
     def batch_size(self) -> int | None:
         """How many examples a batch holds; None if the plan is not batched, or if unknown."""
-        return counted(self.stages).batch_size
+        return self._count.batch_size
 
     @property
     def examples(self) -> int | None:
@@ -143,12 +131,12 @@ class DataPlan:
 
         For a source that yields batches itself these are the batches.
         """
-        return counted(self.stages).examples
+        return self._count.examples
 
     @property
     def cardinality(self) -> int | None:
         """How many elements the whole plan yields, batches if it is batched; None if unknown."""
-        return counted(self.stages).elements
+        return self._count.elements
 
     def find(self, kind: type[Stage]) -> int | None:
         """Return the index of the first stage of this kind, None if there is none."""
@@ -164,7 +152,7 @@ class DataPlan:
         if not found or not self.batched:
             return None
         place, stage = found[-1]
-        made = counted(self.stages[: place + 1]).batch_size
+        made = counts(self.stages)[place].batch_size
         return (place, stage) if made == self.batch_size else None
 
     @property
@@ -273,12 +261,9 @@ class DataPlan:
         return self.keeping_prefetch().append(stage)
 
     def map(
-        self,
-        function: Callable[..., Any],
-        *,
-        deterministic: bool | None = None,
+        self, function: Callable[..., Any], *, deterministic: bool | None = None,
         parallel: Parallelism = None,
-    ) -> DataPlan:
+    ) -> DataPlan:  # fmt: skip
         """Apply a function to each example, or to each batch once the plan is batched.
 
         :param deterministic: None lets tfopt look into the function's graph for random ops.
@@ -358,12 +343,8 @@ class DataPlan:
         return self._then(Opaque(function=function, deterministic=deterministic))
 
 
-def _leaves(structure: Any) -> Iterator[Any]:
-    if isinstance(structure, dict):
-        for item in structure.values():
-            yield from _leaves(item)
-    elif isinstance(structure, tuple):
-        for item in structure:
-            yield from _leaves(item)
-    else:
-        yield structure
+def _leaves(structure: Any) -> list[Any]:
+    if not isinstance(structure, dict | tuple):
+        return [structure]
+    parts = structure.values() if isinstance(structure, dict) else structure
+    return [leaf for part in parts for leaf in _leaves(part)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import dissect
-from tfopt_core.data.graphs import changing_ops, side_effects
+from tfopt_core.data.dissect.walk import graphs, has_stage
+from tfopt_core.data.functions import Filter, changing_ops, side_effects
 from tfopt_core.data.lower import element_spec, lower_plan
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.stages import Filter, Source, Take
-from tfopt_core.data.stages.reading import SAMPLES
+from tfopt_core.data.source import SAMPLES, Source
+from tfopt_core.data.stages import Take
 from tfopt_core.private_api import why_without
 
 # The memory of a small tensor beside its values: buffer, reference count, shape and its entry in
@@ -43,11 +43,11 @@ def mean_bytes(
     if why_without("data-sets"):
         return None  # side effects cannot be found
     dataset = lower_plan(_bounded(still(plan), sample))
-    if any(dissect.has_stage(dataset, word) for word in _NOT_IN_PART):
+    if any(has_stage(dataset, word) for word in _NOT_IN_PART):
         return None
-    if any(map(_leaves_traces, dissect.graphs(dataset))):
+    if any(map(_leaves_traces, graphs(dataset))):
         return None
-    if dissect.has_stage(dataset, "Generator") or plan.source.origin == "generator":
+    if has_stage(dataset, "Generator") or plan.source.origin == "generator":
         sample = min(sample, SAMPLES)
     sizes = []
     end = now() + seconds

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages.running import before_copy
+from tfopt_core.data.stages import before_copy
 from tfopt_core.diagnosis.batches import first_batch, repeated
 from tfopt_core.diagnosis.callback_files import writes_elsewhere
 from tfopt_core.errors import describe

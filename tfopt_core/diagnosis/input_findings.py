@@ -9,13 +9,13 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
-from tfopt_core.data.determinism import function_graph, random_ops
-from tfopt_core.data.dissect import graphs
-from tfopt_core.data.functions import function_name, place_of, stage_function
-from tfopt_core.data.graphs import all_ops
+from tfopt_core.data.anatomy import function_graph, random_ops
+from tfopt_core.data.dissect.walk import graphs
+from tfopt_core.data.functions import all_ops, function_name, place_of
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.sampling import still
-from tfopt_core.data.stages import Shuffle, Stage
+from tfopt_core.data.stage import Stage
+from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.batches import DataLoop
 from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
 from tfopt_core.hooks import Finding
@@ -159,7 +159,7 @@ def _repeated(split: str, plan: DataPlan) -> Iterator[Finding]:
 def _has_generator(source: Any) -> bool:
     if source.origin != "dataset":
         return False
-    from tfopt_core.data.dissect import has_stage
+    from tfopt_core.data.dissect.walk import has_stage
 
     return has_stage(source.value, "Generator") or any(
         op.type == "GeneratorDataset"
@@ -229,7 +229,7 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
 
 def _called(stage: Stage) -> Any:
     """Return the function that a stage calls for each element, None if it calls none."""
-    return None if isinstance(stage, Opaque) else stage_function(stage)
+    return None if isinstance(stage, Opaque) else getattr(stage, "function", None)
 
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages.running import before_copy
+from tfopt_core.data.stages import before_copy
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built

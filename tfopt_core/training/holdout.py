@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan, Shuffle
-from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload

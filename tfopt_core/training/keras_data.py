@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.data.stages.running import before_copy
+from tfopt_core.data.stages import before_copy
 
 
 def counted_as(dataset: Any, batches: int | None) -> Any:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from tfopt_core.data import dissect
+from tfopt_core.data.dissect import walk
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
@@ -56,7 +56,7 @@ class ShuffleDraws:
     def counter(self, dataset: Any) -> Callable[[], int] | None:
         """Return a function that counts the iterators over a data set; None if nothing counts them,
         or the data set draws no seeds."""
-        shuffles = list(dissect.reshuffling(dataset))
+        shuffles = list(walk.reshuffling(dataset))
         if not self._put_back or not shuffles:
             return None
         return lambda: max(self._drawn.get(one, 0) for one in shuffles)
@@ -106,7 +106,7 @@ class ShuffleDraws:
     def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
-            for shuffle in dissect.reshuffling(dataset):
+            for shuffle in walk.reshuffling(dataset):
                 draws = self._draws_of(shuffle)
                 for _ in range(draws.count - self._drawn.get(shuffle, 0)):
                     self._iter(shuffle)  # draws what the others have drawn
@@ -122,8 +122,8 @@ def draws_at_the_start(dataset: Any) -> bool:
 
     One that draws while it is read is not moved on: reading may take as long as training.
     """
-    return dissect.passes_to_read(dataset) == "none"
+    return walk.passes_to_read(dataset) == "none"
 
 
 def _by_seeds(dataset: Any) -> dict[tuple[int, int], Any]:
-    return {dissect.seeds_of(shuffle): shuffle for shuffle in dissect.reshuffling(dataset)}
+    return {walk.seeds_of(shuffle): shuffle for shuffle in walk.reshuffling(dataset)}

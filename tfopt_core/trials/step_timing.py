@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.changes import changes
 from tfopt_core.data.lower import lower_stages
-from tfopt_core.data.stages.running import before_copy
+from tfopt_core.data.stage import changes
+from tfopt_core.data.stages import before_copy
 from tfopt_core.errors import describe
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.data import DataPlan, MapBatches, Window, stages
-from tfopt_core.data.stages import Batch, Filter, Repeat, Shard, Shuffle, Skip, Take, Unbatch
+from tfopt_core import data as stages
+from tfopt_core.data import DataPlan, MapBatches, Window
+from tfopt_core.data.batching import Batch, Unbatch
+from tfopt_core.data.functions import Filter
+from tfopt_core.data.stages import Repeat, Shard, Shuffle, Skip, Take
 
 
 def plan(count, *behind):

@@ -7,8 +7,8 @@ import pytest
 from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.graphs import side_effects
+from tfopt_core.data.anatomy import random_ops
+from tfopt_core.data.functions import side_effects
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.lazy_modules import tf
 
-from tfopt_core.data.stages.resident import DeviceRows
+from tfopt_core.data.resident import DeviceRows
 
 KINDS = (
     "bool",

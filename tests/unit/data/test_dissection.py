@@ -11,8 +11,10 @@ import pytest
 from support.compared import epochs, plain
 from support.lazy_modules import tf
 
-from tfopt_core.data import DataPlan, Prefetch, stages
-from tfopt_core.data.dissect import TracedFunction, shuffled, taken_apart
+from tfopt_core import data as stages
+from tfopt_core.data import DataPlan, Prefetch
+from tfopt_core.data.dissect.apart import taken_apart
+from tfopt_core.data.dissect.walk import TracedFunction, shuffled
 from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.lower import lower, lower_stages
 

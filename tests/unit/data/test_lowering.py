@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import keras, tf
 
-from tfopt_core.data import Batch, DataPlan, Shuffle, gathered
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect import has_stage, is_batched, known_cardinality
-from tfopt_core.data.graphs import is_stateful_op
+from tfopt_core.data import Batch, DataPlan, Shuffle, batching
+from tfopt_core.data import lower as lowering
+from tfopt_core.data.anatomy import random_ops
+from tfopt_core.data.dissect.walk import has_stage, is_batched, known_cardinality
+from tfopt_core.data.functions import is_stateful_op
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.sources import as_plan, batched_plan
@@ -182,8 +183,8 @@ def test_arrays_are_gathered_by_index_in_the_order_of_their_examples(monkeypatch
         return read, dataset.element_spec, int(dataset.cardinality())
 
     by_index = epochs()
-    assert gathered.can_be(plan.lowering_order())
-    monkeypatch.setattr(gathered, "can_be", lambda stages: False)
+    assert batching.gathered(plan.lowering_order(), static=True) is not None
+    monkeypatch.setattr(lowering, "gathered", lambda stages, static: None)
     assert by_index == epochs()
 
 

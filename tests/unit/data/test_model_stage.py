@@ -12,7 +12,7 @@ from support.lazy_modules import keras
 from tfopt_core import DataPlan, Workload
 from tfopt_core.data import ModelStage, Resident
 from tfopt_core.data.lower import lower
-from tfopt_core.data.stages import Count
+from tfopt_core.data.stage import Count
 from tfopt_core.plugins import Plugin, hookimpl
 
 pytestmark = pytest.mark.tensorflow

@@ -28,8 +28,8 @@ from tfopt_core import DataPlan
 from tfopt_core.data import Count, Shuffle, Stage
 from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower, lower_stages
-from tfopt_core.data.ordering import in_any_order
-from tfopt_core.data.stages import Order
+from tfopt_core.data.stage import Order
+from tfopt_core.data.stages import in_any_order
 from tfopt_core.plugins import PluginRefused
 
 pytestmark = pytest.mark.tensorflow

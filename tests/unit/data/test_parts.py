@@ -24,7 +24,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower
-from tfopt_core.data.stages.parts import rows_of
+from tfopt_core.data.parts import rows_of
 from tfopt_core.errors import WorkloadError
 
 

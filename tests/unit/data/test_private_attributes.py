@@ -13,9 +13,9 @@ import pytest
 from support.lazy_modules import tf
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.dissect import graphdef, sources, steps
-from tfopt_core.data.dissect.apart import _REPEATING
-from tfopt_core.data.dissect.graphdef import last_step
+from tfopt_core.data.dissect import steps, walk
+from tfopt_core.data.dissect.apart import _REPEATING, _SOURCES
+from tfopt_core.data.dissect.walk import last_step
 
 pytestmark = pytest.mark.tensorflow
 
@@ -30,7 +30,7 @@ def test_every_class_that_is_known_by_name_exists():
         for module in pkgutil.iter_modules(folder.__path__)
     ]
     names = {name for module in modules for name in vars(module)}
-    known = {*sources._SOURCES, *sources._COMBINED, *steps._STEPS, *steps._READERS, *_REPEATING}
+    known = {*_SOURCES, *steps._STEPS, *steps._READERS, *_REPEATING}
     assert known <= names
 
 
@@ -100,5 +100,5 @@ def test_a_data_set_that_holds_much_is_not_serialized(monkeypatch):
     data = tf.data.Dataset.from_tensor_slices(tf.zeros((9, 9)))
     mixed = data.interleave(lambda x: tf.data.Dataset.range(2), num_parallel_calls=2)
     assert DataPlan.from_dataset(mixed).source.origin == "arrays"
-    monkeypatch.setattr(graphdef, "_MOST_BYTES", 100)
+    monkeypatch.setattr(walk, "_MOST_BYTES", 100)
     assert DataPlan.from_dataset(mixed).source.origin == "dataset"

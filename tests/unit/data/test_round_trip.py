@@ -11,7 +11,7 @@ from support.compared import epochs
 from support.pipelines import pipelines, write_files
 
 from tfopt_core.data import DataPlan, Map, Skip
-from tfopt_core.data.dissect import has_stage, known_cardinality
+from tfopt_core.data.dissect.walk import has_stage, known_cardinality
 from tfopt_core.data.lower import lower, lower_stages
 
 pytestmark = pytest.mark.tensorflow

@@ -22,7 +22,7 @@ from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
-from tfopt_core.data import dissect
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.plugins import PluginRefused
@@ -99,7 +99,7 @@ def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
     assert cache is not None
     assert cache < kinds(plan).index("map_examples", kinds(plan).index("cache"))
     dataset = lower(plan)
-    assert dissect.has_stage(dataset, "Cache")
+    assert walk.has_stage(dataset, "Cache")
     assert not set(brightness(dataset)) & set(brightness(dataset))
 
 

@@ -23,7 +23,7 @@ from tfopt_data.service_dataset import check_reachable, graph_of, registered, wh
 from tfopt_data.service_local import LocalService
 
 from tfopt_core import DataPlan
-from tfopt_core.data import dissect
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.plugins import Finding, PluginRefused
 from tfopt_core.testing import make_machine
@@ -136,7 +136,7 @@ def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("seeds", [(1, 2), (0, 0)])
 def test_a_seeded_shuffle_within_a_source_is_refused(seeds: tuple[int, int]) -> None:
-    shuffled = dissect.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
+    shuffled = walk.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
     pairs = DataPlan.from_dataset(tf.data.Dataset.zip(shuffled, tf.data.Dataset.range(9)))
     with (
         pytest.raises(PluginRefused, match="shuffle behind it")

@@ -12,7 +12,8 @@ from tfopt_data.data_service import with_service
 from tfopt_data.parallel_map import ParallelMap
 
 from tfopt_core import DataPlan
-from tfopt_core.data import Resident, dissect
+from tfopt_core.data import Resident
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_run, stack_of
 
@@ -36,7 +37,7 @@ def test_a_rewrite_is_confirmed_below_what_hides_its_inputs(hidden_by: Any) -> N
     stack = stack_of(ParallelMap(), build_dataset=plan)
     run = make_run()
     dataset = lower(hidden_by(stack.build_dataset(run, "train")).batch(2))
-    assert not dissect.has_stage(dataset, "ParallelMap")
+    assert not walk.has_stage(dataset, "ParallelMap")
     effect = stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
     assert effect["ParallelMap"].applied
 

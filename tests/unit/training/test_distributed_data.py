@@ -7,7 +7,7 @@ import pytest
 from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan, Shuffle
-from tfopt_core.data.stages.selecting import UNKNOWN_COUNT_BUFFER
+from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.coordinated import with_known_buffers

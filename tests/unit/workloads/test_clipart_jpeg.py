@@ -8,7 +8,7 @@ import pytest
 from support.lazy_modules import keras, tf
 from tfopt_workloads import clipart_jpeg, folders
 
-from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
 
 pytestmark = pytest.mark.tensorflow

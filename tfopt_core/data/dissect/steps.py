@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfopt_core.data.dissect.functions import TracedFunction
-from tfopt_core.data.dissect.graphdef import last_step
-from tfopt_core.data.dissect.walk import NotUnderstood, class_name, require
-from tfopt_core.data.stages import (
-    Batch,
-    Cache,
-    Filter,
-    Interleave,
-    Map,
-    Options,
-    PaddedBatch,
-    Parallelism,
-    Prefetch,
-    RaggedBatch,
-    Repeat,
-    Shard,
-    Shuffle,
-    Skip,
-    Stage,
-    Take,
-    TakeWhile,
-    Unbatch,
-    Window,
+from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
+from tfopt_core.data.dissect.walk import (
+    NotUnderstood,
+    TracedFunction,
+    class_name,
+    last_step,
+    require,
 )
+from tfopt_core.data.functions import Filter, Interleave, Map, TakeWhile
+from tfopt_core.data.stage import Parallelism, Stage
+from tfopt_core.data.stages import Cache, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take
 
 # By class, the feature of `tfopt_core.private_api` that it needs.
 _READERS = {
@@ -79,14 +66,6 @@ def _parallel_map(dataset: Any) -> Map:
     )
 
 
-def _filter(dataset: Any) -> Filter:
-    return Filter(function=TracedFunction(dataset._predicate))
-
-
-def _take_while(dataset: Any) -> TakeWhile:
-    return TakeWhile(function=TracedFunction(dataset._predicate))
-
-
 def _flat_map(dataset: Any) -> Interleave:
     function = TracedFunction(dataset._map_func)
     operations = function.concrete.graph.get_operations()
@@ -95,23 +74,19 @@ def _flat_map(dataset: Any) -> Interleave:
     return Interleave(function=function, cycle_length=1)
 
 
-def _interleave(dataset: Any) -> Interleave:
+def _interleave(dataset: Any, **parallel: Any) -> Interleave:
     return Interleave(
         function=TracedFunction(dataset._map_func),
         cycle_length=_auto_as(None, dataset._cycle_length),
         block_length=int(dataset._block_length),
+        **parallel,
     )
 
 
 def _parallel_interleave(dataset: Any) -> Interleave:
     step, _ = last_step(dataset)
-    return Interleave(
-        function=TracedFunction(dataset._map_func),
-        cycle_length=_auto_as(None, dataset._cycle_length),
-        block_length=int(dataset._block_length),
-        parallel=_parallelism(dataset),
-        ordered=_ORDERED[step.attr["deterministic"].s.decode()],
-    )
+    ordered = _ORDERED[step.attr["deterministic"].s.decode()]
+    return _interleave(dataset, parallel=_parallelism(dataset), ordered=ordered)
 
 
 def _shuffle(dataset: Any) -> Shuffle:
@@ -123,12 +98,12 @@ def _shuffle(dataset: Any) -> Shuffle:
     )
 
 
-def _batch(dataset: Any) -> Batch:
+def _batch(dataset: Any, **parallel: Any) -> Batch:
     size, drop = int(dataset._batch_size), bool(dataset._drop_remainder)
     if class_name(dataset._input_dataset) == "_DenseToRaggedDataset":
         require("data-step-ragged-batch")
         return RaggedBatch(size=size, drop_remainder=drop, row_splits=_row_splits(dataset))
-    return Batch(size=size, drop_remainder=drop)
+    return Batch(size=size, drop_remainder=drop, **parallel)
 
 
 def _row_splits(dataset: Any) -> Any:
@@ -143,15 +118,6 @@ def _row_splits(dataset: Any) -> Any:
     return "int64"
 
 
-def _parallel_batch(dataset: Any) -> Batch:
-    return Batch(
-        size=int(dataset._batch_size),
-        drop_remainder=bool(dataset._drop_remainder),
-        parallel=_parallelism(dataset),
-        ordered=_ORDERED[dataset._deterministic],
-    )
-
-
 def _padded_batch(dataset: Any) -> PaddedBatch:
     import tensorflow as tf
 
@@ -164,10 +130,6 @@ def _padded_batch(dataset: Any) -> PaddedBatch:
         shapes=tf.nest.map_structure(shape, dataset._padded_shapes),
         values=dataset._padding_values,
     )
-
-
-def _unbatch(dataset: Any) -> Unbatch:
-    return Unbatch()
 
 
 def _before_normalizing(restructured: Any) -> Any:
@@ -193,31 +155,11 @@ def _repeat(dataset: Any) -> Repeat:
     return Repeat(count=None if count < 0 else count)
 
 
-def _take(dataset: Any) -> Take:
-    return Take(count=int(dataset._count))
-
-
-def _skip(dataset: Any) -> Skip:
-    return Skip(count=int(dataset._count))
-
-
-def _shard(dataset: Any) -> Shard:
-    return Shard(count=int(dataset._num_shards), index=int(dataset._index))
-
-
 def _cache(dataset: Any) -> Cache:
     if dataset._filename.numpy():
         # rebuilt after other stages, it would read or write the wrong elements
         raise NotUnderstood("a cache in files that outlive this process")
     return Cache()
-
-
-def _prefetch(dataset: Any) -> Prefetch:
-    return Prefetch(buffer_size=_auto_as("auto", dataset._buffer_size), inside=True)
-
-
-def _options(dataset: Any) -> Options:
-    return Options(options=dataset.options())
 
 
 def _parallelism(dataset: Any) -> Parallelism:
@@ -237,22 +179,39 @@ def _auto_as(auto: Any, tensor: Any) -> Any:
 _STEPS: dict[str, tuple[str, Callable[[Any], Stage]]] = {
     "CacheDataset": ("data-step-cache", _cache),
     "_BatchDataset": ("data-step-batch", _batch),
-    "_FilterDataset": ("data-step-filter", _filter),
+    "_FilterDataset": (
+        "data-step-filter",
+        lambda dataset: Filter(function=TracedFunction(dataset._predicate)),
+    ),
     "_FlatMapDataset": ("data-step-flat-map", _flat_map),
     "_InterleaveDataset": ("data-step-interleave", _interleave),
     "_MapDataset": ("data-step-map", _map),
-    "_OptionsDataset": ("data-step-options", _options),
+    "_OptionsDataset": ("data-step-options", lambda dataset: Options(options=dataset.options())),
     "_PaddedBatchDataset": ("data-step-padded-batch", _padded_batch),
-    "_ParallelBatchDataset": ("data-step-parallel-batch", _parallel_batch),
+    "_ParallelBatchDataset": (
+        "data-step-parallel-batch",
+        lambda dataset: _batch(
+            dataset, parallel=_parallelism(dataset), ordered=_ORDERED[dataset._deterministic]
+        ),
+    ),
     "_ParallelInterleaveDataset": ("data-step-parallel-interleave", _parallel_interleave),
     "_ParallelMapDataset": ("data-step-parallel-map", _parallel_map),
-    "_PrefetchDataset": ("data-step-prefetch", _prefetch),
+    "_PrefetchDataset": (
+        "data-step-prefetch",
+        lambda dataset: Prefetch(buffer_size=_auto_as("auto", dataset._buffer_size), inside=True),
+    ),
     "_RepeatDataset": ("data-step-repeat", _repeat),
-    "_ShardDataset": ("data-step-shard", _shard),
+    "_ShardDataset": (
+        "data-step-shard",
+        lambda dataset: Shard(count=int(dataset._num_shards), index=int(dataset._index)),
+    ),
     "_ShuffleDataset": ("data-step-shuffle", _shuffle),
-    "_SkipDataset": ("data-step-skip", _skip),
-    "_TakeDataset": ("data-step-take", _take),
-    "_TakeWhileDataset": ("data-step-take-while", _take_while),
-    "_UnbatchDataset": ("data-step-unbatch", _unbatch),
+    "_SkipDataset": ("data-step-skip", lambda dataset: Skip(count=int(dataset._count))),
+    "_TakeDataset": ("data-step-take", lambda dataset: Take(count=int(dataset._count))),
+    "_TakeWhileDataset": (
+        "data-step-take-while",
+        lambda dataset: TakeWhile(function=TracedFunction(dataset._predicate)),
+    ),
+    "_UnbatchDataset": ("data-step-unbatch", lambda dataset: Unbatch()),
     "_WindowDataset": ("data-step-window", _window),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfopt_core.data import dissect
+from tfopt_core.data.dissect import walk
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.train_functions import reads_before_fit
@@ -48,7 +48,7 @@ def restore_random(state: Mapping[str, Any]) -> None:
 
 def unreadable_ops(graph: Any) -> tuple[str, ...]:
     """Return the ops of a graph, and of all functions it calls, whose state cannot be saved."""
-    from tfopt_core.data.graphs import all_ops
+    from tfopt_core.data.functions import all_ops
 
     return tuple(sorted(_named(all_ops(graph))))
 
@@ -88,7 +88,7 @@ def make_iterators(built: Built, epochs: int) -> None:
 
 def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
     """Make and read iterators as Keras does in this many epochs, as far as it moves seeds."""
-    read = dissect.passes_to_read(data)
+    read = walk.passes_to_read(data)
     for epoch in range(epochs):
         if takes_a_batch:
             first = iter(data)
@@ -99,7 +99,7 @@ def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
             # to the end, as Keras' prefetching does: only then is a cache filled
             for _ in batches:
                 pass
-        if dissect.known_cardinality(data) is not None:
+        if walk.known_cardinality(data) is not None:
             iter(data)  # made at the epoch's end, and never read
 
 

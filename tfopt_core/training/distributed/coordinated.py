@@ -14,7 +14,7 @@ import attrs
 
 from tfopt_core.data import DataPlan, Opaque, Shuffle
 from tfopt_core.data.lower import lower_plan
-from tfopt_core.data.stages.selecting import UNKNOWN_COUNT_BUFFER
+from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built

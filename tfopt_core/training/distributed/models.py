@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tfopt_core.data.stages.running import before_copy
+from tfopt_core.data.stages import before_copy
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built

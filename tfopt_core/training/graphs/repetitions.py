@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.graphs import is_stateful_op
+from tfopt_core.data.functions import is_stateful_op
 from tfopt_core.hooks import Finding
 from tfopt_core.training.graphs.operations import (
     all_operations,

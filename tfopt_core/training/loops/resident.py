@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
-from tfopt_core.data.stages.resident import why_not_gathered
-from tfopt_core.data.stages.selecting import KerasShuffle
+from tfopt_core.data.batching import KerasShuffle
+from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.training.loops.epoch_order import EpochOrders, shuffles_as_lowered
 from tfopt_core.training.loops.graph_steps import TracedSteps, repeated
 from tfopt_core.training.loops.pass_end import PassEnd

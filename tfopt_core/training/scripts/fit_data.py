@@ -10,9 +10,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
-from tfopt_core.data.later import Later
-from tfopt_core.data.lower import lower, lower_stages
-from tfopt_core.data.stages.selecting import KerasShuffle
+from tfopt_core.data.batching import KerasShuffle
+from tfopt_core.data.lower import Later, lower, lower_stages
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.sources import first_batches
 

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import DataPlan, Resident, dissect
+from tfopt_core.data import DataPlan, Resident
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
@@ -136,7 +137,7 @@ class FitWorkload(Workload):
         if not isinstance(given, tf.data.Dataset):
             return None
         anew = lower_stages(self.train.stages)
-        if not {*dissect.reshuffling(given)}.isdisjoint(dissect.reshuffling(anew)):
+        if not {*walk.reshuffling(given)}.isdisjoint(walk.reshuffling(anew)):
             return None
         self.go_on("train", anew)
         return anew

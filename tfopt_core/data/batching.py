@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Count, Order, ParallelStage, Stage
+from tfopt_core.data.source import Source
+from tfopt_core.data.stage import Count, ParallelStage, Stage
+from tfopt_core.data.stages import Shuffle
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Batch(ParallelStage):
+class Batch(
+    ParallelStage, kind="batch", order="kept", cheap=True, chooses=False, stops_early=False
+):
     """Puts `size` examples into one batch.
 
     `of` is the size of the global batch, if each worker makes a part of it; else None.
     """
 
-    kind: ClassVar[str] = "batch"
-    order: ClassVar[Order] = "kept"
-    cheap: ClassVar[bool] = True
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
     size: int
     drop_remainder: bool = False
@@ -69,48 +69,33 @@ class Batch(ParallelStage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class PaddedBatch(Batch):
+class PaddedBatch(Batch, kind="padded_batch"):
     """A batch whose examples are padded to one shape: to `shapes`, or to the longest of each
     batch where that is None; with `values`, or zeros where that is None."""
 
-    kind: ClassVar[str] = "padded_batch"
     shapes: Any = None
     values: Any = None
 
     def lower(self, dataset: Any) -> Any:
-        return dataset.padded_batch(
-            self.size,
-            padded_shapes=self.shapes,
-            padding_values=self.values,
-            drop_remainder=self.drop_remainder,
-        )
+        return dataset.padded_batch(self.size, self.shapes, self.values, self.drop_remainder)
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class RaggedBatch(Batch):
+class RaggedBatch(Batch, kind="ragged_batch"):
     """A batch of examples of different lengths, as ragged tensors."""
 
-    kind: ClassVar[str] = "ragged_batch"
     row_splits: Literal["int32", "int64"] = "int64"
 
     def lower(self, dataset: Any) -> Any:
         import tensorflow as tf
 
-        return dataset.ragged_batch(
-            self.size,
-            drop_remainder=self.drop_remainder,
-            row_splits_dtype=tf.as_dtype(self.row_splits),
-        )
+        return dataset.ragged_batch(self.size, self.drop_remainder, tf.as_dtype(self.row_splits))
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Unbatch(Stage):
+class Unbatch(Stage, kind="unbatch", order="kept", chooses=False, stops_early=False):
     """Takes batches apart into examples."""
 
-    kind: ClassVar[str] = "unbatch"
-    order: ClassVar[Order] = "kept"
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
 
     @property
@@ -124,14 +109,11 @@ class Unbatch(Stage):
         return Count(before.inside, before.inside)
 
 
+# cheap: and a cache cannot keep data sets
 @attrs.frozen(kw_only=True, eq=False)
-class Window(Stage):
+class Window(Stage, kind="window", order="kept", cheap=True, stops_early=False):
     """Data sets of `size` elements each, that begin `shift` apart and take every `stride`-th."""
 
-    kind: ClassVar[str] = "window"
-    order: ClassVar[Order] = "kept"
-    cheap: ClassVar[bool] = True  # and a cache cannot keep data sets
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
     size: int
     shift: int | None = None
@@ -153,3 +135,68 @@ class Window(Stage):
 
     def describe(self) -> str:
         return f"window: {self.size}" + (", remainder dropped" if self.drop_remainder else "")
+
+
+# Arrays are shuffled and batched by their indices, as Keras' own `fit` does
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class KerasShuffle(Shuffle, kind="keras_shuffle"):
+    """The shuffle of arrays by Keras' own `fit`. Behind a stage that computes something else from
+    the arrays it has an order of its own.
+
+    `passes` returns a data set: each of its iterators yields the indices of the examples as one
+    element, in Keras' own order.
+    """
+
+    passes: Callable[[], Any] = attrs.field(repr=False)
+
+    def describe(self) -> str:
+        return f"{self.kind}: all examples, anew each epoch"
+
+    def in_order(self, tensors: Any) -> Any:
+        """Return the examples of these tensors in Keras' own order as a `tf.data.Dataset`."""
+        import tensorflow as tf
+
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
+        count = len(tf.nest.flatten(tensors)[0])
+        indices = self.passes().flat_map(tf.data.Dataset.from_tensor_slices)
+        examples = indices.map(
+            lambda index: tf.nest.map_structure(lambda part: tf.gather(part, index), tensors)
+        )
+        return examples.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def gathered(stages: Sequence[Stage], *, static: bool) -> Any:
+    """Return a `tf.data.Dataset` of the batches of dense arrays that are shuffled and batched;
+    None if the first three stages are not these.
+
+    Slicing, shuffling and batching examples one by one costs a step more than `model.fit(x, y)`,
+    which shuffles indices and gathers a whole batch. The order is the same: a shuffle draws
+    positions, whatever the elements are.
+
+    :param static: whether the size of a batch stands in its shapes if no example is left over.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    match stages:
+        case [Source(origin="arrays") as source, Shuffle() as shuffle, Batch() as batch, *_]:
+            pass
+        case _:
+            return None
+    # not padded or ragged batches: their examples differ in shape
+    leaves = tf.nest.flatten(source.value)
+    if type(batch) is not Batch or not all(isinstance(x, np.ndarray | tf.Tensor) for x in leaves):
+        return None
+    with tf.device("CPU:0"):
+        arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
+    indices = shuffle.lower(tf.data.Dataset.range(source.count))
+    indices = (batch.with_static_size(indices) if static else batch).lower(indices)
+
+    # converting it would take a tenth of a second of each start
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def gather(chosen: Any) -> Any:
+        return tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
+
+    return indices.map(gather)

@@ -8,11 +8,12 @@ outside of a cluster: the plan then yields the data of a single process.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages.base import Count, Order, Stage, Yields
+from tfopt_core.data.dissect.walk import known_cardinality
+from tfopt_core.data.stage import Count, Stage
 from tfopt_core.errors import WorkloadError
 
 
@@ -22,12 +23,9 @@ def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Part(Stage):
+class Part(Stage, yields="some", order="kept", stops_early=False):
     """A worker's part of the data; see the module."""
 
-    yields: ClassVar[Yields] = "some"
-    order: ClassVar[Order] = "kept"
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
     count: int
     index: int | None
@@ -47,11 +45,8 @@ class Part(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class PartOfBatch(Part):
+class PartOfBatch(Part, kind="part_of_batch", yields="mapped"):
     """The worker's rows of each batch; none if the batch has too few."""
-
-    kind: ClassVar[str] = "part_of_batch"
-    yields: ClassVar[Yields] = "mapped"
 
     def left_of(self, elements: int) -> int:
         return elements
@@ -68,11 +63,10 @@ class PartOfBatch(Part):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class PartOfExamples(Part):
+class PartOfExamples(Part, kind="part_of_examples"):
     """The worker's rows of every `of` examples in a row, which later form a batch, so that nothing
     is computed from the others."""
 
-    kind: ClassVar[str] = "part_of_examples"
     of: int
     drop_remainder: bool = False
 
@@ -93,8 +87,6 @@ class PartOfExamples(Part):
         """
         import tensorflow as tf
 
-        from tfopt_core.data.dissect.walk import known_cardinality
-
         elements = known_cardinality(dataset)
         if self.index is None:
             part = dataset if elements is None else dataset.take(self.left_of(elements))
@@ -110,10 +102,8 @@ class PartOfExamples(Part):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class PartOfSource(Part):
+class PartOfSource(Part, kind="part_of_source"):
     """Every `count`-th element of the source, beginning with that at `index`."""
-
-    kind: ClassVar[str] = "part_of_source"
 
     def left_of(self, elements: int) -> int:
         if self.index is None:
@@ -128,13 +118,9 @@ class PartOfSource(Part):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class EvenSteps(Stage):
+class EvenSteps(Stage, kind="even_steps", order="kept", chooses=False, stops_early=False):
     """Exactly `batches` batches, the same number on every worker; missing ones are empty."""
 
-    kind: ClassVar[str] = "even_steps"
-    order: ClassVar[Order] = "kept"
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
     batches: int
 

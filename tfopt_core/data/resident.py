@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from contextlib import nullcontext
+from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages.base import SameElements, Stage
-from tfopt_core.data.stages.batching import Batch
-from tfopt_core.data.stages.computing import MapBatches
-from tfopt_core.data.stages.selecting import Shuffle
+from tfopt_core.data.batching import Batch
+from tfopt_core.data.dissect.walk import known_cardinality
+from tfopt_core.data.functions import MapBatches
+from tfopt_core.data.stage import SameElements, Stage
+from tfopt_core.data.stages import Shuffle
 from tfopt_core.errors import WorkloadError
 
 # The attribute of a data set without inputs that holds the data set it was computed from.
 COMPUTED_FROM = "computed_from"
+WORD_BYTES = 4
 
 
 @attrs.define(eq=False)
@@ -36,14 +38,13 @@ class Held:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Resident(SameElements):
+class Resident(SameElements, kind="resident"):
     """Computes all elements so far once, and keeps them as tensors in the device's memory.
 
     Lowering fills `held`; a resident loop gathers its batches from there, and any other loop
     reads them as a data set of slices. `device` None leaves them where TensorFlow puts them.
     """
 
-    kind: ClassVar[str] = "resident"
     device: str | None = None
     held: Held = attrs.field(factory=Held, repr=False)
 
@@ -67,7 +68,7 @@ class Resident(SameElements):
         if self.held.tensors is None:
             self.held.tensors, self.held.count = _everything(dataset)
             self.held.on_gpu = on_gpu = _is_gpu(self.device)
-            with _on(self.device):
+            with nullcontext() if self.device is None else tf.device(self.device):
                 self.held.rows = tf.nest.map_structure(
                     lambda tensor: DeviceRows(tensor, on_gpu=on_gpu), self.held.tensors
                 )
@@ -100,8 +101,6 @@ def _everything(dataset: Any) -> tuple[Any, int]:
     """Return all elements as one batch, and their number."""
     import tensorflow as tf
 
-    from tfopt_core.data.dissect.walk import known_cardinality
-
     for spec in tf.nest.flatten(dataset.element_spec):
         if not isinstance(spec, tf.TensorSpec):
             raise WorkloadError(
@@ -113,15 +112,10 @@ def _everything(dataset: Any) -> tuple[Any, int]:
     try:
         return dataset.batch(count, drop_remainder=True).get_single_element(), count
     except tf.errors.InvalidArgumentError as error:
-        if _shapes_are_known(dataset.element_spec):
+        specs = tf.nest.flatten(dataset.element_spec)
+        if all(spec.shape.is_fully_defined() for spec in specs):
             raise  # an error of the data themselves
         raise WorkloadError("only examples of one shape can be held on the device") from error
-
-
-def _shapes_are_known(element_spec: Any) -> bool:
-    import tensorflow as tf
-
-    return all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(element_spec))
 
 
 def _is_gpu(device: str | None) -> bool:
@@ -131,15 +125,6 @@ def _is_gpu(device: str | None) -> bool:
     if device is None:
         return bool(tf.config.list_logical_devices("GPU"))
     return "gpu" in device.lower()
-
-
-def _on(device: str | None) -> AbstractContextManager[Any]:
-    import tensorflow as tf
-
-    return nullcontext() if device is None else tf.device(device)
-
-
-WORD_BYTES = 4
 
 
 # no class of attrs, which `tf.nest` would take for a structure

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Count, Order, Stage
-from tfopt_core.data.stages.reading import from_generator, from_pydataset
+from tfopt_core.data.stage import Count, Stage
+from tfopt_core.errors import WorkloadError
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
@@ -19,10 +19,12 @@ Origin = Literal[
 ]
 # The most parts of a source that are described; the others are counted.
 _DESCRIBED_PARTS = 4
+# How many examples of a generator are read to learn their shapes.
+SAMPLES = 8
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Source(Stage):
+class Source(Stage, kind="source", order="kept", chooses=False, stops_early=False):
     """Where examples come from. `count` is the number of elements, None where unknown.
 
     `batched` sources yield batches; `random_access` ones hold all examples, so shuffling
@@ -33,10 +35,6 @@ class Source(Stage):
     element with indices of parts as its leaves; None is a flat tuple.
     """
 
-    kind: ClassVar[str] = "source"
-    order: ClassVar[Order] = "kept"
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
     value: Any
     origin: Origin
@@ -80,9 +78,9 @@ class Source(Stage):
                 kind = {} if self.signature is None else {"output_type": self.signature.dtype}
                 return tf.data.Dataset.range(*self.value, **kind)
             case "generator":
-                return from_generator(self.value, self.signature)
+                return _of_generator(self.value, self.signature)
             case "pydataset":
-                return from_pydataset(self.value)
+                return _of_pydataset(self.value)
             case "concatenate":
                 return functools.reduce(lambda first, second: first.concatenate(second), parts)
             case "zip" if self.layout is None:
@@ -120,3 +118,57 @@ def _laid_out(layout: Any, parts: Sequence[Any]) -> Any:
         items = (_laid_out(item, parts) for item in layout)
         return type(layout)(*items) if hasattr(layout, "_fields") else tuple(items)
     return parts[layout]
+
+
+def _of_generator(generator: Callable[[], Iterator[Any]], signature: Any) -> Any:
+    """Return a data set of a generator's examples.
+
+    :param signature: the spec of an example; None to read it from the first ones.
+    :raises WorkloadError: if it is None and the generator yields nothing.
+    """
+    import tensorflow as tf
+
+    if signature is None:
+        signature = _signature(generator())
+    return tf.data.Dataset.from_generator(generator, output_signature=signature)
+
+
+def _of_pydataset(pydataset: Any) -> Any:
+    """Return a data set of a PyDataset's batches."""
+    import tensorflow as tf
+
+    def batches() -> Any:
+        for index in range(pydataset.num_batches):
+            yield pydataset[index]
+        pydataset.on_epoch_end()
+
+    first = pydataset[0]
+    # batches differ in length: the last one is often smaller
+    signature = tf.nest.map_structure(
+        lambda a: tf.TensorSpec((None, *tf.convert_to_tensor(a).shape[1:]), _dtype(a)), first
+    )
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(pydataset.num_batches))
+
+
+def _signature(iterator: Any) -> Any:
+    import tensorflow as tf
+
+    samples = [example for example, _ in zip(iterator, range(SAMPLES), strict=False)]
+    if not samples:
+        raise WorkloadError("the generator yields nothing")
+
+    def spec(*values: Any) -> Any:
+        shapes = [tf.TensorShape(tf.convert_to_tensor(value).shape) for value in values]
+        common = shapes[0]
+        for shape in shapes[1:]:
+            common = common.most_specific_compatible_shape(shape)
+        return tf.TensorSpec(common, _dtype(values[0]))
+
+    return tf.nest.map_structure(spec, *samples)
+
+
+def _dtype(value: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(value).dtype

@@ -1,8 +1,10 @@
-"""The base classes of the stages of an input pipeline, and `Count`, how much comes out of one."""
+"""The base classes of the stages of an input pipeline, and the counts and changes of a sequence."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -21,8 +23,9 @@ Order = Literal["kept", "fixed", "shuffled", "unknown"]
 class Stage(ABC):
     """One step of a pipeline.
 
-    A stage must define `lower` and `count_after`. The defaults of all else are cautious, so that no
-    plugin moves, caches or shards a stage of which nothing is known:
+    A stage must define `lower` and `count_after`. The other facts are class attributes, which the
+    line of the class may give: `class Take(Stage, kind="take", yields="some")`. Their defaults are
+    cautious, so that no plugin moves, caches or shards a stage of which nothing is known:
 
     - `kind`: its name in messages and tables.
     - `yields`, `order`: see `Yields` and `Order`.
@@ -34,7 +37,7 @@ class Stage(ABC):
 
     The field `deterministic` says whether it yields the same elements in the same order each time
     it is iterated; None means that this depends on its `function`, which was not looked into yet
-    (`determinism.random_ops` does).
+    (`anatomy.random_ops` does).
     """
 
     kind: ClassVar[str] = "stage"
@@ -47,6 +50,11 @@ class Stage(ABC):
     stops_early: ClassVar[bool] = True
 
     deterministic: bool | None = False
+
+    def __init_subclass__(cls, **facts: str | bool) -> None:
+        super().__init_subclass__()
+        for name, value in facts.items():
+            setattr(cls, name, value)
 
     @abstractmethod
     def lower(self, dataset: Any, /) -> Any:
@@ -99,13 +107,9 @@ class Stage(ABC):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class SameElements(Stage):
+class SameElements(Stage, yields="same", order="kept", chooses=False, stops_early=False):
     """A stage that yields its input elements unchanged."""
 
-    yields: ClassVar[Yields] = "same"
-    order: ClassVar[Order] = "kept"
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
 
     def count_after(self, before: Count) -> Count:
@@ -186,3 +190,43 @@ class Count:
             return attrs.evolve(self, elements=elements, inside=None)
         # the elements of the other workers are unknown
         return attrs.evolve(self, elements=elements, examples=None if self.shared else elements)
+
+
+def counts(stages: Sequence[Stage]) -> list[Count]:
+    """Return the count after each of these stages, the source first."""
+    behind = accumulate(stages, lambda count, stage: stage.count_after(count), initial=Count())
+    return list(behind)[1:]
+
+
+def examples_begin(stages: Sequence[Stage]) -> int:
+    """Return the index of the first stage whose input are the training examples: after the last
+    stage that makes new elements before batching."""
+    batched = [count.batched for count in counts(stages)]
+    begin = 1
+    for index, stage in enumerate(stages[1:], start=1):
+        if not batched[index - 1] and all(batched[index:]):
+            break  # from here on there are batches only
+        if stage.yields == "new":
+            begin = index + 1
+    return begin
+
+
+def changes(before: Sequence[Stage], after: Sequence[Stage]) -> tuple[str, ...]:
+    """Return how the stages `after` differ from those `before`, a phrase for each stage."""
+    lost = [stage for stage in before if stage not in after]
+    gained = [stage for stage in after if stage not in before]
+    phrases = []
+    for stage in gained:
+        twin = next((other for other in lost if type(other) is type(stage)), None)
+        if twin is not None:
+            lost.remove(twin)
+            phrases.append(f"{twin.describe()} -> {stage.describe()}")
+        else:
+            previous = after[after.index(stage) - 1]
+            phrases.append(f"{stage.describe()}, after {previous.kind}")
+    phrases.extend(f"without {stage.describe()}" for stage in lost)
+    kept_before = [stage for stage in before if stage in after]
+    kept_after = [stage for stage in after if stage in before]
+    if kept_before != kept_after:
+        phrases.append("order: " + ", ".join(stage.kind for stage in after))
+    return tuple(phrases)

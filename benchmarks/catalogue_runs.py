@@ -17,8 +17,7 @@ import tomlkit
 from catalogue_rows import ROWS, Place, Row
 from cattrs import Converter
 
-from tfopt_core.app.clustered import cluster_of
-from tfopt_core.app.command_request import make_request
+from tfopt_core.app.command_request import cluster_of, make_request
 from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.card import Equivalence, equivalence_of

@@ -85,7 +85,7 @@ def memory(name: str, recipe: str) -> str:
     Both run in new processes, since forked runs share the memory of TensorFlow's libraries.
     """
     from tfopt_core.app.command_request import make_request
-    from tfopt_core.app.train import train_once
+    from tfopt_core.app.training import train_once
     from tfopt_core.trials.preparation import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner
 

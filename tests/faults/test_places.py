@@ -17,10 +17,10 @@ from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import (
     RESULTS,
     SEARCHES,
-    checkpoints_of,
     make_request,
     temporary_request,
 )
+from tfopt_core.commands.train import checkpoints_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.store.database import store_path

@@ -171,7 +171,7 @@ def test_report_takes_the_diagnoses_of_its_own_recipe_only(project, tmp_path):
     [
         (["last", "--markdown", "r.md"], "is unfinished, so there is nothing to report yet"),
         ([SECOND, "--json", "-", "--markdown", "-"], "are both standard output; write one of"),
-        ([SECOND, "--html", "none/r.html"], "No such file"),
+        ([SECOND, "--html", "none/r.html"], "there is no folder"),
     ],
 )
 def test_a_report_that_cannot_be_written_says_why(project, options, said):

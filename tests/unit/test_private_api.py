@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tfopt_core.app.doctor import private_api_findings
+from tfopt_core.commands.doctor import private_api_findings
 from tfopt_core.data.dissect import apart, steps
 from tfopt_core.private_api import FEATURES, Feature, Lookup
 from tfopt_core.private_api.lookup import is_there

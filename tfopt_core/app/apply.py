@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.alone import alone_in_project
 from tfopt_core.app.apply_options import ApplyOptions
-from tfopt_core.app.command_request import make_request, results_of, seconds_of
+from tfopt_core.app.command_request import (
+    alone_in_project,
+    check_none_described,
+    cluster_of,
+    make_request,
+    project_of,
+    results_of,
+    seconds_of,
+)
 from tfopt_core.app.first_contact import (
     NothingToMeasure,
     check_contact,
@@ -78,7 +85,8 @@ def _conduct(
     if spec is not None:
         spec = check_contact(options, spec)  # bad input is said before anybody waits
         # where its recipe goes
-        wait(results_of((options.write_to or Path("recipe.toml")).absolute().parent))
+        folder = (options.write_to or Path("recipe.toml")).absolute().parent
+        wait(results_of(project_of(folder)))
         view.plan(PLAN.format(script=spec.label))
         contact = look_at(options, spec, limits, view)
         if contact.prepared is None:
@@ -88,7 +96,7 @@ def _conduct(
         target, options.changes() if contact is None else options.overrides,
         # a first contact that found nothing exact writes a recipe of comments, and resumes it
         compares=not options.resuming and (contact is None or bool(contact.draft.stack)),
-        save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
+        save_to=options.save_to, debug=options.debug,
     )  # fmt: skip
     if contact is None:
         wait(folder)
@@ -122,7 +130,6 @@ def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
 
     :raises InputError: if this process is part of a cluster that was started already.
     """
-    from tfopt_core.app.clustered import check_none_described, cluster_of
     from tfopt_core.workers.clusters.local import LocalCluster
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner

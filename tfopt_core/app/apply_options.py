@@ -41,22 +41,11 @@ class ApplyOptions:
     pairs: int | None = None
     seconds: float | None = None
     budget: str | None = None
-    json_path: Path | None = None
-    html_path: Path | None = None
-    markdown_path: Path | None = None
     save_to: Path | None = None
     resuming: bool = False
     no_wait: bool = False
     time_limit: str | None = None
     debug: bool = False
-
-    def outputs(self) -> dict[str, Path | None]:
-        """Return the files for the results, by their options."""
-        return {
-            "--json": self.json_path,
-            "--html": self.html_path,
-            "--markdown": self.markdown_path,
-        }
 
     def workload(self) -> dict[str, Any]:
         """Return the keys of `[workload]` except the script."""

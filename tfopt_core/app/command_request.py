@@ -1,37 +1,43 @@
-"""Build the request of a measurement or training from a command's arguments."""
+"""Build the request of a measurement or training from a command's arguments.
+
+And the project that it belongs to: the folder of its results, in which one process at a time
+measures.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
 
 from tfopt_core.app.check import check_recipe
-from tfopt_core.app.project import project_of
 from tfopt_core.app.script_target import check_as_recipe, script_of
-from tfopt_core.app.tensorflow_packages import check_versions
+from tfopt_core.app.versions import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
-from tfopt_core.hooks import read_machine
-from tfopt_core.recipe import Recipe, shipped_recipes
+from tfopt_core.hooks import ClusterOptions, read_machine
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Defaults
+from tfopt_core.recipe import shipped_recipes
 from tfopt_core.recipe.formats import duration
 from tfopt_core.recipe.values import Invalid
+from tfopt_core.store.lock import measuring_alone
 from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
 
 if TYPE_CHECKING:
-    from tfopt_core.app.checkpoints import ResumePoint
+    from tfopt_core.app.view import View
 
+# Files that mark the root of a project.
+MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 RESULTS = ".tfopt"
 # Its folder with the searches of `tfopt tune`.
 SEARCHES = "tune"
@@ -40,8 +46,8 @@ OWN_NAMES = frozenset({
     ".gitignore", "checkpoints", "measuring.lock", "observed", "runs", "runs.sqlite",
     "runs.sqlite-shm", "runs.sqlite-wal", SEARCHES,
 })  # fmt: skip
-# Files that a command will write, by the option that names each.
-Outputs = Mapping[str, Path | None]
+# Variables that give a process its role in a cluster that was started by others.
+DESCRIBE_A_CLUSTER = ("TF_CONFIG", "SLURM_PROCID")
 
 
 def make_request(
@@ -52,7 +58,6 @@ def make_request(
     text: str | None = None,
     keeps: bool = True,
     save_to: Path | None = None,
-    outputs: Outputs = MappingProxyType({}),
     debug: bool = False,
 ) -> tuple[Request, Path]:
     """Check everything that can be checked without TensorFlow. Return a request.
@@ -60,7 +65,6 @@ def make_request(
     :param target: a recipe; or the path of a script, which has no stack.
     :param compares: whether baseline and stack will be compared.
     :param text: the recipe, if it is not written to its file yet.
-    :param outputs: the files that will be written, by their options.
     :param keeps: whether anything is stored in the project.
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
@@ -78,11 +82,11 @@ def make_request(
         raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
     if save_to is not None and checked.recipe.workload.has_own_loop:
         raise InputError("--save: a script with a training loop of its own saves its model itself")
-    for option, path in (("--save", save_to), *outputs.items()):
-        if path is not None:
-            check_writable(option, path)
-    project = project_folder(checked.recipe)
-    results = _make_ours(project) if keeps else project / RESULTS
+    check_writable("--save", save_to)
+    path, shipped = checked.recipe.path, (one.resolve() for one in shipped_recipes().values())
+    of_user = path is not None and path.resolve() not in shipped
+    project = project_of(checked.recipe.directory if of_user else Path.cwd())
+    results = results_of(project) if keeps else project / RESULTS
     request = Request(
         recipe=checked.recipe,
         plugins=checked.plugins,
@@ -99,64 +103,75 @@ def make_request(
 
 @contextmanager
 def temporary_request(
-    target: str,
-    overrides: Sequence[str],
-    *,
-    outputs: Outputs = MappingProxyType({}),
-    debug: bool = False,
+    target: str, overrides: Sequence[str], *, debug: bool = False
 ) -> Iterator[Request]:
     """Yield a request whose processes leave nothing behind, for the time of the context.
 
     :raises InputError: as `make_request`.
     """
-    request, _ = make_request(
-        target, overrides, compares=False, keeps=False, outputs=outputs, debug=debug
-    )
+    request, _ = make_request(target, overrides, compares=False, keeps=False, debug=debug)
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
         # as in a project, so that what observers write lies in it too: see `Request.kept`
         yield attrs.evolve(request, folder=Path(folder, "runs", new_id()))
 
 
-def checkpoints_of(
-    request: Request,
-    results: Path,
-    *,
-    resume: bool,
-    folder: Path | None,
-) -> ResumePoint | None:
-    """Return the checkpoints for the options of `tfopt train`, None if none are wanted.
+def cluster_of(request: Request) -> ClusterOptions | None:
+    """Return the cluster options of the stack; None for a training in a single process."""
+    stack = Stack(request.plugins, Defaults())
+    return stack.configure_runtime(request.machine, request.recipe).cluster
+
+
+def check_none_described(environment: Mapping[str, str], command: str) -> None:
+    """Refuse to start a cluster in a process that already belongs to one.
+
+    :raises InputError: naming the variable.
+    """
+    for name in DESCRIBE_A_CLUSTER:
+        if environment.get(name):
+            raise InputError(
+                f"{name} is set, and `tfopt {command}` starts all workers on this machine; unset "
+                "it, or run `tfopt train` on each machine"
+            )
+
+
+def project_of(start: Path) -> Path:
+    """Return the nearest project root, from this folder upwards; this folder if there is none."""
+    for folder in (start, *start.parents):
+        if any((folder / marker).exists() for marker in MARKERS):
+            return folder
+    return start
+
+
+@contextmanager
+def alone_in_project(
+    results: Path, command: str, view: View, *, no_wait: bool = False
+) -> Iterator[None]:
+    """Wait until no other measurement is under way in a project, and keep others waiting.
 
     :param results: the folder of the project's results.
-    :raises InputError: see `open_checkpoints`.
+    :param command: the command of this process, for those that wait.
+    :param view: shows who is waited for.
+    :param no_wait: do not wait.
+    :raises InputError: with `no_wait`, naming the process that measures.
+    :raises StoreError: if the folder cannot be written.
     """
-    if not resume and folder is None:
-        return None
-    from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
+    with ExitStack() as shown:
+        on_phase: Callable[[str], None] | None = None
 
-    if request.recipe.workload.is_script:
-        raise InputError(
-            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
-            "factory: leave --resume and --checkpoints out"
-        )
-    if folder is None:
-        # ".." and "." are names of recipes too
-        folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
-    return open_checkpoints(request, folder, resume=resume)
+        def wait(other: str) -> None:
+            nonlocal on_phase
+            other = other or "another tfopt"  # it has the lock and has not written its name yet
+            if no_wait:
+                raise InputError(
+                    f'{other} is measuring in "{results.parent}"; leave --no-wait out to wait for '
+                    "it"
+                )
+            on_phase = on_phase or shown.enter_context(view.phases())
+            on_phase(f"waiting for {other}, which is measuring in this project")
 
-
-def project_folder(recipe: Recipe) -> Path:
-    """Return the project of the recipe, for shipped recipes that of the working directory."""
-    shipped = {path.resolve() for path in shipped_recipes().values()}
-    of_user = recipe.path is not None and recipe.path.resolve() not in shipped
-    return project_of(recipe.directory if of_user else Path.cwd())
-
-
-def results_of(folder: Path) -> Path:
-    """Return the folder of the results of recipes in this folder, made if it was missing.
-
-    :raises InputError: if it cannot be made.
-    """
-    return _make_ours(project_of(folder))
+        with measuring_alone(results, f'process {os.getpid()} ("{command}")', wait):
+            shown.close()
+            yield
 
 
 def new_id() -> str:
@@ -164,8 +179,8 @@ def new_id() -> str:
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _make_ours(project: Path) -> Path:
-    """Create the folder of a project's results, with a .gitignore, and return it.
+def results_of(project: Path) -> Path:
+    """Return the folder of a project's results, made with a .gitignore if it was missing.
 
     :raises InputError: if it cannot be created, or is a link to somebody else's files.
     """
@@ -196,13 +211,13 @@ def _leads_to_others(folder: Path, project: Path) -> bool:
     return any(entry.name not in OWN_NAMES for entry in folder.iterdir())
 
 
-def check_writable(option: str, path: Path) -> None:
-    """Check that a file can be written, before minutes of measuring.
+def check_writable(option: str, path: Path | None) -> None:
+    """Check that a file can be written, before minutes of measuring; None is no file.
 
     :raises InputError: naming option and path.
     """
-    if str(path) == "-":
-        return  # standard output
+    if path is None or str(path) == "-":
+        return  # nothing, or standard output
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         return  # a pipe or a device
     folder = path.absolute().parent

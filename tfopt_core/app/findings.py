@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class DoctorFinding:
     """A fact about this machine or a plugin.
 

@@ -58,7 +58,7 @@ class ScriptTrials:
         with without_places(self.label, self.recipe):
             request, _ = make_request(
                 self.recipe, self.options.overrides, compares=False, keeps=False, text=text,
-                outputs=self.options.outputs(), debug=self.options.debug,
+                debug=self.options.debug,
             )  # fmt: skip
         return attrs.evolve(request, folder=self.folder / "runs" / self.recipe.stem)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.alone import alone_in_project
 from tfopt_core.app.command_request import (
     SEARCHES,
+    alone_in_project,
     check_writable,
     make_request,
     new_id,
@@ -50,7 +50,6 @@ class TuneOptions:
     budget: str | None = None
     plugins: tuple[str, ...] = ()
     write_to: Path | None = None
-    json_path: Path | None = None
     resuming: bool = False
     fresh: bool = False
     time_limit: str | None = None
@@ -80,9 +79,8 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     given = None if options.budget is None else seconds_of("--budget", options.budget)
     request, results = make_request(
-        options.target, options.overrides, compares=False, outputs={"--json": options.json_path},
-        debug=options.debug,
-    )  # fmt: skip
+        options.target, options.overrides, compares=False, debug=options.debug
+    )
     spec = request.recipe.tune or TuneSpec()
     objective = objective_of(request)
     searches_settings = request.recipe.searches_settings(objective)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -87,7 +88,15 @@ if TYPE_CHECKING:
 @click.option("--quiet", "-q", is_flag=True, help="Print the answer only, no progress.")
 @verbose_option
 @debug_option
-def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> int:
+def apply(
+    json_path: Path | None,
+    html_path: Path | None,
+    markdown_path: Path | None,
+    require: str | None,
+    quiet: bool,
+    verbose: bool,
+    **options: Any,
+) -> int:
     """Train without and with a stack, and print the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
@@ -101,7 +110,7 @@ def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> in
     from tfopt_core.app.apply import conduct
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.first_contact import NothingToMeasure
-    from tfopt_core.commands.output import ReportFiles, print_page
+    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer
@@ -109,32 +118,41 @@ def apply(require: str | None, quiet: bool, verbose: bool, **options: Any) -> in
     from tfopt_core.report.results.summary import render_summary
     from tfopt_core.report.terminal import Terminal
 
-    asked, view = ApplyOptions(**options), Terminal(quiet=quiet)
-    files = ReportFiles(
-        json_path=asked.json_path, html_path=asked.html_path, markdown_path=asked.markdown_path
-    )
+    asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
     files.check()
-    results = conduct(asked, view)
+    results = conduct(asked, Terminal(quiet=quiet))
     if isinstance(results, NothingToMeasure):
-        print_page(render_nothing(results.bound, results.left_out), files)
         left_out = [(one.plugin, one.reason) for one in results.left_out]
-        files.write(
+        files.show(
+            render_nothing(results.bound, results.left_out),
             results,
             lambda: nothing_page(results.script, results.bound, left_out),
             lambda: markdown_nothing(results.script, results.bound, left_out),
         )
         return 0 if require is None else 1
-    page = render_summary(results) if verbose else render_answer(results, recipe_of(asked))
-    print_page(page, files)
-    files.write(results, lambda: html_page(results), lambda: markdown_report(results))
+    files.show(
+        render_summary(results) if verbose else render_answer(results, _recipe_of(asked)),
+        results,
+        lambda: html_page(results),
+        lambda: markdown_report(results),
+    )
     code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
     if require is not None and code == 1:
-        said = _judged(results.comparison, require)
-        click.echo(f"--require {require} is not met: {said}", err=True)
+        _, statement = judged(results.comparison, require)
+        click.echo(f"--require {require} is not met: {statement}", err=True)
     return code
 
 
-def recipe_of(asked: ApplyOptions) -> str | None:
+def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
+    """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
+    if interrupted:
+        return 130
+    if comparison.verdict is Verdict.NONE and failed:
+        return 3
+    return 0 if require is None or judged(comparison, require)[0] else 1
+
+
+def _recipe_of(asked: ApplyOptions) -> str | None:
     """Return the recipe that was measured, as the user names it; None if options changed it."""
     from tfopt_core.app.first_contact import written_recipe
     from tfopt_core.app.script_target import script_of
@@ -145,25 +163,13 @@ def recipe_of(asked: ApplyOptions) -> str | None:
     return None if asked.overrides or asked.script else asked.target
 
 
-def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
-    """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
-    if interrupted:
-        return 130
-    if comparison.verdict is Verdict.NONE and failed:
-        return 3
-    return 0 if require is None or _is_met(comparison, require) else 1
-
-
-def _judged(comparison: Comparison, require: str) -> str:
-    """Return the statement that a requirement is about."""
-    memory = None if require == Verdict.FASTER else comparison.judged_memory
-    return comparison.statement if memory is None else memory.statement
-
-
-def _is_met(comparison: Comparison, require: str) -> bool:
-    """Return whether the stack is what is required, whatever the objective."""
+def judged(comparison: Comparison, require: str) -> tuple[bool, str]:
+    """Return whether the stack is what is required, whatever the objective, and the statement
+    that says so."""
     if require == Verdict.FASTER:
-        return comparison.verdict is Verdict.FASTER
+        return comparison.verdict is Verdict.FASTER, comparison.statement
     memory = comparison.judged_memory
-    lighter = memory is not None and memory.verdict is MemoryVerdict.LIGHTER
-    return lighter or comparison.verdict is Verdict.FITS
+    if memory is None:
+        return comparison.verdict is Verdict.FITS, comparison.statement
+    lighter = memory.verdict is MemoryVerdict.LIGHTER or comparison.verdict is Verdict.FITS
+    return lighter, memory.statement

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import rich_click as click
 
@@ -17,17 +16,38 @@ from tfopt_core.commands.options import debug_option, json_option, recipe_argume
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
-def diagnose(json_path: Path | None, quiet: bool, target: str, **options: Any) -> None:
+def diagnose(
+    target: str,
+    overrides: tuple[str, ...],
+    stacked: bool,
+    json_path: Path | None,
+    quiet: bool,
+    debug: bool,
+) -> None:
     """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
     plugins of the recipe, which may be empty. RECIPE may be a script,
     train.py. Installed plugins propose their settings.
     """
-    from tfopt_core.app.diagnose import diagnose_recipe
-    from tfopt_core.commands.output import show
+    import attrs
+
+    from tfopt_core.app.command_request import temporary_request
+    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.diagnosis.process import diagnose as measure_parts
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis
     from tfopt_core.report.terminal import Terminal
+    from tfopt_core.workers.spawn import SpawnRunner
 
-    diagnosed = diagnose_recipe(target, view=Terminal(quiet=quiet), json_path=json_path, **options)
-    show(render_diagnosis(diagnosed, target), diagnosed, json_path)
+    files = ReportFiles(json_path)
+    files.check()
+    with (
+        temporary_request(target, overrides, debug=debug) as request,
+        Terminal(quiet=quiet).phases() as on_phase,
+    ):
+        if not stacked:
+            request = attrs.evolve(request, plugins=())
+        on_phase("looking at the plugins that are installed")
+        diagnosed = measure_parts(request, SpawnRunner(), inspect_plugins(), on_phase)
+    files.show(render_diagnosis(diagnosed, target), diagnosed)

@@ -1,12 +1,45 @@
-"""`tfopt doctor`: check what this machine can do."""
+"""`tfopt doctor`: check what this machine can do. TensorFlow is imported in another process."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option, json_option
+from tfopt_core.errors import InputError
+
+if TYPE_CHECKING:
+    from tfopt_core.app.findings import DoctorFinding
+    from tfopt_core.hooks import Machine
+
+# Entry points of functions that list the data sets of shipped workloads: objects with `name`,
+# `present`, `detail` and `how_to_get`.
+DATA_SOURCES_GROUP = "tfopt.data_sources"
+TIME_LIMIT_SECONDS = 120
+
+_IMPORT_SCRIPT = """
+import json, time
+start = time.perf_counter()
+import tensorflow as tf, keras
+seconds = time.perf_counter() - start
+from tfopt_core.private_api import all_missing
+from tfopt_core.training.device_check import missing_libraries
+gpus = tf.config.list_physical_devices("GPU")
+print(json.dumps({
+    "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
+    "seconds": seconds, "missing": all_missing(),
+    "devices": [d.name for d in tf.config.list_physical_devices()],
+    "gpus": [gpu.name.removeprefix("/physical_device:") for gpu in gpus],
+    "missing_libraries": [] if gpus else missing_libraries(),
+}))
+"""
 
 
 @click.command()
@@ -18,7 +51,6 @@ def doctor(json_path: Path | None, debug: bool) -> int:
     Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
-    from tfopt_core.app.doctor import examine
     from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_doctor
 
@@ -26,3 +58,120 @@ def doctor(json_path: Path | None, debug: bool) -> int:
     ok = all(finding.ok is not False for finding in findings)
     show_list(render_doctor(findings), json_path, ok=ok, findings=findings)
     return 0 if ok else 1
+
+
+def examine() -> tuple[DoctorFinding, ...]:
+    """Return the results of all checks."""
+    from tfopt_core.hooks import read_machine
+
+    machine = read_machine()
+    return (*_tensorflow(machine), *_hardware(machine), *_data_sources())
+
+
+def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
+    import subprocess
+
+    from tfopt_core.app.findings import DoctorFinding
+    from tfopt_core.app.versions import NOT_INSTALLED, package_findings, version_findings
+    from tfopt_core.commands.doctor_gpu import (
+        check_device,
+        device_findings,
+        process_findings,
+        unopened_gpus,
+    )
+    from tfopt_core.hooks.machine import ask_driver
+    from tfopt_core.training.runtime import check_environment
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield DoctorFinding("Python", True, f"{version} at {sys.prefix}")
+    try:
+        check_environment(os.environ)
+    except InputError as error:
+        yield DoctorFinding("environment", False, str(error))
+        return
+    findings = (*package_findings(), *version_findings())
+    yield from findings
+    if any(finding.detail == NOT_INSTALLED for finding in findings):
+        return
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _IMPORT_SCRIPT], env=environment, capture_output=True,
+            text=True, timeout=TIME_LIMIT_SECONDS, check=True,
+        )  # fmt: skip
+        report = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.CalledProcessError as error:
+        [*_, last] = (error.stderr or "").strip().splitlines() or ["no message"]
+        mend = "install it again: pip install --force-reinstall tensorflow"
+        yield DoctorFinding("TensorFlow", False, f"does not import: {last}", mend)
+        return
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+        yield DoctorFinding("TensorFlow", False, f"gave no answer: {error}")
+        return
+    versions = f"{report['tensorflow']}, Keras {report['keras']} on {report['backend']}"
+    yield DoctorFinding("TensorFlow", True, f"{versions}, imported in {report['seconds']:.1f} s")
+    yield from private_api_findings(report["missing"])
+    yield DoctorFinding("devices", None, ", ".join(report["devices"]))
+    if machine.gpus and not report["gpus"]:
+        yield unopened_gpus(report["missing_libraries"])
+    if report["gpus"]:
+        yield from process_findings(
+            ask_driver("compute-apps", "pid", "process_name", "used_memory")
+        )
+    for device in report["gpus"]:
+        yield from device_findings(check_device(device))
+
+
+def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
+    """Yield a finding on the private members of TensorFlow and Keras.
+
+    :param missing: one sentence for each feature that is disabled because a member is missing.
+    """
+    from tfopt_core.app.findings import DoctorFinding
+    from tfopt_core.private_api import FEATURES
+
+    if not missing:
+        count = len({member for feature in FEATURES for member in feature})
+        detail = f"all {count} members of TensorFlow and Keras that tfopt touches are there"
+        yield DoctorFinding("private API", True, detail)
+    mend = (
+        "the rest works; if you need it, install one of the versions of TensorFlow and Keras that "
+        "have it (docs/guide/versions.md), or a newer tfopt"
+    )
+    yield from (DoctorFinding("private API", None, sentence, mend) for sentence in missing)
+
+
+def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
+    from tfopt_core.app.findings import DoctorFinding
+
+    cpus = f"{machine.cpu_model}, {machine.cpu_count} of {machine.cpu_count_total} usable"
+    yield DoctorFinding("CPU", None, cpus)
+    native = "native" if machine.has_bfloat16_cpu else "not native: it would be slow"
+    yield DoctorFinding("bfloat16 on the CPU", None, native)
+    gpus = (
+        f"{gpu.name} (compute capability {gpu.compute_capability[0]}.{gpu.compute_capability[1]}, "
+        f"{gpu.memory_bytes / 2**30:.0f} GiB)"
+        for gpu in machine.gpus
+    )
+    yield DoctorFinding("GPUs", None, ", ".join(gpus) or "none")
+    busy = os.getloadavg()[0] / machine.cpu_count
+    mend = "" if busy < 0.5 else "stop what else runs: timings on a busy machine mean little"
+    yield DoctorFinding("load", None, f"{busy:.0%} of the usable CPUs over the last minute", mend)
+    yield DoctorFinding("memory", None, f"{machine.memory_bytes / 2**30:.1f} GiB usable")
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    yield DoctorFinding("disk", None, f"{free:.1f} GiB free in the working directory")
+
+
+def _data_sources() -> Iterator[DoctorFinding]:
+    from tfopt_core.app.findings import DoctorFinding
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    for name, entries in registrations(DATA_SOURCES_GROUP).items():
+        try:
+            sources = entries[0].load_any()()
+        except Exception as error:  # code of another distribution; the other checks go on
+            yield DoctorFinding(name, None, f"{type(error).__name__}: {error}")
+            continue
+        for source in sources:
+            mend = "" if source.present else source.how_to_get
+            yield DoctorFinding(f"data: {source.name}", source.present or None, source.detail, mend)

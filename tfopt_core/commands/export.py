@@ -16,14 +16,24 @@ def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
 
     Settings of "auto" are resolved first. A plugin that only tfopt can apply says so.
     """
-    from tfopt_core.app.export import lines_by_hand
+    from tfopt_core.app.command_request import temporary_request
+    from tfopt_core.app.script_target import refuse_script
+    from tfopt_core.hooks.guards import guarded
     from tfopt_core.report.style.vocabulary import settings_in_words
 
-    plugins = lines_by_hand(target, overrides, debug=debug)
-    if not plugins:
+    refuse_script(target, "tfopt export")
+    with temporary_request(target, overrides, debug=debug) as request:
+        request = request.observed()
+        if any("auto" in one.settings.values() for one in request.plugins):
+            from tfopt_core.trials.preparation import prepare
+            from tfopt_core.workers.spawn import SpawnRunner
+
+            _, request = prepare(request, SpawnRunner())
+        lines = [guarded(one.name, "by_hand", one.plugin.by_hand) for one in request.plugins]
+    if not lines:
         click.echo("# the stack is empty: plain Keras trains it")
-    for number, (stacked, lines) in enumerate(plugins):
+    for number, (stacked, text) in enumerate(zip(request.plugins, lines, strict=True)):
         settings = settings_in_words(stacked.settings)
         blank = "\n" if number else ""
         click.echo(f"{blank}# {stacked.name}{f': {settings}' if settings else ''}")
-        click.echo(lines or "# nothing to write by hand: only tfopt applies it")
+        click.echo(text or "# nothing to write by hand: only tfopt applies it")

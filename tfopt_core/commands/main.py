@@ -15,7 +15,6 @@ from typing import NoReturn
 import rich_click as click
 
 from tfopt_core.commands.apply import apply
-from tfopt_core.commands.compare import compare
 from tfopt_core.commands.completion import PROGRAM, completion
 from tfopt_core.commands.diagnose import diagnose
 from tfopt_core.commands.doctor import doctor
@@ -25,8 +24,7 @@ from tfopt_core.commands.launch import launch
 from tfopt_core.commands.plan import plan
 from tfopt_core.commands.plugins import plugins
 from tfopt_core.commands.recipes import recipes
-from tfopt_core.commands.report import report
-from tfopt_core.commands.runs import runs
+from tfopt_core.commands.results import compare, report, runs
 from tfopt_core.commands.schema import schema
 from tfopt_core.commands.selftest import selftest
 from tfopt_core.commands.train import train

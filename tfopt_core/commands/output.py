@@ -21,10 +21,8 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 # Of the JSON of commands that list or plan: plugins, recipes, doctor, plan.
 LIST_VERSION = 2
 
-Text = Callable[[], str]
 
-
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ReportFiles:
     """The files that a command writes besides its page, each None if it is not asked for."""
 
@@ -35,23 +33,39 @@ class ReportFiles:
     def check(self) -> None:
         """Check before minutes of measuring what can be known.
 
-        :raises InputError: if two of them are standard output, or jinja2 is missing for HTML.
+        :raises InputError: if one cannot be written, if two of them are standard output, or if
+            jinja2 is missing for HTML.
         """
+        from tfopt_core.app.command_request import check_writable
+
         if _is_stdout(self.json_path) and _is_printed(self.markdown_path):
             raise InputError(
                 "--json - and --markdown - are both standard output; write one of them to a file"
             )
+        check_writable("--json", self.json_path)
+        check_writable("--html", self.html_path)
+        check_writable("--markdown", self.markdown_path)
         if self.html_path is not None:
             from tfopt_core.report.html.page import check_jinja
 
             check_jinja()
 
-    def write(self, data: Data, html: Text, markdown: Text) -> None:
-        """Write those that are asked for.
+    def show(
+        self,
+        page: RenderableType,
+        data: Data,
+        html: Callable[[], str] = str,
+        markdown: Callable[[], str] = str,
+    ) -> None:
+        """Print the page, and write the files that are asked for.
 
-        :param html, markdown: make the texts.
+        With a file on standard output, the page goes to standard error.
+
+        :param html, markdown: make the texts of these files.
         :raises InputError: if a file cannot be written.
         """
+        taken = _is_stdout(self.json_path) or _is_printed(self.markdown_path)
+        make_console(stderr=taken).print(page)
         if self.json_path is not None:
             write_json(data, STANDARD_OUTPUT if _is_stdout(self.json_path) else self.json_path)
         if self.markdown_path is not None:
@@ -60,27 +74,9 @@ class ReportFiles:
             write_text(self.html_path, html(), replace=True)
 
 
-def show(page: RenderableType, data: Data, json_path: Path | None) -> None:
-    """Print the page, and write the data as JSON if a path is given.
-
-    With the JSON on standard output, the page goes to standard error.
-
-    :raises InputError: if the file cannot be written.
-    """
-    print_page(page, ReportFiles(json_path=json_path))
-    if json_path is not None:
-        write_json(data, STANDARD_OUTPUT if _is_stdout(json_path) else json_path)
-
-
 def show_list(page: RenderableType, json_path: Path | None, **data: Any) -> None:
-    """Print the page of a command that lists or plans, and write these data; see `show`."""
-    show(page, {"schema_version": LIST_VERSION, **data}, json_path)
-
-
-def print_page(page: RenderableType, files: ReportFiles) -> None:
-    """Print a page: to standard error if one of the files is standard output."""
-    taken = _is_stdout(files.json_path) or _is_printed(files.markdown_path)
-    make_console(stderr=taken).print(page)
+    """Print the page of a command that lists or plans, and write these data."""
+    ReportFiles(json_path).show(page, {"schema_version": LIST_VERSION, **data})
 
 
 def _is_stdout(path: Path | None) -> bool:

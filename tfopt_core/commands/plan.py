@@ -20,9 +20,22 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
     after. RECIPE may be a script, train.py, which has no plugins.
     """
-    from tfopt_core.app.plan import plan_recipe
-    from tfopt_core.commands.output import show_list
-    from tfopt_core.report.plan import render_plan
+    import attrs
 
-    name, prepared = plan_recipe(target, overrides, json_path=json_path, debug=debug)
+    from tfopt_core.app.check import missing_target
+    from tfopt_core.app.command_request import temporary_request
+    from tfopt_core.commands.output import ReportFiles, show_list
+    from tfopt_core.report.plan import render_plan
+    from tfopt_core.trials.preparation import prepare_in_detail
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    ReportFiles(json_path).check()
+    with temporary_request(target, overrides, debug=debug) as request:
+        prepared = prepare_in_detail(request.observed(), SpawnRunner())
+    needs = (
+        f"`tfopt apply` needs a target: {problem.message}; {problem.mend}"
+        for problem in missing_target(request.reading, request.plugins)
+    )
+    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *needs))
+    name = request.recipe.name
     show_list(render_plan(prepared, name), json_path, recipe=name, plan=prepared)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
+from tfopt_core.errors import InputError
+
+if TYPE_CHECKING:
+    from tfopt_core.app.checkpoints import ResumePoint
+    from tfopt_core.trials.request import Request
 
 
 @click.command()
@@ -43,9 +50,8 @@ def train(
     """
     import attrs
 
-    from tfopt_core.app.clustered import cluster_of
-    from tfopt_core.app.command_request import checkpoints_of, make_request
-    from tfopt_core.app.train import runners_of, train_once, train_script
+    from tfopt_core.app.command_request import cluster_of, make_request
+    from tfopt_core.app.training import runners_of, train_once, train_script
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
@@ -89,3 +95,26 @@ def train(
     run, prepared = trained.run, trained.prepared
     console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
+
+
+def checkpoints_of(
+    request: Request, results: Path, *, resume: bool, folder: Path | None
+) -> ResumePoint | None:
+    """Return the checkpoints that the options ask for, None if none are wanted.
+
+    :param results: the folder of the project's results.
+    :raises InputError: see `open_checkpoints`.
+    """
+    if not resume and folder is None:
+        return None
+    from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
+
+    if request.recipe.workload.is_script:
+        raise InputError(
+            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
+            "factory: leave --resume and --checkpoints out"
+        )
+    if folder is None:
+        # ".." and "." are names of recipes too
+        folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
+    return open_checkpoints(request, folder, resume=resume)

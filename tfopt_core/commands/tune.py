@@ -42,7 +42,7 @@ from tfopt_core.commands.options import debug_option, json_option, set_option
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
-def tune(quiet: bool, **options: Any) -> int:
+def tune(json_path: Path | None, quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 
     TARGET is a recipe, the name of one that ships, or a script (train.py). The
@@ -57,11 +57,12 @@ def tune(quiet: bool, **options: Any) -> int:
     """
     from tfopt_core.app.tune import TuneOptions
     from tfopt_core.app.tune import tune as search
-    from tfopt_core.commands.output import show
+    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.report.terminal import Terminal
     from tfopt_core.report.tuning import render_tuned
 
-    asked = TuneOptions(**options)
-    result = search(asked, Terminal(quiet=quiet))
-    show(render_tuned(result), result, asked.json_path)
+    files = ReportFiles(json_path)
+    files.check()
+    result = search(TuneOptions(**options), Terminal(quiet=quiet))
+    files.show(render_tuned(result), result)
     return 130 if result.interrupted else 0

@@ -105,7 +105,7 @@ def test_all_plugins_and_the_machine_are_written(
     data = written("plugins", folder=tmp_path)
     assert data["plugins"][0]["error"] == "cannot be imported"
     findings = (DoctorFinding(subject="GPUs", ok=None, detail="none"),)
-    monkeypatch.setattr("tfopt_core.app.doctor.examine", lambda: findings)
+    monkeypatch.setattr("tfopt_core.commands.doctor.examine", lambda: findings)
     data = written("doctor", folder=tmp_path)
     assert set(data) == fields_of("# The JSON of `doctor`")
     assert data == {
@@ -117,9 +117,9 @@ def test_all_plugins_and_the_machine_are_written(
 
 def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = make_prepared()
-    monkeypatch.setattr("tfopt_core.app.plan.plan_recipe", lambda *_, **__: ("mine", prepared))
-    data = written("plan", "recipe.toml", folder=tmp_path)
-    assert data == {"schema_version": 2, "recipe": "mine", "plan": to_json(prepared)}
+    monkeypatch.setattr("tfopt_core.trials.preparation.prepare_in_detail", lambda *_: prepared)
+    data = written("plan", "quickstart", folder=tmp_path)
+    assert data == {"schema_version": 2, "recipe": "quickstart", "plan": to_json(prepared)}
     assert set(data) == fields_of("# The JSON of `plan`")
     assert set(data["plan"]) == fields_of("## `plan`")
     assert data["plan"]["plugins"][0]["settings"]["policy"] == "mixed_bfloat16"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.app.tensorflow_packages import (
+from tfopt_core.app.versions import (
     check_versions,
     package_findings,
     requirement,

@@ -1,4 +1,4 @@
-"""Which distributions installed TensorFlow and Keras: one of each is right.
+"""Which distributions installed TensorFlow and Keras: one of each, and as new as tfopt requires.
 
 TensorFlow has several distributions (tensorflow, tensorflow-cpu, tf-nightly, ...) that install the
 same files. Package managers do not notice when two are installed, and the files of the second
@@ -29,57 +29,51 @@ def check_versions() -> None:
 
     :raises InputError: naming the version, and what installs the right one.
     """
-    for package, subject in PACKAGES.items():
-        installed, required = installed_version(package), _required(package)
-        if installed is not None and is_older(installed, required):
+    for package, installed, age in _outside():
+        if age == "older":
             raise InputError(
-                f"{subject} {installed} is older than this tfopt needs; "
-                f"run: pip install '{required}'"
+                f"{PACKAGES[package]} {installed} is older than this tfopt needs; "
+                f"run: pip install '{_required(package)}'"
             )
 
 
 def version_findings() -> Iterator[DoctorFinding]:
     """Yield a finding for each package that is older or newer than what tfopt requires."""
-    for package, subject in PACKAGES.items():
-        installed, required = installed_version(package), _required(package)
-        if installed is None:
-            continue
-        if is_older(installed, required) or is_newer(installed, required):
-            old = is_older(installed, required)
-            yield DoctorFinding(
-                subject=f"version of {subject}", ok=False if old else None,
-                detail=f"{installed}, {'older' if old else 'newer'} than this tfopt was made for",
-                mend=f"pip install '{required}'",
-            )  # fmt: skip
+    for package, installed, age in _outside():
+        yield DoctorFinding(
+            f"version of {PACKAGES[package]}",
+            False if age == "older" else None,
+            f"{installed}, {age} than this tfopt was made for",
+            f"pip install '{_required(package)}'",
+        )
 
 
-def installed_version(package: str) -> str | None:
-    """Return the version of a package by its distribution, None if there is none."""
-    for distribution in DISTRIBUTIONS[package]:
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    return None
+def _outside() -> Iterator[tuple[str, str, str]]:
+    """Yield each package that is outside of what tfopt requires, its version, and its age."""
+    for package, distributions in DISTRIBUTIONS.items():
+        for distribution in distributions:
+            try:
+                installed = version(distribution)
+            except PackageNotFoundError:
+                continue
+            if age := age_of(installed, _required(package)):
+                yield package, installed, age
+            break
 
 
-def is_older(installed: str, required: str) -> bool:
-    """Return whether a version is below the lowest that a requirement allows."""
+def age_of(installed: str, required: str) -> str:
+    """Return "older" or "newer" for a version that a requirement does not allow, else ""."""
     lowest = re.search(r">=\s*([\d.]+)", required)
-    return lowest is not None and _release(installed) < _release(lowest[1])
-
-
-def is_newer(installed: str, required: str) -> bool:
-    """Return whether a version is above those that a requirement allows."""
     limit = re.search(r"<\s*([\d.]+)", required)
-    return limit is not None and _release(installed) >= _release(limit[1])
+    if lowest and _release(installed) < _release(lowest[1]):
+        return "older"
+    return "newer" if limit and _release(installed) >= _release(limit[1]) else ""
 
 
-def _release(text: str) -> tuple[int, ...]:
+def _release(text: str) -> list[int]:
     """Return major and minor version; a part that is no number counts as 0."""
-    numbers = [int(found[0]) if (found := re.match(r"\d+", part)) else 0
-               for part in text.split(".")[:2]]  # fmt: skip
-    return tuple(numbers)
+    numbers = (re.match(r"\d+", part) for part in text.split(".")[:2])
+    return [0 if number is None else int(number[0]) for number in numbers]
 
 
 def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorFinding]:
@@ -91,18 +85,17 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
     for package, subject in packages.items():
         origins = sorted({name.replace("_", "-") for name in installed.get(package, ())})
         if not origins and importlib.util.find_spec(package) is None:
-            yield DoctorFinding(
-                subject=subject, ok=False, detail=NOT_INSTALLED,
-                mend=f"pip install '{_required(package)}'",
-            )  # fmt: skip
+            mend = f"pip install '{_required(package)}'"
+            yield DoctorFinding(subject, False, NOT_INSTALLED, mend)
         elif len(origins) > 1:
             listed = " and ".join(f"{name} {version(name)}" for name in origins)
             yield DoctorFinding(
-                subject="installed twice", ok=False,
-                detail=f"{listed} install {subject}, and overwrite each other's files",
-                mend=f"uninstall all (pip uninstall {' '.join(origins)}) and install one; "
+                "installed twice",
+                False,
+                f"{listed} install {subject}, and overwrite each other's files",
+                f"uninstall all (pip uninstall {' '.join(origins)}) and install one; "
                 "docs/guide/installing.md says how to install tfopt beside it",
-            )  # fmt: skip
+            )
 
 
 def _required(package: str) -> str:

@@ -15,7 +15,6 @@ import attrs
 
 from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.errors import cure_of
-from tfopt_core.hooks.machine import ask_driver
 
 TIME_LIMIT_SECONDS = 90
 WITH_CUDA = "pip install 'tfopt[and-cuda]'"
@@ -113,15 +112,14 @@ def read_report(device: str, output: str, end: str) -> DeviceReport:
             record = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(record, dict):
-            continue
-        if "starts" in record:
-            running = Step(**record["starts"])
-        elif "done" in record:
-            done.append(Step(**record["done"]))
-            running = None
-        else:
-            facts.update(record)
+        match record:
+            case {"starts": step}:
+                running = Step(**step)
+            case {"done": step}:
+                done.append(Step(**step))
+                running = None
+            case dict():
+                facts.update(record)
     capability = facts.get("compute_capability")
     return DeviceReport(
         device=device,
@@ -140,23 +138,26 @@ def device_findings(report: DeviceReport) -> Iterator[DoctorFinding]:
     works = not failures and not report.end
     if works:
         seconds = sum(step.seconds for step in report.done)
-        yield DoctorFinding(
-            subject=report.device, ok=True, detail="trains a convolution and a dense layer, with "
-            f"XLA and without ({seconds:.1f} s)",
-        )  # fmt: skip
+        layers = "a convolution and a dense layer, with XLA and without"
+        yield DoctorFinding(report.device, True, f"trains {layers} ({seconds:.1f} s)")
     for (cause, mend), steps in failures.items():
         failed = ", ".join(map(str, steps))
-        yield DoctorFinding(
-            subject=report.device, ok=False, detail=f"cannot train {failed}: {cause}", mend=mend
-        )
+        yield DoctorFinding(report.device, False, f"cannot train {failed}: {cause}", mend)
     if report.end:
         doing = f"training {report.running}" if report.running else "starting TensorFlow"
         _, mend = explain(report.end)
+        yield DoctorFinding(report.device, False, f"{doing}: the process {report.end}", mend)
+    # TensorFlow may have been built before there was such a GPU, as for Blackwell
+    newest, here = newest_capability(report.built_for), report.compute_capability
+    if newest is not None and here is not None and here > newest:
         yield DoctorFinding(
-            subject=report.device, ok=False, detail=f"{doing}: the process {report.end}",
-            mend=mend,
-        )  # fmt: skip
-    yield from _too_new(report, works)
+            report.device,
+            None if works else False,
+            f"its compute capability {here[0]}.{here[1]} is newer than TensorFlow's code, which "
+            f"goes up to {newest[0]}.{newest[1]}: kernels are compiled when first used, which can "
+            "take many minutes, or fail with invalid PTX",
+            "" if works else "use a TensorFlow that was built for this GPU",
+        )
 
 
 def explain(error: str) -> tuple[str, str]:
@@ -181,40 +182,19 @@ def newest_capability(built_for: Sequence[str]) -> tuple[int, int] | None:
     return max(((int(match[1]), int(match[2])) for match in found if match), default=None)
 
 
-def _too_new(report: DeviceReport, works: bool) -> Iterator[DoctorFinding]:
-    """Yield a finding if TensorFlow was built before there was such a GPU, as for Blackwell."""
-    newest, here = newest_capability(report.built_for), report.compute_capability
-    if newest is None or here is None or here <= newest:
-        return
-    yield DoctorFinding(
-        subject=report.device, ok=None if works else False,
-        detail=f"its compute capability {here[0]}.{here[1]} is newer than TensorFlow's code, which "
-        f"goes up to {newest[0]}.{newest[1]}: kernels are compiled when first used, which can take "
-        "many minutes, or fail with invalid PTX",
-        mend="" if works else "use a TensorFlow that was built for this GPU",
-    )  # fmt: skip
-
-
 def unopened_gpus(missing: Sequence[str]) -> DoctorFinding:
     """Return the finding on GPUs that the driver lists and TensorFlow does not open.
 
     :param missing: the libraries that are not installed.
     """
-    return DoctorFinding(
-        subject="GPUs", ok=False,
-        detail="the driver lists GPUs, and TensorFlow opens none"
-        + (f"; missing: {', '.join(missing)}" if missing else ""),
-        mend=WITH_CUDA if missing else f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES",
-    )  # fmt: skip
-
-
-def other_processes() -> Iterator[DoctorFinding]:
-    """Yield a finding for each process that uses a GPU now, as `nvidia-smi` lists them."""
-    return process_findings(ask_driver("compute-apps", "pid", "process_name", "used_memory"))
+    libraries = f"; missing: {', '.join(missing)}" if missing else ""
+    mend = WITH_CUDA if missing else f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES"
+    detail = f"the driver lists GPUs, and TensorFlow opens none{libraries}"
+    return DoctorFinding("GPUs", False, detail, mend)
 
 
 def process_findings(listing: str) -> Iterator[DoctorFinding]:
-    """Yield a finding for each line of CSV: process id, its program, memory in MiB."""
+    """Yield a finding for each line of `nvidia-smi`: process id, its program, memory in MiB."""
     for line in listing.splitlines():
         pid, _, rest = line.partition(",")
         program, _, mebibytes = rest.rpartition(",")
@@ -224,7 +204,8 @@ def process_findings(listing: str) -> Iterator[DoctorFinding]:
         amount = mebibytes.strip()
         held = f"holds {int(amount) / 1024:.1f} GiB" if amount.isdigit() else "uses memory"
         yield DoctorFinding(
-            subject="GPU in use", ok=None,
-            detail=f"process {pid.strip()} ({program.strip()}) {held}",
-            mend="wait for it or stop it: timings beside it mean little",
-        )  # fmt: skip
+            "GPU in use",
+            None,
+            f"process {pid.strip()} ({program.strip()}) {held}",
+            "wait for it or stop it: timings beside it mean little",
+        )

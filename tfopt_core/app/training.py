@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.clustered import cluster_of
+from tfopt_core.app.command_request import cluster_of
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
-from tfopt_core.hooks import Cluster
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
-from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from tfopt_core.app.checkpoints import ResumePoint  # imports NumPy
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
-OnNote = Callable[[str], None]
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +51,7 @@ def train_once(
     runner: Runner,
     on_epoch: OnEpoch,
     point: ResumePoint | None = None,
-    on_note: OnNote = lambda text: None,
+    on_note: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Resolve the stack's settings, then train; a resumed training has its settings already.
 
@@ -66,8 +63,14 @@ def train_once(
     :raises InputError, PreparationFailed: before the training starts.
     """
     with sigterm_interrupts(), _removed_at_the_end(request.folder):
-        resuming = _resumed(request, point)
+        resuming = checkpoints = None
+        if point is not None:
+            from tfopt_core.app.checkpoints import checkpoint_config, resumed  # imports NumPy
+
+            resuming = resumed(point, request)
         prepared, request = resuming or prepare(request, quiet)
+        if point is not None:
+            checkpoints = checkpoint_config(point, request, prepared)
         for text in prepared.search_notes if resuming is None else ():
             on_note(text)
 
@@ -77,15 +80,17 @@ def train_once(
                     on_epoch(message.epoch + 1, prepared.epochs, message.metrics)
                 case Note():
                     on_note(message.text)
-                case ClusterJoining():
-                    on_note(joining_in_words(message.cluster))
+                case ClusterJoining(cluster=cluster):
+                    others = (f"{name} ({address})" for name, address in cluster.others.items())
+                    on_note(f"this is {cluster.name}; joining {', '.join(others)}")
 
-        facts = facts_of(request) if cluster_of(request) is not None else {}
+        facts: dict[str, str] = {}
+        if cluster_of(request) is not None:  # what must be the same on all its machines
+            root = str(request.recipe.directory.resolve())
+            facts = shared_facts(fingerprint(request), request.recipe.sha256(), root)
         run = Processes(request, runner).run(
             _scheduled(request), request.folder.name, tell,
-            save=request.save_to is not None,
-            checkpoints=_checkpoint_config(request, point, prepared),
-            facts=facts, as_it_is=True,
+            save=request.save_to is not None, checkpoints=checkpoints, facts=facts, as_it_is=True,
         )  # fmt: skip
         # of several workers, only the chief has saved it
         saved_to = _saved(request, must=not facts) if run.ok else None
@@ -130,24 +135,6 @@ def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
         yield quiet, quiet.with_spawn(aloud)
 
 
-def _resumed(request: Request, point: ResumePoint | None) -> tuple[Prepared, Request] | None:
-    if point is None:
-        return None
-    from tfopt_core.app.checkpoints import resumed  # imports NumPy
-
-    return resumed(point, request)
-
-
-def _checkpoint_config(
-    request: Request, point: ResumePoint | None, prepared: Prepared
-) -> CheckpointConfig | None:
-    if point is None:
-        return None
-    from tfopt_core.app.checkpoints import checkpoint_config
-
-    return checkpoint_config(point, request, prepared)
-
-
 def _scheduled(request: Request) -> ScheduledRun:
     seed = request.seed or random.SystemRandom().randrange(1, 2**31)
     return ScheduledRun(0, 0, Variant(FULL, request.plugins), seed)
@@ -172,15 +159,3 @@ def _removed_at_the_end(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def facts_of(request: Request) -> dict[str, str]:
-    """Return what must be the same on all machines of this training."""
-    root = str(request.recipe.directory.resolve())
-    return shared_facts(fingerprint(request), request.recipe.sha256(), root)
-
-
-def joining_in_words(cluster: Cluster) -> str:
-    """Return `this is worker 0 of 2; joining worker 1 (10.0.0.2:2222)`."""
-    others = ", ".join(f"{name} ({address})" for name, address in cluster.others.items())
-    return f"this is {cluster.name}; joining {others}"

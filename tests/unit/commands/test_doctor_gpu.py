@@ -8,7 +8,7 @@ import subprocess
 import attrs
 import pytest
 
-from tfopt_core.app.gpu_check import (
+from tfopt_core.commands.doctor_gpu import (
     DeviceReport,
     Step,
     check_device,
@@ -16,11 +16,11 @@ from tfopt_core.app.gpu_check import (
     end_of,
     explain,
     newest_capability,
-    other_processes,
     process_findings,
     read_report,
     unopened_gpus,
 )
+from tfopt_core.hooks.machine import ask_driver
 from tfopt_core.training.device_check import CONVOLUTION, DENSE, missing_libraries
 
 # The wheel of TensorFlow 2.21.
@@ -147,4 +147,4 @@ def test_without_nvidia_smi_no_process_is_named(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr(subprocess, "run", absent)
-    assert list(other_processes()) == []
+    assert list(process_findings(ask_driver("compute-apps", "pid"))) == []

@@ -1,0 +1,226 @@
+"""`tfopt runs`, `tfopt report` and `tfopt compare`: what was measured before in a project."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from tfopt_core.commands.options import (
+    debug_option,
+    html_option,
+    json_option,
+    markdown_option,
+    project_option,
+    verbose_option,
+)
+from tfopt_core.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from tfopt_core.records.diagnosis import Diagnosed
+    from tfopt_core.records.results import Results
+    from tfopt_core.store.database import Store
+    from tfopt_core.store.overview import Interim
+
+LAST = "last"
+# The most ids that a message lists.
+CANDIDATES = 5
+
+
+@click.command()
+@json_option
+@project_option
+@debug_option
+def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
+    """List the measurements of this project, the newest last."""
+    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.report.results.runs import render_runs
+    from tfopt_core.store.overview import Listing
+
+    path, store = _opened(project)
+    listing = Listing(store=str(path), measurements=())
+    if store is not None:
+        with closing(store):
+            listing = Listing(store=str(path), measurements=store.overview())
+    ReportFiles(json_path).show(render_runs(listing), listing)
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@json_option
+@html_option
+@markdown_option
+@click.option(
+    "--diagnosis", "diagnoses", multiple=True, metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Show in --html where a step's time goes, from `tfopt diagnose --json` of the same "
+    "recipe: once without and once with --stack.",
+)  # fmt: skip
+@project_option
+@verbose_option
+@debug_option
+def report(
+    id_: str,
+    json_path: Path | None,
+    html_path: Path | None,
+    markdown_path: Path | None,
+    diagnoses: tuple[Path, ...],
+    project: Path | None,
+    verbose: bool,
+    debug: bool,
+) -> None:
+    """Print the answer of the measurement ID again, or write it as a report.
+
+    ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
+    """
+    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.records.results import Results
+    from tfopt_core.report.html.page import html_page
+    from tfopt_core.report.results.answer import render_answer
+    from tfopt_core.report.results.markdown import markdown_report
+    from tfopt_core.report.results.runs import render_interim
+    from tfopt_core.report.results.summary import render_summary
+
+    if diagnoses and html_path is None:
+        raise InputError("--diagnosis is about the page of --html; name a file for it")
+    files = ReportFiles(json_path, html_path, markdown_path)
+    files.check()
+    found = _stored(id_, project)
+    if not isinstance(found, Results):
+        if html_path is not None or markdown_path is not None:
+            raise InputError(
+                f'"{found.measurement.id}" is unfinished, so there is nothing to report yet; '
+                "without --html and --markdown its runs are listed"
+            )
+        files.show(render_interim(found), found)
+        return
+    diagnosed: dict[bool, Diagnosed] = {}
+    for path in diagnoses:
+        one = _diagnosis_of(found, path)
+        side, other = ("with the stack", "without") if one.stack else ("of the baseline", "with")
+        if bool(one.stack) in diagnosed:
+            raise InputError(
+                f'--diagnosis: "{path}" is a second diagnosis {side}; make one {other} --stack'
+            )
+        diagnosed[bool(one.stack)] = one
+    files.show(
+        render_summary(found) if verbose else render_answer(found),
+        found,
+        html=lambda: html_page(found, tuple(diagnosed.values())),
+        markdown=lambda: markdown_report(found),
+    )
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@json_option
+@project_option
+@debug_option
+def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug: bool) -> None:
+    """Compare the stacks of the measurements A and B, each against its own baseline.
+
+    A and B are ids that `tfopt runs` lists (or the start or end of one, or `last`), or JSON files
+    that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
+    """
+    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.report.results.across import render_across
+    from tfopt_core.statistics.across import compare_stacks
+
+    across = compare_stacks(_concluded(a, project), _concluded(b, project))
+    ReportFiles(json_path).show(render_across(across), across)
+
+
+def _opened(project: Path | None) -> tuple[Path, Store | None]:
+    """Return the path of a project's results, the current one for None, and its store, if any."""
+    from tfopt_core.app.command_request import project_of
+    from tfopt_core.store.database import Store, store_path
+
+    path = store_path(project_of(Path.cwd()) if project is None else project)
+    return path, Store.existing(path)
+
+
+def _stored(text: str, project: Path | None) -> Results | Interim:
+    """Return the results of a measurement, or the runs of one that was never concluded.
+
+    :param text: its id, the start or end of it, or "last".
+    :raises InputError: with candidates, if that matches none or several.
+    """
+    from tfopt_core.store.overview import Interim
+
+    path, store = _opened(project)
+    if store is None:
+        raise InputError(
+            f'nothing was measured yet: there is no "{path}"; `tfopt apply RECIPE` measures, and '
+            "--project DIR looks elsewhere"
+        )
+    with closing(store):
+        id_ = _find_id(store, text)
+        return store.results(id_) or Interim(
+            measurement=store.overview_of(id_), runs=store.runs(id_)
+        )
+
+
+def _find_id(store: Store, text: str) -> str:
+    known = store.measurements()
+    if not known:
+        raise InputError(f'nothing was measured yet: there is no measurement in "{store.path}"')
+    if text == LAST:
+        return known[-1]
+    if text in known:
+        return text
+    matches = [id_ for id_ in known if text and (id_.startswith(text) or id_.endswith(text))]
+    if len(matches) == 1:
+        return matches[0]
+    newest = (matches or known)[-CANDIDATES:]
+    older = len(matches or known) - len(newest)
+    shown = ", ".join(newest) + (f" ({older} older ones too)" if older else "")
+    if matches:
+        raise InputError(
+            f'"{text}" matches {len(matches)} measurements: {shown}; give more of the id'
+        )
+    hint = did_you_mean(text, known) or f"the latest are: {shown}"
+    raise InputError(f'no measurement is named "{text}"; {hint}')
+
+
+def _concluded(text: str, project: Path | None) -> Results:
+    """Return the results of an id or of a JSON file.
+
+    :raises InputError: if they are unknown, ambiguous, or without a verdict.
+    """
+    from tfopt_core.records.results import Results
+    from tfopt_core.store.exported import read_results
+
+    if text != LAST and (Path(text).suffix or os.sep in text or os.path.isfile(text)):
+        return read_results(Path(text))
+    results = _stored(text, project)
+    if isinstance(results, Results):
+        return results
+    id_ = results.measurement.id
+    raise InputError(
+        f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report {id_}` '
+        "lists its runs"
+    )
+
+
+def _diagnosis_of(results: Results, path: Path) -> Diagnosed:
+    """Return the diagnosis in a file.
+
+    :raises InputError: if it cannot be read, or is of another recipe or machine.
+    """
+    from tfopt_core.store.exported import read_diagnosis
+
+    diagnosed = read_diagnosis(path)
+    if diagnosed.recipe_sha256 != results.recipe_sha256:
+        raise InputError(
+            f'--diagnosis: "{path}" is of another recipe than {results.id}; diagnose the recipe '
+            "as it was measured, with the same --set"
+        )
+    if diagnosed.machine.get("cpu_model") != results.machine.get("cpu_model"):
+        raise InputError(
+            f'--diagnosis: "{path}" is of another machine than {results.id}; diagnose there'
+        )
+    return diagnosed

@@ -170,7 +170,6 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
 
 # Files of one run or command, in a folder that is removed after it, of /proc, or appended to.
 WRITTEN_OTHERWISE = {
-    "tfopt_core/app/plugin_check.py",
     "tfopt_core/commands/output.py", "tfopt_core/commands/scaffold/__init__.py",
     "tfopt_core/files.py",
     "tfopt_core/training/distributed/serving.py", "tfopt_core/training/replay/state.py",

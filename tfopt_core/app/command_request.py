@@ -103,13 +103,15 @@ def make_request(
 
 @contextmanager
 def temporary_request(
-    target: str, overrides: Sequence[str], *, debug: bool = False
+    target: str | Path, overrides: Sequence[str], *, text: str | None = None, debug: bool = False
 ) -> Iterator[Request]:
     """Yield a request whose processes leave nothing behind, for the time of the context.
 
     :raises InputError: as `make_request`.
     """
-    request, _ = make_request(target, overrides, compares=False, keeps=False, debug=debug)
+    request, _ = make_request(
+        target, overrides, compares=False, text=text, keeps=False, debug=debug
+    )
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
         # as in a project, so that what observers write lies in it too: see `Request.kept`
         yield attrs.evolve(request, folder=Path(folder, "runs", new_id()))

@@ -38,9 +38,7 @@ INTERNAL_ERROR, INTERRUPTED = 70, 130
 SHOWN_SIGNS = 60
 _ENDLESS = re.compile(r"\S{300,}")
 HELP_STYLES = {
-    "style_option": f"bold {PALETTE['cyan']}",
-    "style_argument": f"bold {PALETTE['cyan']}",
-    "style_command": f"bold {PALETTE['cyan']}",
+    **dict.fromkeys(("style_option", "style_argument", "style_command"), f"bold {PALETTE['cyan']}"),
     "style_switch": f"bold {PALETTE['green']}",
     "style_metavar": PALETTE["yellow"],
     "style_metavar_append": f"dim {PALETTE['yellow']}",
@@ -97,17 +95,13 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _discard_output()
-            return _expected(_no_room(error), debug=debug)
+            place = f'"{error.filename}"' if error.filename else "a file or standard output"
+            full = StoreError(f"{place} cannot be written: {error.strerror}; make room there")
+            return _expected(full, debug=debug)
         traceback.print_exc()
         _say("this is a bug in tfopt; please report it with the lines above")
         return INTERNAL_ERROR
     return status if isinstance(status, int) else 0
-
-
-def _no_room(error: OSError) -> StoreError:
-    """Return the error for a disk without room, wherever tfopt wanted to write."""
-    place = f'"{error.filename}"' if error.filename else "a file or standard output"
-    return StoreError(f"{place} cannot be written: {error.strerror}; make room there")
 
 
 def _discard_output() -> None:

@@ -58,7 +58,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     with RECIPE, whose stack holds the plugin. Whether the training is the same as without it is
     replayed, and its effect is read back. Ends with status 1 if something is wrong.
     """
-    from tfopt_core.app.plugin_check import check_installed
+    from tfopt_core.commands.plugin_check import check_installed
     from tfopt_core.report.listing import render_doctor
     from tfopt_core.report.style.console import make_console
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
-import keyword
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -60,7 +59,8 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Scaf
     """
     rule = "lower-case letters, digits and single dashes, a letter first"
     if not _NAME.fullmatch(name):
-        better = re.sub(r"[^a-z0-9]+", "-", _split_words(name).lower()).strip("-0123456789")
+        split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+        better = re.sub(r"[^a-z0-9]+", "-", split).strip("-0123456789")
         mend = f'try "{better}"' if _NAME.fullmatch(better) else 'such as "loss-watch"'
         raise InputError(f'"{name}" is no name for a plugin: {rule}; {mend}')
     if len(name) > LONGEST_NAME:
@@ -75,8 +75,10 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Scaf
         raise InputError(
             f'"{name}" would be the package {names.package}, and there is one; choose another name'
         )
-    taken = {*keyword.kwlist, *vars(builtins), *_imported()}
-    if names.class_name in taken:
+    # and what the plugin's template imports
+    text = (TEMPLATES / "package" / f"plugin.py{ENDING}").read_text(encoding="utf-8")
+    imports = re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE)
+    if names.class_name in {*vars(builtins), *re.findall(r"\w+", " ".join(imports))}:
         raise InputError(
             f'"{name}" would be the class {names.class_name}, which means something else already; '
             "choose another name"
@@ -90,7 +92,8 @@ def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
     :raises InputError: if there is such a folder already, or it cannot be written.
     """
     mend = "name another with --into"
-    if folder.is_symlink() or (folder.exists() and not _is_empty(folder)):
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.is_symlink() or (folder.exists() and not empty):
         raise InputError(f'"{folder}" exists already; {mend}')
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -111,40 +114,17 @@ def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
 
 def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
     """Yield every file of the distribution: its path and its text."""
+    # of tfopt, this version or a later one of its minor series
+    major, minor = __version__.split(".")[:2]
     words = {
         "name": names.name,
         "distribution": names.distribution,
         "package": names.package,
         "class_name": names.class_name,
-        "requirement": _requirement(__version__),
+        "requirement": f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}",
     }
+    renamed = {**_RENAMED, "package": names.package}
     for template in sorted(TEMPLATES.rglob(f"*{ENDING}")):
-        place = template.relative_to(TEMPLATES)
-        renamed = {**_RENAMED, "package": names.package}
-        parts = [
-            renamed.get(part, part)
-            for part in place.with_name(place.name.removesuffix(ENDING)).parts
-        ]
+        parts = template.relative_to(TEMPLATES).with_suffix("").parts
         text = Template(template.read_text(encoding="utf-8")).substitute(words)
-        yield Path(*parts), text
-
-
-def _requirement(version: str) -> str:
-    """Return the requirement on tfopt: this version or a later one of its minor series."""
-    major, minor = version.split(".")[:2]
-    return f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}"
-
-
-def _imported() -> set[str]:
-    """Return the names that the plugin's template imports."""
-    text = (TEMPLATES / "package" / f"plugin.py{ENDING}").read_text(encoding="utf-8")
-    imports = re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE)
-    return {word.strip() for line in imports for word in line.split(",")}
-
-
-def _split_words(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
+        yield Path(*(renamed.get(part, part) for part in parts)), text

@@ -1,13 +1,12 @@
-"""Check a plugin as `tfopt plugins check` does: its class, then a short training with it."""
+"""What `tfopt plugins check` finds of a plugin: of its class, then of a short training with it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tfopt_core.testing import check_plugin
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, with_settings
+from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import Runner
 
 SEED = 1
@@ -54,10 +54,25 @@ def check_installed(
         alone on a workload that ships.
     :raises InputError: for errors in the recipe, and where it does not hold the plugin.
     """
-    from tfopt_core.workers.fork import ForkRunner
-
     found = find(name, registrations())
-    with _request(name, target, overrides, debug=debug) as request:
+    with ExitStack() as opened:
+        alone = target is None
+        text = DEFAULT_RECIPE.format(name=json.dumps(name)) if alone else None
+        recipe = Path.cwd() / f"{name}.toml" if target is None else target
+        try:
+            request = opened.enter_context(
+                temporary_request(recipe, overrides, text=text, debug=debug)
+            )
+        except RecipeError as error:
+            if not alone:
+                raise
+            # the user has no such file to change
+            causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
+            raise InputError(
+                f'plugin "{name}" alone: {causes}; give settings by --set '
+                f"plugins.{name}.KEY=VALUE, or a recipe whose stack holds the plugin"
+            ) from error
+        request = request.observed()
         stacked = {plugin.name: plugin for plugin in request.plugins}.get(name)
         if stacked is None:
             raise InputError(
@@ -66,32 +81,7 @@ def check_installed(
         yield missing_contract(name, type(stacked.plugin), stacked.settings)
         yield _imports(found.entry_point.module)
         yield round_trip(stacked)
-        with ForkRunner() as runner:
-            yield from _training(stacked, request, runner)
-
-
-@contextmanager
-def _request(
-    name: str, target: str | None, overrides: Sequence[str], *, debug: bool
-) -> Iterator[Request]:
-    """Yield the request of the recipe, or of one with the plugin alone, for the context's time."""
-    with ExitStack() as stack:
-        if target is not None:
-            request = stack.enter_context(temporary_request(target, overrides, debug=debug))
-        else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tfopt-check-"))
-            path = Path(folder) / f"{name}.toml"
-            path.write_text(DEFAULT_RECIPE.format(name=json.dumps(name)), encoding="utf-8")
-            try:
-                request = stack.enter_context(temporary_request(str(path), overrides, debug=debug))
-            except RecipeError as error:
-                # the user has no such file to change
-                causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
-                raise InputError(
-                    f'plugin "{name}" alone: {causes}; give settings by --set '
-                    f"plugins.{name}.KEY=VALUE, or a recipe whose stack holds the plugin"
-                ) from error
-        yield request.observed()
+        yield from _training(stacked, request, opened.enter_context(ForkRunner()))
 
 
 def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any]) -> DoctorFinding:
@@ -99,14 +89,10 @@ def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any
     try:
         check_plugin(name, plugin_class, **settings)
     except PluginDefinitionError as error:
-        return DoctorFinding(
-            subject="class", ok=False, detail=str(error),
-            mend="docs/guide/plugins.md says what a plugin class holds",
-        )  # fmt: skip
-    return DoctorFinding(
-        subject="class", ok=True, detail="hooks, card, traits and the help of every setting are "
-        "complete; it survives pickling",
-    )  # fmt: skip
+        mend = "docs/guide/plugins.md says what a plugin class holds"
+        return DoctorFinding("class", False, str(error), mend)
+    complete = "hooks, card, traits and the help of every setting are complete"
+    return DoctorFinding("class", True, f"{complete}; it survives pickling")
 
 
 def _imports(module: str) -> DoctorFinding:
@@ -118,22 +104,19 @@ def _imports(module: str) -> DoctorFinding:
             timeout=IMPORT_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return DoctorFinding(
-            subject="import", ok=False,
-            detail=f'"{module}" takes more than {IMPORT_SECONDS:.0f} s to import',
-        )  # fmt: skip
+        slow = f'"{module}" takes more than {IMPORT_SECONDS:.0f} s to import'
+        return DoctorFinding("import", False, slow)
     if done.returncode != 0:
         [*_, cause] = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        return DoctorFinding(
-            subject="import", ok=False, detail=f'"{module}" cannot be imported: {cause}'
-        )
+        return DoctorFinding("import", False, f'"{module}" cannot be imported: {cause}')
     if "[]" in done.stdout.splitlines():
-        return DoctorFinding(subject="import", ok=True, detail="imports no TensorFlow")
+        return DoctorFinding("import", True, "imports no TensorFlow")
     return DoctorFinding(
-        subject="import", ok=False,
-        detail=f'"{module}" imports TensorFlow or Keras, which takes seconds in every command',
-        mend="import them within the functions that use them",
-    )  # fmt: skip
+        "import",
+        False,
+        f'"{module}" imports TensorFlow or Keras, which takes seconds in every command',
+        "import them within the functions that use them",
+    )
 
 
 def round_trip(stacked: StackedPlugin) -> DoctorFinding:
@@ -141,16 +124,13 @@ def round_trip(stacked: StackedPlugin) -> DoctorFinding:
     settings = stacked.settings
     try:
         [again] = with_settings([stacked], [json.loads(json.dumps(plain(settings)))])
-        same = again.settings == settings
-        detail = f"became {again.settings}"
+        if again.settings == settings:
+            return DoctorFinding("settings", True, "are the same through JSON")
+        cause = f"became {again.settings}"
     except (TypeError, ValueError) as error:
-        same, detail = False, f"{type(error).__name__}: {error}"
-    if same:
-        return DoctorFinding(subject="settings", ok=True, detail="are the same through JSON")
-    return DoctorFinding(
-        subject="settings", ok=False, detail=f"{settings} do not survive JSON: {detail}",
-        mend="use numbers, texts, booleans, and tuples or dicts of them",
-    )  # fmt: skip
+        cause = f"{type(error).__name__}: {error}"
+    mend = "use numbers, texts, booleans, and tuples or dicts of them"
+    return DoctorFinding("settings", False, f"{settings} do not survive JSON: {cause}", mend)
 
 
 def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Iterator[DoctorFinding]:
@@ -158,11 +138,11 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     try:
         prepared, request = prepare(request, runner)
     except TfoptError as error:
-        yield DoctorFinding(subject="dry build", ok=False, detail=str(error))
+        yield DoctorFinding("dry build", False, str(error))
         return
     [planned] = [plugin for plugin in prepared.plugins if plugin.name == stacked.name]
     changes = ", ".join(planned.differences) or "changes nothing before the training"
-    yield DoctorFinding(subject="dry build", ok=True, detail=changes)
+    yield DoctorFinding("dry build", True, changes)
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
     equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
@@ -174,39 +154,32 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
     )
     if not run.ok:
-        yield DoctorFinding(
-            subject="training", ok=False, detail=f"a training with it failed: {run.error}"
-        )
+        yield DoctorFinding("training", False, f"a training with it failed: {run.error}")
         return
     effect = run.effects[stacked.name]
     if "report_effect" not in implementations(type(stacked.plugin)):
-        yield DoctorFinding(
-            subject="effect", ok=None,
-            detail=f"is not read back (no report_effect); from its hooks: {effect.detail}",
-            mend="read back in report_effect what is in effect",
-        )  # fmt: skip
+        detail = f"is not read back (no report_effect); from its hooks: {effect.detail}"
+        yield DoctorFinding("effect", None, detail, "read back in report_effect what is in effect")
     elif effect.applied:
-        yield DoctorFinding(subject="effect", ok=True, detail=f"applied: {effect.detail}")
+        yield DoctorFinding("effect", True, f"applied: {effect.detail}")
     else:
-        yield DoctorFinding(
-            subject="effect", ok=None, detail=f"not applied: {effect.detail}",
-            mend="have report_effect say that it is applied, or check it with a recipe in which it "
-            f"is: tfopt plugins check {stacked.name} RECIPE",
-        )  # fmt: skip
+        mend = (
+            "have report_effect say that it is applied, or check it with a recipe in which it is: "
+            f"tfopt plugins check {stacked.name} RECIPE"
+        )
+        yield DoctorFinding("effect", None, f"not applied: {effect.detail}", mend)
 
 
 def exactness(equivalence: str, certificate: Certificate | None) -> DoctorFinding:
     """Return whether a replay agrees with what the plugin declares."""
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
-        return DoctorFinding(subject="mathematics", ok=True, detail=detail)
-    detail = f'equivalence is "{equivalence}": {certificate.statement}'
+        return DoctorFinding("mathematics", True, detail)
+    ok: bool | None = certificate.certified or equivalence == "rounding"
+    mend = "" if ok else "declare what it does, or mend it"
     if equivalence == "unknown":
-        mend = 'declare equivalence = "exact", "order", "rounding" or "changes"'
-        return DoctorFinding(subject="mathematics", ok=None, detail=detail, mend=mend)
-    if certificate.kind == "impossible":
-        return DoctorFinding(subject="mathematics", ok=None, detail=detail)
-    if certificate.certified or equivalence == "rounding":
-        return DoctorFinding(subject="mathematics", ok=True, detail=detail)
-    mend = "declare what it does, or mend it"
-    return DoctorFinding(subject="mathematics", ok=False, detail=detail, mend=mend)
+        ok, mend = None, 'declare equivalence = "exact", "order", "rounding" or "changes"'
+    elif certificate.kind == "impossible":
+        ok, mend = None, ""
+    detail = f'equivalence is "{equivalence}": {certificate.statement}'
+    return DoctorFinding("mathematics", ok, detail, mend)

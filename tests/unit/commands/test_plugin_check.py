@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tfopt_core.app.plugin_check import exactness, missing_contract, round_trip
+from tfopt_core.commands.plugin_check import exactness, missing_contract, round_trip
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.statistics.certificate import Certificate, impossible

@@ -357,7 +357,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out
     written = (tmp_path / "small.tfopt.toml").exists()
-    assert written == bool(tried) == (contact.prepared is not None)
+    assert written == bool(tried) == (contact.measured is not None)
     if written:
         text = (tmp_path / "small.tfopt.toml").read_text()
         assert all(text.count(f'use = "{plugin}"') == 1 for plugin in tried | left_out)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from support.report_results import make_prepared
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.diagnosis.screening import Tried
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import StepPart
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.records.dry_build import Estimate, PluginPlan
 
 
 class Diagnosed:
@@ -42,13 +43,29 @@ def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, 
     """What a training with a stack takes, by its plugins; the baseline takes 10 s."""
 
     def tried(candidate: Draft) -> Tried:
-        names = tuple(one.plugin for one in candidate.stack)
-        taken = found[names]
+        taken = found[tuple(names(candidate))]
         if isinstance(taken, Exception):
             raise taken
-        return Tried(names, taken, idle or {})
+        return made(candidate, taken, not_applied=idle or {})
 
     return tried
+
+
+def made(candidate: Draft, estimate: Estimate | None, settings=None, maths="", **changes) -> Tried:
+    """The dry build of a draft."""
+    plans = tuple(
+        PluginPlan(
+            name=one, settings=(settings or {}).get(one, {}), asked={},
+            equivalence=maths or ("rounding" if one == "low" else "exact"), summary="", changes=(),
+        )
+        for one in names(candidate)
+    )  # fmt: skip
+    return Tried(make_prepared(plugins=plans, **changes), None, estimate)
+
+
+def built(tried: Tried) -> list[str]:
+    """The plugins of a dry build."""
+    return [one.name for one in tried.prepared.plugins]
 
 
 def about(step_milliseconds: float, seconds: float | None = None) -> Estimate:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
-from tfopt_core.tuning.contrast import TrialPlan, contrasted
+from tfopt_core.tuning.contrast import contrasted, decided
 from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.search_log import SearchLog
@@ -27,7 +27,7 @@ def traits_of(**changes) -> Traits:
 
 def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN, **how) -> TuneCandidate:
     """A candidate with a bound, which rounds otherwise."""
-    how = {"equivalence": "rounding", "summary": "", **how}
+    how = {"equivalence": "rounding", **how}
     return TuneCandidate(plugin=name, bound=bound, traits=traits, **how)
 
 
@@ -58,7 +58,7 @@ class SimulatedMachine:
     resolved: Callable[[Stack], Stack | None] = lambda stack: stack
     interrupt_at: int | None = None
     now: float = 0.0
-    plans: list[TrialPlan] = attrs.field(factory=list)
+    plans: list[StackTrial] = attrs.field(factory=list)
 
     def seconds(self, stack: Stack) -> float:
         """What a training with this stack takes without noise."""
@@ -67,16 +67,12 @@ class SimulatedMachine:
         found += [factor for group, factor in self.together.items() if group <= names]
         return 10.0 / math.prod(factor for factor in found if isinstance(factor, float))
 
-    def attempt(self, plan: TrialPlan, on_pair) -> StackTrial:
+    def attempt(self, plan: StackTrial, on_pair) -> StackTrial:
         """Make a trial as a `TrialRunner` does."""
         self.plans.append(plan)
         if self.interrupt_at is not None and len(self.plans) > self.interrupt_at:
             raise KeyboardInterrupt
-        trial = StackTrial(
-            action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
-            replaces=plan.replaces, joined_by=plan.joined_by, outcome=TrialOutcome.FAILED,
-            reason="it broke", seconds=1.0,
-        )  # fmt: skip
+        trial = attrs.evolve(plan, reason="it broke", seconds=1.0)
         stack = self.resolved(plan.stack)
         if stack is None:
             return attrs.evolve(trial, outcome=TrialOutcome.REFUSED)
@@ -94,14 +90,13 @@ class SimulatedMachine:
         while True:
             sides = [self._run(stack) for stack in (plan.without, plan.stack)]
             log_ratios.append(math.log(sides[0] / sides[1]))
-            on_pair(log_ratios)
-            decision = plan.decide(log_ratios)
+            found = contrasted(log_ratios)
+            on_pair(found)
+            decision = decided(plan.action, log_ratios)
             if decision.outcome is not None:
-                found = contrasted(log_ratios)
                 return attrs.evolve(
-                    trial, outcome=decision.outcome, reason=decision.reason, ratio=found.ratio,
-                    low=found.low, high=found.high, confidence=found.confidence,
-                    pairs=len(log_ratios), seconds=2 * self.run_seconds * len(log_ratios),
+                    trial, outcome=decision.outcome, reason=decision.reason,
+                    seconds=2 * self.run_seconds * len(log_ratios), **attrs.asdict(found),
                 )  # fmt: skip
 
     def _run(self, stack: Stack) -> float:
@@ -133,8 +128,7 @@ def make_search(
         log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})
     return GreedySearch(
         look=look, attempt=machine.attempt, log=log, elapsed=lambda: machine.now,
-        budget=budget, known={one.plugin: one.traits for one in every},
-        owners=frozenset(one.plugin for one in every if one.owns_strategy), observer=observer,
+        budget=budget, known={one.plugin: one.traits for one in every}, observer=observer,
     )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.holdout import PLACE
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.deadline import ProcessDeadline
+from tfopt_core.tuning.context import ProcessDeadline, SearchContext
 from tfopt_core.tuning.search_log import SearchLog
-from tfopt_core.tuning.settings_runs import SearchGoal, SettingsRunner
+from tfopt_core.tuning.settings_runs import SettingsRunner
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.study import Study
@@ -103,10 +103,10 @@ class SimulatedTrainings:
         return _answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
 
 
-def make_runner(
-    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", aside=True
-) -> SettingsRunner:
-    """A runner over these ranges of the workload's options."""
+def make_context(
+    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", **given
+) -> SearchContext:
+    """A search over these ranges of the workload's options, with a log of its own."""
     recipe = Recipe(
         name="r", workload=WorkloadSpec(
             factory="train.py:build", epochs=EPOCHS, options={"learning_rate": 0.001, "units": 32}
@@ -117,10 +117,22 @@ def make_runner(
     request = Request(
         recipe=recipe, plugins=(), machine=make_machine(), folder=folder / "search", environment={}
     )
+    return SearchContext(**{
+        "request": request, "target": "here", "objective": objective, "budget": 1e6,
+        "proof_path": folder / "recipe.tuned.toml", "runner": trainings,
+        "deadline": trainings.deadline, "store": None, "now": lambda: trainings.now, **given,
+    })  # fmt: skip
+
+
+def make_runner(
+    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", *,
+    proves=False, **given,
+) -> SettingsRunner:  # fmt: skip
+    """A runner over these ranges of the workload's options."""
+    tune = make_context(trainings, folder, options, objective, **given)
     return SettingsRunner(
-        request=request, runner=trainings, aside=aside, now=lambda: trainings.now,
-        goal=SearchGoal(objective=objective, metric="val_accuracy", sign=1.0), stack=(),
-        deadline=trainings.deadline, space=tunables(recipe, (), (), {}),
+        tune=tune, stack=(), space=tunables(tune.request.recipe, (), (), {}),
+        metric="val_accuracy", proves=proves,
     )  # fmt: skip
 
 
@@ -130,15 +142,13 @@ def make_value_search(
     observer=lambda event: None, storage: StudyStorage | None = None, **study,
 ) -> ValueSearch:  # fmt: skip
     """A search of these ranges; its trials are kept in a storage, or in this process' memory."""
-    runner = make_runner(trainings, folder, options, objective)
-    if log is None:
-        log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})
+    runner = make_runner(trainings, folder, options, objective, budget=budget, observer=observer)
+    runner.tune.log = log or SearchLog.begin(folder / "search", "here", {"CPU": "one"})
     return ValueSearch(
-        runner=runner, log=log, elapsed=lambda: trainings.now, budget=budget, seed=3,
-        observer=observer,
+        tune=runner.tune, runner=runner,
         study=Study(
             runner.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
-            search=log.own.id, storage=storage, **study,
+            search=runner.tune.log.own.id, storage=storage, **study,
         ),
     )  # fmt: skip
 

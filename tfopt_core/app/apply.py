@@ -89,7 +89,7 @@ def _conduct(
         wait(results_of(project_of(folder)))
         view.plan(PLAN.format(script=spec.label))
         contact = look_at(options, spec, limits, view)
-        if contact.prepared is None:
+        if contact.measured is None:
             return nothing_to_measure(target, contact.draft)
         target = str(contact.path)
     request, folder = make_request(
@@ -115,7 +115,7 @@ def _conduct(
         results = measure(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
-            extended=None if contact.extended is None else contact.extended[0],
+            extended=None if contact.extended is None else contact.extended.prepared,
         )  # fmt: skip
     try:
         keep_outcome(contact, results)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -16,9 +19,8 @@ from tfopt_core.app.script_target import (
     script_of,
     without_places,
 )
-from tfopt_core.app.script_trials import ScriptTrials, look_folder
 from tfopt_core.diagnosis.draft import NOTHING_EXACT, LeftOut, what_bounds
-from tfopt_core.errors import InputError
+from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.statistics.wording import seconds_in_words
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
+    from tfopt_core.diagnosis.screening import Tried
     from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
+    from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.supervise import Limits
 
 
@@ -59,16 +63,16 @@ class NothingToMeasure:
 @attrs.define
 class Contact:
     """A draft recipe that was written and can be measured. If no proposed plugin is left,
-    `prepared` is None and nothing is written.
+    `measured` is None and nothing is written.
 
-    :param prepared: the dry build of the stack; of the additions alone where no exact plugin stays.
+    :param measured: the dry build of the stack; of the additions alone where no exact plugin stays.
     :param extended: the dry build of the stack with the additions, None if there are none.
     """
 
     draft: Draft
     path: Path
-    prepared: tuple[Prepared, Request] | None
-    extended: tuple[Prepared, Request] | None = None
+    measured: Tried | None
+    extended: Tried | None = None
 
 
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
@@ -109,7 +113,7 @@ def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
         check_free(written_recipe(options, spec))
     view.plan(f"looking at {spec.label} for up to 30 s, then trying what it proposes")
     contact = look_at(options, spec, Limits(), view)
-    if contact.prepared is None:
+    if contact.measured is None:
         return nothing_to_measure(options.target, contact.draft)
     return contact
 
@@ -143,10 +147,14 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Vie
     label, path = spec.label, written_recipe(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)
     spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
-    with look_folder() as folder, SharedProcess(SpawnRunner(limits=limits)) as shared:
+    with (
+        tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
+        SharedProcess(SpawnRunner(limits=limits)) as shared,
+    ):
         # the process of a factory ends with its task
-        together = shared if spec.is_script else None
-        trials = ScriptTrials(options, limits, label, path, folder, together)
+        trials = _Trials(
+            options, limits, label, path, Path(folder), shared if spec.is_script else None
+        )
         bare = recipe_text(
             name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
         )
@@ -159,30 +167,95 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Vie
                     request, shared, installed, on_phase, quick=True, stays=spec.is_script
                 )
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
-        trials.diagnosed = diagnosed
         draft = draft_of(diagnosed, spec, options.measure_asked())
         view.look(draft)
         tries, begun = itertools.count(), monotonic()
         with view.phases() as on_phase:
             found = screened(
-                draft, trials.attempt,
+                draft, lambda draft: trials.attempt(draft, diagnosed),
                 lambda plugin: on_phase(f"trying {plugin}, with its settings"),
                 why_not_try=lambda found: why_not_try(
                     next(tries), monotonic() - begun, found=found
                 ),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
-    draft, tried, extended = found.draft, found.tried, found.extended
-    if tried is None:
-        tried, extended = extended, None
-    if tried is not None:
+    measured, extended = found.tried, found.extended
+    if measured is None:
+        measured, extended = extended, None
+    if measured is not None:
         check_free(path)
-        write_text(path, draft.text(), replace=True)
-        view.written(draft, path)
-    return Contact(
-        draft, path, None if tried is None else tried.prepared,
-        None if extended is None else extended.prepared,
-    )  # fmt: skip
+        write_text(path, found.draft.text(), replace=True)
+        view.written(found.draft, path)
+    return Contact(found.draft, path, measured, extended)
+
+
+@attrs.frozen(eq=False)
+class _Trials:
+    """Tries plugins, on a script in the process of the look while that is there.
+
+    :param label: the name of the script or factory in messages.
+    :param recipe: where its recipe goes.
+    :param folder: for what the trials write.
+    """
+
+    options: ApplyOptions
+    limits: Limits
+    label: str
+    recipe: Path
+    folder: Path
+    shared: SharedProcess | None
+
+    def request_for(self, text: str) -> Request:
+        """Return the request of a recipe with this text.
+
+        :raises InputError: for input of the user's that is wrong.
+        """
+        from tfopt_core.app.command_request import make_request
+
+        with without_places(self.label, self.recipe):
+            request, _ = make_request(
+                self.recipe, self.options.overrides, compares=False, keeps=False, text=text,
+                debug=self.options.debug,
+            )  # fmt: skip
+        return attrs.evolve(request, folder=self.folder / "runs" / self.recipe.stem)
+
+    def attempt(self, draft: Draft, diagnosed: Diagnosed) -> Tried:
+        """Build the script with the stack of a draft, and time its first steps.
+
+        :param diagnosed: the look without plugins.
+        :raises TfoptError: if that is not possible, or takes too long.
+        """
+        from tfopt_core.diagnosis.screening import Tried, try_seconds
+        from tfopt_core.trials.preparation import prepare
+        from tfopt_core.workers.spawn import SpawnRunner
+
+        trial, estimate = self.request_for(draft.text()), diagnosed.estimate
+        seconds = try_seconds(estimate, diagnosed.measuring_seconds)
+        prepared: Prepared | None = None
+        if self.shared is not None:
+            self.shared.limits = attrs.evolve(self.limits, called_off=_after(seconds, 0.0))
+            with suppress(CannotShare):
+                prepared, resolved = prepare(trial, self.shared, quick=True, follows=True)
+        if prepared is None:
+            late = _after(seconds, diagnosed.seconds - diagnosed.measuring_seconds)
+            runner = SpawnRunner(limits=attrs.evolve(self.limits, called_off=late))
+            prepared, resolved = prepare(trial, runner, quick=True)
+        whole = None if estimate is None else estimate.seconds
+        prepared = attrs.evolve(prepared, training_seconds=whole)
+        with_stack, now = prepared.stack_estimate, prepared.baseline_estimate
+        if with_stack is not None and now is not None and estimate is not None:
+            with_stack = with_stack.at_pace(estimate, now)
+        return Tried(prepared, resolved, with_stack)
+
+
+def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
+    """Return a function that returns why to stop a trial, None if it may go on.
+
+    :param to_the_fit: seconds that the script takes to reach its fit.
+    """
+    end = monotonic() + to_the_fit + seconds
+    why = f"it took more than {seconds:.0f} s to try"
+    return lambda: why if monotonic() > end else None
 
 
 def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
@@ -199,19 +272,17 @@ def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
 
 def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:
     """Return where the recipe of a script or factory goes."""
-    from tfopt_core.diagnosis.recipe_seal import recipe_path
-
-    return options.write_to or recipe_path(spec.stem, Path.cwd())
+    return options.write_to or Path.cwd() / f"{spec.stem}.tfopt.toml"
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:
     """Return the dry build from trying the draft, for the request that is measured."""
-    assert contact.prepared is not None
-    prepared, resolved = contact.prepared
+    assert contact.measured is not None
+    prepared, resolved = contact.measured.prepared, contact.measured.request
     if not contact.draft.stack:
         # the recipe holds them as comments
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
-    added = () if contact.extended is None else contact.extended[1].plugins
+    added = () if contact.extended is None else contact.extended.request.plugins
     return prepared, attrs.evolve(
         request, plugins=resolved.plugins, machine=resolved.machine, added=added,
         forks=prepared.forks,

@@ -67,8 +67,8 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.store.database import Store, store_path
-    from tfopt_core.tuning.deadline import ProcessDeadline, process_seconds
-    from tfopt_core.tuning.session import TuneRequest, TuneSession
+    from tfopt_core.tuning.context import ProcessDeadline, SearchContext, process_seconds
+    from tfopt_core.tuning.session import TuneSession
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import Limits
@@ -98,27 +98,25 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
         nullcontext() if storage is not None
         else alone_in_project(results, f"tfopt tune {options.target}", view)
     )  # fmt: skip
-    with alone, view.searching() as observer:
-        own = {one.use: dict(one.settings) for one in request.recipe.plugins}
-        asked = TuneRequest(
-            request=attrs.evolve(
-                request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
-            ),
-            target=options.target, own=own, objective=objective, budget=budget,
+    deadline = ProcessDeadline(limit or process_seconds(budget))
+    limits = Limits(total=limit, called_off=deadline)
+    with (
+        alone, view.searching() as observer,
+        Store(store_path(results.parent)) as store,
+        ForkRunner(SpawnRunner(limits=limits)) as runner,
+    ):  # fmt: skip
+        searched = attrs.evolve(
+            request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
+        )
+        context = SearchContext(
+            request=searched, target=options.target, objective=objective, budget=budget,
+            own={one.use: dict(one.settings) for one in request.recipe.plugins},
             installed=inspect_plugins(), only=frozenset(options.plugins),
-            proof_path=path.absolute(),
-            resuming=options.resuming, fresh=options.fresh, storage=storage,
+            proof_path=path.absolute(), runner=runner, deadline=deadline, store=store,
+            observer=observer, measuring=view.measuring, resuming=options.resuming,
+            fresh=options.fresh, storage=storage,
         )  # fmt: skip
-        deadline = ProcessDeadline(limit or process_seconds(budget))
-        limits = Limits(total=limit, called_off=deadline)
-        with (
-            Store(store_path(results.parent)) as store,
-            ForkRunner(SpawnRunner(limits=limits)) as runner,
-        ):
-            result = TuneSession(
-                asked=asked, runner=runner, deadline=deadline, store=store, observer=observer,
-                measuring=view.measuring,
-            ).go()  # fmt: skip
+        result = TuneSession(tune=context).go()
     return written(result, request, path)
 
 

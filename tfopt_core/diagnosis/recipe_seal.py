@@ -22,11 +22,6 @@ def is_unchanged(text: str) -> bool:
     return bool(mark) and digest.strip() == _digest(body)
 
 
-def recipe_path(stem: str, folder: Path) -> Path:
-    """Return the path of a script's recipe: `train.tfopt.toml` in the folder."""
-    return folder / f"{stem}.tfopt.toml"
-
-
 def check_free(path: Path) -> None:
     """Check that the recipe may be written, before minutes of measuring.
 

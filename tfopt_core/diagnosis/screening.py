@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
-from tfopt_core.hooks.card import EXACT_EQUIVALENCES, Equivalence
+from tfopt_core.hooks.card import EXACT_EQUIVALENCES
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.records.dry_build import Estimate, Prepared
+from tfopt_core.trials.request import Request
 
 # A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03
@@ -46,18 +47,12 @@ def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:
 
 @attrs.frozen
 class Tried:
-    """The result of preparing a draft, and the estimated time of a training with it.
+    """The dry build of a draft's stack, its request with the settings that were found, and the
+    estimated time of a training with it, None if the number of steps is unknown."""
 
-    :param estimate: None if the number of steps is unknown.
-    :param resolved: the settings of each plugin, without "auto".
-    :param maths: what each plugin does to the mathematics with them.
-    """
-
-    prepared: Any
+    prepared: Prepared
+    request: Request
     estimate: Estimate | None
-    not_applied: Mapping[str, str]
-    resolved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    maths: Mapping[str, Equivalence] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -65,8 +60,8 @@ class Screened:
     """The result of trying what a draft proposes.
 
     :param draft: what stays of it.
-    :param tried: the result of preparing its stack; None if no exact plugin stays.
-    :param extended: the result of preparing the stack with the additions; None if none stays.
+    :param tried: the dry build of its stack; None if no exact plugin stays.
+    :param extended: that of the stack with the additions; None if none stays.
     """
 
     draft: Draft
@@ -83,7 +78,7 @@ class _Screening:
     :param why_not_try: as `screened` has it.
     :param before: the estimate for a training with the stack so far; None if unknown.
     :param best: the result of preparing the stack so far; None before a plugin stays.
-    :param cheapest: of the plugins that do not stay, the one that costs least.
+    :param cheapest: of the plugins that do not stay, the one that costs least, with its seconds.
     """
 
     draft: Draft
@@ -93,6 +88,7 @@ class _Screening:
     before: Estimate | None
     best: Tried | None = None
     cheapest: tuple[Draft, Tried] | None = None
+    least_seconds: float = math.inf
 
     def try_exact(self, suggestion: Suggestion, note: str) -> None:
         """Add an exact plugin to the stack if it seems to save time.
@@ -120,21 +116,16 @@ class _Screening:
         try:
             tried = self.attempt(prepares)
         except TfoptError as error:
-            self._leave_out(plugin, note + _first_line(error))
+            self.draft = self.draft.leaving_out(plugin, note + _first_line(error))
             return
         reason = _why_not(plugin, tried, self.before) or _why_not_here(plugin, tried, candidate)
         if not reason:
             self.draft, self.best, self.before = candidate, tried, tried.estimate
             return
-        takes = None if plugin in tried.not_applied else tried.estimate
-        self._leave_out(plugin, note + reason, takes)
-        if takes is not None and (
-            self.cheapest is None or takes.seconds < _seconds(self.cheapest[1])
-        ):
-            self.cheapest = (candidate, tried)
-
-    def _leave_out(self, plugin: str, reason: str, estimate: Estimate | None = None) -> None:
-        self.draft = self.draft.leaving_out(plugin, reason, estimate)
+        takes = None if plugin in tried.prepared.not_applied else tried.estimate
+        self.draft = self.draft.leaving_out(plugin, note + reason, takes)
+        if takes is not None and takes.seconds < self.least_seconds:
+            self.cheapest, self.least_seconds = (candidate, tried), takes.seconds
 
 
 def screened(
@@ -163,7 +154,14 @@ def screened(
     for one in draft.stack:
         screening.try_exact(one, EXACTLY if one.plugin in both else "")
     exact, screening.best = screening.best, None
-    extended = _try_additions(screening, exact, draft.additions, both)
+    found = {} if exact is None else exact.prepared.resolved
+    stack = [
+        attrs.evolve(one, settings=dict(found.get(one.plugin, one.settings)))
+        for one in screening.draft.stack
+    ]
+    for one in draft.additions:
+        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
+    extended = screening.best
     stays = screening.draft
     if exact is None and extended is None and measure_anyway and screening.cheapest is not None:
         least, tried = screening.cheapest
@@ -176,24 +174,6 @@ def screened(
     return Screened(_with_found(stays, exact, extended), exact, extended)
 
 
-def _try_additions(
-    screening: _Screening, exact: Tried | None, additions: Sequence[Suggestion], both: set[str]
-) -> Tried | None:
-    """Try these on top of the exact stack, with the settings that were found for that.
-
-    :param both: the plugins that were tried exactly too.
-    :returns: the result of preparing the stack with those that stay, None if none does.
-    """
-    settings = {} if exact is None else exact.resolved
-    stack = [
-        attrs.evolve(one, settings=dict(settings.get(one.plugin, one.settings)))
-        for one in screening.draft.stack
-    ]
-    for one in additions:
-        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
-    return screening.best
-
-
 def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Draft:
     """Return the draft with what was found of settings that its stack has otherwise."""
     if exact is None or extended is None:
@@ -203,7 +183,8 @@ def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Dr
     for one in draft.additions:
         of_stack = by_name.get(one.plugin)
         if of_stack is not None:
-            before, now = exact.resolved[one.plugin], extended.resolved[one.plugin]
+            before = exact.prepared.resolved[one.plugin]
+            now = extended.prepared.resolved[one.plugin]
             other = {key: value for key, value in now.items() if before.get(key) != value}
             one = attrs.evolve(one, settings={**of_stack.settings, **other})
         additions.append(one)
@@ -212,18 +193,14 @@ def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Dr
 
 def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
     """Return why a plugin does not stay among the exact ones, or the others; empty if it does."""
-    if plugin not in tried.maths:
+    maths = {one.name: one.equivalence for one in tried.prepared.plugins}
+    if plugin not in maths:
         return ""
-    exact = tried.maths[plugin] in EXACT_EQUIVALENCES
+    exact = maths[plugin] in EXACT_EQUIVALENCES
     if all(one.plugin != plugin for one in candidate.additions):
         return "" if exact else "it is not exact with the settings that were found for it"
     stands_already = exact and any(one.plugin == plugin for one in candidate.stack)
     return "what was found for it is exact all the same" if stands_already else ""
-
-
-def _seconds(tried: Tried) -> float:
-    assert tried.estimate is not None
-    return tried.estimate.seconds
 
 
 def _first_line(error: TfoptError) -> str:
@@ -236,8 +213,8 @@ def _first_line(error: TfoptError) -> str:
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     """Return why a plugin does not stay on top of the best stack so far; empty if it does."""
-    if plugin in tried.not_applied:
-        return f"not applied: {tried.not_applied[plugin]}"
+    if why := tried.prepared.not_applied.get(plugin):
+        return f"not applied: {why}"
     now = tried.estimate
     if before is None or now is None:
         return ""

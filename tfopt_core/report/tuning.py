@@ -13,7 +13,6 @@ from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
 from tfopt_core.report.style.trials import (
     OUTCOME_COLORS,
-    SETTINGS_COLORS,
     outcome_in_words,
     settings_figure,
     short_figures,
@@ -119,7 +118,7 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
             table.add_row(
                 words(values_in_words(trial.values)),
                 words(settings_figure(trial) or "-"),
-                words(outcome, SETTINGS_COLORS[trial.outcome]),
+                words(outcome, OUTCOME_COLORS[trial.outcome]),
             )  # fmt: skip
         how = f"sampler {found.sampler}, {found.planned} trials at most"
         if result.objective in ("time-to-target", "quality"):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import EQUIVALENCES, EXACT_EQUIVALENCES, MATHEMATICS, Traits
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.card import EQUIVALENCES, EXACT_EQUIVALENCES, Traits
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import LEAST_BOUND
-from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe import Objective
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.tuning.results import NotTried
@@ -30,9 +31,7 @@ class TuneCandidate:
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     bound: float
     equivalence: str
-    summary: str
     traits: Traits
-    owns_strategy: bool = False
     proposed: bool = False
 
     @property
@@ -78,43 +77,34 @@ def search_space(
     for info in installed:
         if info.name in diagnosed.stack:
             continue
-        if only and info.name not in only:
-            not_tried.append(NotTried(plugin=info.name, reason="--plugin does not name it"))
-            continue
         suggestion = suggested.get(info.name)
-        settings = own.get(info.name)
-        if settings is None and info.name in only:
-            settings = {} if suggestion is None else suggestion.settings
-        why = _why_never(
-            info, objective, is_script=is_script, named=settings is not None,
-            device_count=device_count,
-        )  # fmt: skip
-        if not why and settings is None:
+        proposed = {} if suggestion is None else suggestion.settings
+        # what the user names is tried, whatever a diagnosis says
+        is_named = info.name in own or info.name in only
+        bound = float("inf")
+        if suggestion is None and not is_named:
+            bound = _bound_of(info, diagnosed, objective)
+        elif suggestion is not None and suggestion.bound is not None and not is_named:
+            bound = suggestion.bound
+        equivalence = (suggestion or info).equivalence or "unknown"
+        why = "" if not only or info.name in only else "--plugin does not name it"
+        why = why or _why_never(
+            info, objective, is_script=is_script, named=is_named, device_count=device_count
+        )
+        if not why and not is_named:
             why = silent.get(info.name, "")
-        bound = _bound_of(info, diagnosed, objective)
-        if suggestion is not None:
-            bound = float("inf") if suggestion.bound is None else suggestion.bound
-        if settings is not None:
-            bound = float("inf")  # what the user names is tried, whatever a diagnosis says
-        if not why and settings is None and suggestion is None:
-            why = _why_not(info, diagnosed, proposing, bound, objective)
+            if not why and suggestion is None:
+                why = _why_not(info, diagnosed, proposing, bound, objective)
+        if not why and equivalence == "changes" and objective != "time-to-target":
+            why = _CHANGES
         if why:
             not_tried.append(NotTried(plugin=info.name, reason=why))
-            continue
-        if settings is None:
-            settings = {} if suggestion is None else suggestion.settings
-        equivalence = (
-            suggestion.equivalence if suggestion is not None else info.equivalence or "unknown"
-        )
-        if equivalence == "changes" and objective != "time-to-target":
-            not_tried.append(NotTried(plugin=info.name, reason=_CHANGES))
             continue
         assert info.traits is not None
         candidates.append(
             TuneCandidate(
-                plugin=info.name, settings=settings, bound=bound, equivalence=equivalence,
-                summary=info.summary, traits=info.traits, owns_strategy=OWNER_HOOK in info.hooks,
-                proposed=suggestion is not None,
+                plugin=info.name, settings=own.get(info.name, proposed), bound=bound,
+                equivalence=equivalence, traits=info.traits, proposed=suggestion is not None,
             )
         )  # fmt: skip
     candidates.sort(key=lambda one: (one.plugin not in own, *_rank(one)))
@@ -153,14 +143,15 @@ def _why_not(
     """Return why a plugin without a proposal is not tried; empty if it is."""
     assert info.traits is not None
     targets = info.traits.targets
+    listed = " and ".join(targets) or "no part that it names"
     if objective == "memory":
-        return "" if "memory" in targets else f"it is for {_listed(targets)}, not for memory"
+        return "" if "memory" in targets else f"it is for {listed}, not for memory"
     if objective == "time-to-target" and "convergence" in targets:
         return ""
     if not set(targets) & set(PARTS):
-        return f"it is for {_listed(targets)}, which is no part of a step's time here"
+        return f"it is for {listed}, which is no part of a step's time here"
     if bound < LEAST_BOUND:
-        most = f"it is for {_listed(targets)}, which can gain {bound:.2f}x at most here"
+        most = f"it is for {listed}, which can gain {bound:.2f}x at most here"
         return "; ".join([most, *_spread(diagnosed, targets)])
     if info.traits.model_change == "replaces":
         return "it replaces the model; name it in the recipe, and it is tried"
@@ -185,23 +176,15 @@ def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> f
 
 
 def _rank(candidate: TuneCandidate) -> tuple[bool, float, int, int, str]:
+    place = list[str](EQUIVALENCES).index(candidate.equivalence)
     # a search in which nothing helps ends early, so what looked at this training goes before what
     # is only for the part that bounds it
     # below a hundredth, bounds are equal: the least change to the training goes first, and of two
     # such the one for more parts of a step, which may gain what the other does and more
     return (
-        not candidate.proposed, -round(candidate.bound, 2), _place(candidate.equivalence),
+        not candidate.proposed, -round(candidate.bound, 2), place,
         -len(set(candidate.traits.targets) & set(PARTS)), candidate.plugin,
     )  # fmt: skip
-
-
-def _place(equivalence: str) -> int:
-    known = equivalence in MATHEMATICS
-    return list[str](EQUIVALENCES).index(equivalence) if known else len(EQUIVALENCES)
-
-
-def _listed(targets: Sequence[str]) -> str:
-    return " and ".join(targets) if targets else "no part that it names"
 
 
 def proposing_plugins(installed: Sequence[PluginInfo]) -> frozenset[str]:
@@ -209,21 +192,13 @@ def proposing_plugins(installed: Sequence[PluginInfo]) -> frozenset[str]:
 
     They are imported here, after they were imported in a guarded process without harm.
     """
-    return frozenset(_proposing(installed))
-
-
-def _proposing(installed: Sequence[PluginInfo]) -> Iterator[str]:
-    from tfopt_core.errors import TfoptError
     from tfopt_core.hooks.installed.discovery import find, registrations
     from tfopt_core.hooks.plugin_class import overrides
 
-    known = registrations()
+    known, proposing = registrations(), set()
     for info in installed:
-        if info.error is not None:
-            continue
-        try:
-            plugin_class = find(info.name, known).load()
-        except TfoptError:
-            continue  # named by `inspect_plugins` where it matters
-        if overrides(plugin_class, "suggest"):
-            yield info.name
+        if info.error is None:
+            with suppress(TfoptError):  # named by `inspect_plugins` where it matters
+                if overrides(find(info.name, known).load(), "suggest"):
+                    proposing.add(info.name)
+    return frozenset(proposing)

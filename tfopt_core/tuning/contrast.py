@@ -1,4 +1,4 @@
-"""A trial's plan, and whether its plugin goes into the stack, by the ratios of a few pairs.
+"""Whether the plugin of a trial goes into the stack, by the ratios of a few pairs.
 
 These decisions steer the search, and nothing else: the largest of many noisy ratios is larger than
 the truth, so no gain is printed from them.
@@ -13,7 +13,6 @@ import attrs
 
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 from tfopt_core.tuning.results import Action, TrialOutcome
-from tfopt_core.tuning.stacks import Stack
 
 # A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
 LEAST_RATIO = 1.03
@@ -48,14 +47,20 @@ class Contrasted:
     low: float | None
     high: float | None
     confidence: float | None
+    pairs: int
 
 
 def contrasted(log_ratios: Sequence[float]) -> Contrasted:
     """Return the mean ratio of the pairs with its interval."""
     if len(log_ratios) < 2:
-        return Contrasted(math.exp(log_ratios[0]), None, None, None)
+        return Contrasted(math.exp(log_ratios[0]), None, None, None, 1)
     interval = t_interval(log_ratios, LEVEL)
-    return Contrasted(*speedup_interval(interval), interval.confidence)
+    return Contrasted(*speedup_interval(interval), interval.confidence, len(log_ratios))
+
+
+def decided(action: Action, log_ratios: Sequence[float]) -> Decision:
+    """Return the decision of a trial on these pairs."""
+    return decide(log_ratios) if action == "add" else decide_drop(log_ratios)
 
 
 def decide(log_ratios: Sequence[float]) -> Decision:
@@ -69,14 +74,14 @@ def decide(log_ratios: Sequence[float]) -> Decision:
     if pairs < LEAST_PAIRS:
         return Decision(None)
     if found.ratio < LEAST_RATIO:
+        # two noisy pairs that show no loss may still allow a plain gain
+        may_gain = pairs == LEAST_PAIRS and found.ratio >= 1 and (found.high or 0.0) >= PLAIN_RATIO
         # two more pairs, since the sides of a pair change places with the next one
-        if pairs == LEAST_PAIRS + 1 or _may_gain_plainly(log_ratios):
+        if pairs == LEAST_PAIRS + 1 or may_gain:
             return Decision(None)
         small = f"{found.ratio:.3f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
         return Decision(TrialOutcome.NO_GAIN, small)
-    if min(log_ratios) >= math.log(PLAIN_RATIO):
-        return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
-    if _shows_gain(log_ratios):
+    if min(log_ratios) >= math.log(PLAIN_RATIO) or _shows_gain(log_ratios):
         return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
     if pairs < MOST_PAIRS:
         return Decision(None)
@@ -91,27 +96,13 @@ def decide_drop(log_ratios: Sequence[float]) -> Decision:
     pairs, found = len(log_ratios), contrasted(log_ratios)
     if pairs < LEAST_PAIRS:
         return Decision(None)
-    earns = f"{found.ratio:.2f}x with it"
-    if min(log_ratios) >= math.log(PLAIN_RATIO):
+    earns, may_stay = f"{found.ratio:.2f}x with it", found.ratio >= LEAST_EARNED
+    plainly = min(log_ratios) >= math.log(PLAIN_RATIO)
+    if plainly or (may_stay and _shows_gain(log_ratios)):
         return Decision(TrialOutcome.STAYS, earns)
-    if found.ratio < 1:
-        return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-    if found.ratio >= LEAST_EARNED and _shows_gain(log_ratios):
-        return Decision(TrialOutcome.STAYS, earns)
-    if pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and found.ratio >= LEAST_EARNED):
+    if found.ratio >= 1 and (pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and may_stay)):
         return Decision(None)
     return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
-
-
-def _may_gain_plainly(log_ratios: Sequence[float]) -> bool:
-    """Return whether two noisy pairs, which show no loss, still allow a plain gain."""
-    found = contrasted(log_ratios)
-    return (
-        len(log_ratios) == LEAST_PAIRS
-        and found.ratio >= 1
-        and found.high is not None
-        and found.high >= PLAIN_RATIO
-    )
 
 
 def _shows_gain(log_ratios: Sequence[float]) -> bool:
@@ -120,29 +111,5 @@ def _shows_gain(log_ratios: Sequence[float]) -> bool:
     return len(log_ratios) >= INTERVAL_PAIRS and low is not None and low > 1
 
 
-# Called after each pair of a trial with the logarithms of all ratios so far.
-OnPair = Callable[[Sequence[float]], None]
-
-
-@attrs.frozen(kw_only=True)
-class TrialPlan:
-    """A trial to make: the two stacks, and the rule that decides from the pairs so far.
-
-    :param joined_by: further plugins that the trial adds; the figure is that of all.
-    """
-
-    action: Action
-    plugin: str
-    stack: Stack
-    without: Stack
-    replaces: tuple[str, ...] = ()
-    joined_by: tuple[str, ...] = ()
-
-    @property
-    def plugins(self) -> tuple[str, ...]:
-        """The plugins that the trial adds or takes out."""
-        return (self.plugin, *self.joined_by)
-
-    def decide(self, log_ratios: Sequence[float]) -> Decision:
-        """Return the decision on these pairs."""
-        return decide(log_ratios) if self.action == "add" else decide_drop(log_ratios)
+# Called after each pair of a trial with the figure of all so far.
+OnPair = Callable[[Contrasted], None]

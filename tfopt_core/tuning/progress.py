@@ -6,6 +6,7 @@ from typing import Protocol
 
 import attrs
 
+from tfopt_core.tuning.contrast import Contrasted
 from tfopt_core.tuning.results import BoundStep, NotTried, SettingsTrial, StackTrial
 
 
@@ -30,26 +31,12 @@ class BoundsFound:
     not_tried: tuple[NotTried, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class TrialBegun:
-    """A trial begins. `action` and `plugins` as in `StackTrial`; `on` are the plugins beside it;
-    `seconds_left` is what is left of the search's part of the budget."""
+    """A planned trial begins; `seconds_left` is what is left of the search's part of the budget."""
 
-    action: str
-    plugins: tuple[str, ...]
-    on: tuple[str, ...]
+    trial: StackTrial
     seconds_left: float
-
-
-@attrs.frozen(kw_only=True)
-class PairDone:
-    """A pair of runs of the current trial is done: the ratio so far, with its interval if there
-    are two pairs."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    pairs: int
 
 
 @attrs.frozen
@@ -70,8 +57,9 @@ class SettingsTrialEnded:
     seconds_left: float
 
 
+# `Contrasted` after each pair of runs of a trial
 SearchEvent = (
-    SearchPhase | BoundsFound | TrialBegun | PairDone | TrialEnded | SettingsTrialEnded
+    SearchPhase | BoundsFound | TrialBegun | Contrasted | TrialEnded | SettingsTrialEnded
 )  # fmt: skip
 
 

@@ -18,18 +18,37 @@ SCHEMA_VERSION = 1
 Values = Mapping[str, Any]
 
 
-class SettingsOutcome(StrEnum):
-    """What became of a trial of settings. The value is the word in JSON and in the study."""
+class TrialOutcome(StrEnum):
+    """What became of a trial. The value is the word in JSON, in a log and in a study."""
 
+    # of a stack that goes on with the plugin; measured, and not kept
+    IN = "in"
+    NO_GAIN = "no gain"
+    WORSE = "worse"
+    # of a plugin of the stack that was taken out again, or that earns its place
+    DROPPED = "dropped"
+    STAYS = "stays"
+    # of values of settings and options
     MEASURED = "measured"
-    # its training was ended, since it learned worse than others after as many epochs
+    # the training was ended, since it learned worse than others after as many epochs
     PRUNED = "pruned"
     # it trained, and not to the target, or to no epoch's end in time
     MISSED = "missed"
+    # nothing could be compared
     NOT_APPLIED = "not applied"
     REFUSED = "refused"
     FAILED = "failed"
     OUT_OF_MEMORY = "out of memory"
+
+    @property
+    def measured(self) -> bool:
+        """Whether the trial has a figure."""
+        return self in tuple(TrialOutcome)[:6]
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether another search may take it over: a failure may have been the machine's."""
+        return self not in (TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY)
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +65,7 @@ class SettingsTrial:
     """
 
     values: Values
-    outcome: SettingsOutcome
+    outcome: TrialOutcome
     reason: str = ""
     figure: float | None = None
     quality: float | None = None
@@ -156,34 +175,6 @@ class SettingsSearch:
         return {str(path[1]): value for path, value in paths if path[0] == "options"}
 
 
-class TrialOutcome(StrEnum):
-    """What became of a trial. The value is the word in JSON and in the log of a search."""
-
-    # the stack goes on with the plugin
-    IN = "in"
-    # measured, and not kept
-    NO_GAIN = "no gain"
-    WORSE = "worse"
-    # no contrast was possible
-    NOT_APPLIED = "not applied"
-    REFUSED = "refused"
-    FAILED = "failed"
-    OUT_OF_MEMORY = "out of memory"
-    # a plugin of the stack that was taken out again, or that earns its place
-    DROPPED = "dropped"
-    STAYS = "stays"
-
-    @property
-    def measured(self) -> bool:
-        """Whether the trial has a ratio, from at least one pair of runs."""
-        return self in _MEASURED
-
-
-_MEASURED = frozenset({
-    TrialOutcome.IN, TrialOutcome.NO_GAIN, TrialOutcome.WORSE, TrialOutcome.DROPPED,
-    TrialOutcome.STAYS,
-})  # fmt: skip
-
 Action = Literal["add", "drop"]
 Settings = Mapping[str, Any]
 
@@ -218,8 +209,8 @@ class StackTrial:
     replaces: tuple[str, ...] = ()
     joined_by: tuple[str, ...] = ()
     left_out: Mapping[str, str] = attrs.field(factory=dict)
-    outcome: TrialOutcome
-    reason: str
+    outcome: TrialOutcome = TrialOutcome.FAILED
+    reason: str = ""
     ratio: float | None = None
     low: float | None = None
     high: float | None = None

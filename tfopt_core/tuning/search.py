@@ -16,16 +16,10 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
-from tfopt_core.tuning.contrast import LEAST_RATIO, OnPair, TrialPlan, contrasted
-from tfopt_core.tuning.progress import (
-    BoundsFound,
-    PairDone,
-    SearchObserver,
-    TrialBegun,
-    TrialEnded,
-)
+from tfopt_core.tuning.contrast import LEAST_RATIO, OnPair
+from tfopt_core.tuning.progress import BoundsFound, SearchObserver, TrialBegun, TrialEnded
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome
-from tfopt_core.tuning.search_log import SearchLog
+from tfopt_core.tuning.search_log import SearchLog, key_of
 from tfopt_core.tuning.stacks import Stack, joined, placed, without
 from tfopt_core.workers.interrupts import HoldInterrupt
 
@@ -35,6 +29,7 @@ FORWARD_SHARE, SEARCH_SHARE = 0.65, 0.75
 # Where nothing has helped in the trials that end by then, nothing is expected to.
 NOTHING_SHARE = 1 / 3
 GOES_ON = "the same command with a larger --budget goes on from there"
+INTERRUPTED = "interrupted; --resume goes on with the search"
 # What did not help may help on another stack; what failed or was far slower is not tried again.
 HOPEFUL = (TrialOutcome.NO_GAIN, TrialOutcome.DROPPED)
 
@@ -70,7 +65,7 @@ class GreedySearch:
     """
 
     look: Callable[[Stack], SearchLook]
-    attempt: Callable[[TrialPlan, OnPair], StackTrial]
+    attempt: Callable[[StackTrial, OnPair], StackTrial]
     log: SearchLog
     elapsed: Callable[[], float]
     budget: float
@@ -100,8 +95,7 @@ class GreedySearch:
                 self._forward()
                 self._drop_one()
         except KeyboardInterrupt:
-            self.interrupted = True
-            self.why_ended = "interrupted; --resume goes on with the search"
+            self.interrupted, self.why_ended = True, INTERRUPTED
             self._leave_out("interrupted before a trial of it ended")
 
     # Forward
@@ -147,20 +141,17 @@ class GreedySearch:
             self._not_tried(candidate.plugin, f"it can gain {candidate.bound:.2f}x at most here")
             return False
         earlier = self._tried.get(candidate.plugin, [])
-        return not earlier or (
-            earlier[-1].outcome in HOPEFUL
-            and all(one.stack != self.best for one in earlier)
-            and self._has_more_to_gain(candidate, earlier[-1])
-        )
-
-    def _has_more_to_gain(self, candidate: TuneCandidate, earlier: Attempted) -> bool:
-        """Return whether what a candidate is for takes a larger share of a step than it took when
-        the candidate did not help; what no diagnosis bounds may always gain."""
-        shares = self.bounds[-1].shares
-        known = set(candidate.traits.targets) & set(shares) & set(earlier.shares)
-        if not known or math.isinf(candidate.bound):
+        if not earlier:
             return True
-        return any(shares[part] > earlier.shares[part] for part in known)
+        last = earlier[-1]
+        if last.outcome not in HOPEFUL or any(one.stack == self.best for one in earlier):
+            return False
+        # where what it is for takes a larger share of a step than it took when it did not help;
+        # what no diagnosis bounds may always gain
+        shares = self.bounds[-1].shares
+        known = set(candidate.traits.targets) & set(shares) & set(last.shares)
+        grown = any(shares[part] > last.shares[part] for part in known)
+        return grown or not known or math.isinf(candidate.bound)
 
     def _promise(self, candidate: TuneCandidate) -> tuple[bool, float]:
         """Return the key that sorts what was not tried first, then by what was measured last."""
@@ -173,7 +164,7 @@ class GreedySearch:
         if place.why_not:
             self._not_tried(candidate.plugin, place.why_not)
             return True
-        plan = TrialPlan(
+        plan = StackTrial(
             action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
             replaces=place.replaces,
         )  # fmt: skip
@@ -213,7 +204,7 @@ class GreedySearch:
             stack, names = joined(group, self.best, self.known, self.owners)
             if len(names) < 2 or not self._is_new(stack):
                 continue
-            plan = TrialPlan(
+            plan = StackTrial(
                 action="add", plugin=names[0], joined_by=names[1:], stack=stack, without=self.best
             )
             if self._why_not_begin(plan, FORWARD_SHARE):
@@ -242,7 +233,7 @@ class GreedySearch:
             for trial in self.trials if trial.joined_by or trial.left_out
         )  # fmt: skip
 
-    def _plans_anew(self, plan: TrialPlan) -> Iterator[TrialPlan]:
+    def _plans_anew(self, plan: StackTrial) -> Iterator[StackTrial]:
         """Yield trials of a plugin that was refused, with the settings of the stack open again.
 
         The other plugins chose their settings, such as XLA, without it. The first trial adds all
@@ -250,8 +241,12 @@ class GreedySearch:
 
         :param plan: the trial that was refused.
         """
-        alone = attrs.evolve(plan, stack=self._settings_open(plan.stack))
-        if alone.stack == plan.stack:
+        opened = tuple(
+            attrs.evolve(one, settings=self._chosen[one.name].settings)
+            if one.name in self._chosen else one
+            for one in plan.stack
+        )  # fmt: skip
+        if opened == plan.stack:
             return
         shut_out = set(self.known[plan.plugin].conflicts)
         refusing = [
@@ -259,23 +254,15 @@ class GreedySearch:
             if one.proposed and shut_out & set(one.traits.conflicts)
             and one.bound >= LEAST_RATIO and not self._is_broken(one)
         ]  # fmt: skip
-        stack, names = joined(refusing, alone.stack, self.known, self.owners)
+        stack, names = joined(refusing, opened, self.known, self.owners)
         if names and self._is_new(stack):
-            yield attrs.evolve(alone, stack=stack, joined_by=names)
-        yield alone
+            yield attrs.evolve(plan, stack=stack, joined_by=names)
+        yield attrs.evolve(plan, stack=opened)
 
     def _is_broken(self, candidate: TuneCandidate) -> bool:
         """Return whether no trial of a candidate could be measured."""
         earlier = self._tried.get(candidate.plugin, [])
         return bool(earlier) and not any(one.outcome.measured for one in earlier)
-
-    def _settings_open(self, stack: Stack) -> Stack:
-        """Return a stack with the settings that were proposed, before any "auto" was resolved."""
-        return tuple(
-            attrs.evolve(one, settings=self._chosen[one.name].settings)
-            if one.name in self._chosen else one
-            for one in stack
-        )  # fmt: skip
 
     def _leave_out(self, reason: str) -> None:
         """List the candidates of the last look that wait for their first trial."""
@@ -307,7 +294,7 @@ class GreedySearch:
             if not rest or name not in [one.name for one in self.best]:
                 # of one plugin alone the fresh pairs decide
                 continue
-            plan = TrialPlan(action="drop", plugin=name, stack=self.best, without=rest)
+            plan = StackTrial(action="drop", plugin=name, stack=self.best, without=rest)
             why = self._why_not_begin(plan, SEARCH_SHARE)
             if why:
                 self.why_ended = self.why_ended or why
@@ -317,19 +304,14 @@ class GreedySearch:
 
     # Trials
 
-    def _made(self, plan: TrialPlan) -> StackTrial:
+    def _made(self, plan: StackTrial) -> StackTrial:
         """Make a trial, or take it from an earlier search. Return it, once it is in the log."""
-        key, trial = self._kept(plan)
+        key = key_of(plan)
+        trial = self.log.kept(key)
         if trial is None:
-            others = tuple(one.name for one in plan.stack if one.name not in plan.plugins)
-            self.observer(
-                TrialBegun(
-                    action=plan.action, plugins=plan.plugins, on=others,
-                    seconds_left=self._left(),
-                )
-            )  # fmt: skip
+            self.observer(TrialBegun(plan, self._left()))
             with self._ctrl_c.lifted():
-                trial = self.attempt(plan, self._on_pair)
+                trial = self.attempt(plan, self.observer)
         self.log.add(key, trial)
         self.trials.append(trial)
         for name in trial.plugins:
@@ -338,16 +320,6 @@ class GreedySearch:
             self._not_tried(name, f"it takes no effect: {reason}")
         self.observer(TrialEnded(trial, self._left()))
         return trial
-
-    def _kept(self, plan: TrialPlan) -> tuple[str, StackTrial | None]:
-        key = self.log.key_of(plan.action, plan.plugin, plan.stack, plan.without)
-        return key, self.log.kept(key)
-
-    def _on_pair(self, log_ratios: Sequence[float]) -> None:
-        found = contrasted(log_ratios)
-        self.observer(
-            PairDone(ratio=found.ratio, low=found.low, high=found.high, pairs=len(log_ratios))
-        )
 
     def _left(self) -> float:
         return max(0.0, self._until(SEARCH_SHARE) - self.elapsed())
@@ -363,17 +335,14 @@ class GreedySearch:
             return share * self.budget
         return min(share * self.budget, self.budget - PAIRS * median(pairs))
 
-    def _why_not_begin(self, plan: TrialPlan, share: float) -> str:
+    def _why_not_begin(self, plan: StackTrial, share: float) -> str:
         """Return why a trial does not begin; empty if it may. A kept trial takes no time."""
-        if self._kept(plan)[1] is not None:
+        if self.log.kept(key_of(plan)) is not None:
             return ""
-        ends = self.elapsed() + self._usual_seconds()
+        # a trial takes about as long as those before it, failed ones too
+        ends = self.elapsed() + median([one.seconds for one in self.trials] or [0.0])
         if ends >= self._until(share):
             return f"no trial fits what is left of the search's part of the budget; {GOES_ON}"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
             return f"nothing that fits a third of the budget helped; {GOES_ON}"
         return ""
-
-    def _usual_seconds(self) -> float:
-        """Return about how long a trial takes here, failed ones too; 0.0 before the first."""
-        return median([one.seconds for one in self.trials] or [0.0])

@@ -18,11 +18,9 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.errors import StoreError
-from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.results import StackTrial, TunedPlugin
 
 LOG_FILE = "searches.sqlite"
-# What another search may take over: a failure may have been the machine's, so it is tried again.
-LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
 
 _TABLE = """CREATE TABLE IF NOT EXISTS entry (
     search TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, seconds REAL NOT NULL,
@@ -90,16 +88,9 @@ class SearchLog:
         log.write("resumed")
         return log
 
-    @staticmethod
-    def key_of(
-        action: str, plugin: str, with_: tuple[TunedPlugin, ...], rest: tuple[TunedPlugin, ...]
-    ) -> str:
-        """Return the key of a trial: equal keys mean the same two stacks."""
-        return digest([action, plugin, _plain(with_), _plain(rest)])
-
     def kept(self, key: str) -> StackTrial | None:
         """Return a trial that was made before, None if there is none."""
-        found = self.found("trial", key, StackTrial, lasting=lambda one: one.outcome in LASTING)
+        found = self.found("trial", key, StackTrial, lasting=lambda one: one.outcome.is_lasting)
         return found and attrs.evolve(found[0], kept_from=found[0].kept_from or found[1])
 
     def add(self, key: str, trial: StackTrial) -> None:
@@ -188,6 +179,11 @@ def digest(value: Any) -> str:
 def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
     """Return the key of a stack and what is trained with it: equal keys mean the same training."""
     return digest([_plain(stack), *more])
+
+
+def key_of(trial: StackTrial) -> str:
+    """Return the key of a trial that is planned: equal keys mean the same two stacks."""
+    return digest([trial.action, trial.plugin, _plain(trial.stack), _plain(trial.without)])
 
 
 def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:

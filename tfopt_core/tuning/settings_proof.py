@@ -25,7 +25,7 @@ from tfopt_core.trials.request import Request
 from tfopt_core.tuning.results import ProofPair, SettingsProof, Values
 from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
 from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trial_figures import NoFigure
+from tfopt_core.tuning.trial_runs import NoFigure
 
 MOST_PAIRS = 12
 # Values that make trainings fail are not accepted, however good the other trainings are.
@@ -53,7 +53,7 @@ def prove(
     :param runner: that reads quality on the validation data.
     :param baseline: the stack of the untuned training.
     """
-    begun, made = runner.now(), list[tuple[TrialTraining, TrialTraining]]()
+    begun, made = runner.tune.now(), list[tuple[TrialTraining, TrialTraining]]()
     samples: list[ProofPair] = []
     try:
         sides = (runner.prepared({}, baseline), runner.prepared(values))
@@ -73,7 +73,7 @@ def prove(
         if proof.figure is not None and len(made) < len(samples):
             failure = next(one.failure for one in samples if one.failure)
             proof = attrs.evolve(proof, statement=f"{proof.statement}; in one more, {failure}")
-    return attrs.evolve(proof, pairs=tuple(samples), seconds=runner.now() - begun)
+    return attrs.evolve(proof, pairs=tuple(samples), seconds=runner.tune.now() - begun)
 
 
 def _pair(
@@ -93,12 +93,12 @@ def _pair(
     untuned, tuned = trained
     if untuned is None or tuned is None:
         return ProofPair(seed=scheduled[0].seed, failure=failure), None
-    if runner.goal.objective != "quality":
+    if runner.tune.objective != "quality":
         seconds = [one.run.fit.seconds_to_target for one in (untuned, tuned)]
         sample = ProofPair(seed=scheduled[0].seed, untuned=seconds[0], tuned=seconds[1])
         return sample, (untuned, tuned)
     try:
-        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.goal.sign)
+        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.sign)
     except NoFigure as error:
         failure = f"no figure of quality: {error}"
         return ProofPair(seed=scheduled[0].seed, failure=failure), None
@@ -125,7 +125,7 @@ def _judged(
     failures = [one.failure for one in samples if one.failure]
     if len(failures) > MOST_FAILURES or len(made) < MINIMUM_PAIRS:
         return _void(f"{len(failures)} of {len(samples)} pairs failed: {failures[0]}")
-    if runner.goal.objective == "quality":
+    if runner.tune.objective == "quality":
         return _of_quality(runner, samples)
     pairs = [Pair(untuned.run, tuned.run) for untuned, tuned in made]
     figures = compared_seconds(pairs, ComparisonKind.TIME_TO_TARGET)
@@ -140,7 +140,7 @@ def _judged(
     return SettingsProof(
         confirmed=verdict is Verdict.FASTER, pairs=(), figure=ratio, low=low, high=high,
         confidence=interval.confidence,
-        statement=f"the target in {runner.goal.metric}: {_SHOWN[verdict]}, {ends}",
+        statement=f"the target in {runner.metric}: {_SHOWN[verdict]}, {ends}",
     )  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
         for one in samples
         if one.untuned is not None and one.tuned is not None
     ]
-    differences = [runner.goal.sign * (tuned - untuned) for untuned, tuned in known]
+    differences = [runner.sign * (tuned - untuned) for untuned, tuned in known]
     interval = t_interval(differences)
     before, after = (math.fsum(side) / len(known) for side in zip(*known, strict=True))
     shown = "no difference is shown"
@@ -160,7 +160,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
         confirmed=interval.low > 0, pairs=(), figure=interval.mean, low=interval.low,
         high=interval.high, confidence=interval.confidence,
         statement=(
-            f"{runner.goal.metric} in the untuned training's time: {shown}, {after:.4g} against "
+            f"{runner.metric} in the untuned training's time: {shown}, {after:.4g} against "
             f"{before:.4g}, a difference of {interval.mean:+.4g} (95% interval {interval.low:+.4g} "
             f"to {interval.high:+.4g}, {len(known)} pairs; above 0 is better)"
         ),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import bisect
 import math
-import time
 from collections.abc import Callable, Sequence
 
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.messages import EpochDone, ProcessStarted, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
@@ -18,52 +16,35 @@ from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.deadline import RUN_SECONDS, ProcessDeadline
-from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, TrialOutcome, Values
+from tfopt_core.tuning.context import RUN_SECONDS, SearchContext
+from tfopt_core.tuning.results import SettingsTrial, TrialOutcome, Values
 from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.trial_figures import (
+from tfopt_core.tuning.trial_runs import (
     NoFigure,
     cause_of,
     check_math,
-    decision_of,
     log_ratio,
     misses_target,
+    no_figure_of,
 )
 from tfopt_core.tuning.tunables import Tunable, with_options, with_values
-from tfopt_core.workers.spawn import Runner
 
-MISSED = "it never reached the target"
+UNTUNED_FAILS = "the training without any changed value fails: {error}"
 # Takes the metric of an epoch, higher is better, and the epoch; returns whether to end there.
 OnEpoch = Callable[[float, int], bool]
 
 
-@attrs.frozen(kw_only=True)
-class SearchGoal:
-    """What a search of settings looks for.
-
-    :param metric: what each epoch is judged by, and for quality each trial.
-    :param sign: 1 where it is better high, -1 where it is better low.
-    """
-
-    objective: TuneObjective
-    metric: str
-    sign: float
-
-    @property
-    def trains_whole(self) -> bool:
-        """Whether trainings run to their end, and quality steers the search."""
-        return self.objective in ("time-to-target", "quality")
-
-
 @attrs.frozen
 class TrialTraining:
-    """A training that ended well: its run, and of each epoch when it ended and its metric.
+    """A training that was not lost: its run, and of each epoch when it ended and its metric.
 
-    The seconds count from the process' set-up of TensorFlow.
+    The seconds count from the process' set-up of TensorFlow. It was `pruned` where it was ended
+    since others were better after as many epochs.
     """
 
     run: RunResult
     epochs: tuple[tuple[float, float], ...]
+    pruned: bool = False
 
     def within(self, seconds: float) -> float:
         """Return the metric after so many seconds: of the last epoch if it ended by then, else
@@ -83,7 +64,7 @@ class TrialTraining:
         return metric
 
     def worst(self, sign: float) -> float:
-        """Return the worst metric of its epochs; `sign` as `SearchGoal` has it."""
+        """Return the worst metric of its epochs; `sign` as `SettingsRunner` has it."""
         return min((metric for _, metric in self.epochs), key=lambda one: sign * one)
 
     @property
@@ -91,27 +72,30 @@ class TrialTraining:
         """The seconds to the end of its last epoch."""
         return self.epochs[-1][0]
 
+    @property
+    def metrics(self) -> tuple[float, ...]:
+        """The metric of each epoch, where that is a number."""
+        return tuple(metric for _, metric in self.epochs if math.isfinite(metric))
+
 
 @attrs.define(kw_only=True, eq=False)
 class SettingsRunner:
     """Makes the trainings of a search of settings, each in a worker process.
 
-    :param request: the request of the search, without plugins.
     :param stack: the stack whose settings are searched, as it stands untuned.
-    :param aside: whether quality is read on a part that is set aside from the training data.
-    :param deadline: the limit of a process, which the runner's limits call.
-    :param limited: whether a training may take no longer than that.
+    :param metric: what each epoch is judged by, and for quality each trial.
+    :param sign: 1 where it is better high, -1 where it is better low.
+    :param proves: whether it makes fresh pairs: they take as long as they take, and quality is read
+        on the validation data. A search reads it on a part that is set aside from the training
+        data.
     """
 
-    request: Request
-    runner: Runner
-    goal: SearchGoal
-    deadline: ProcessDeadline
+    tune: SearchContext
     stack: Stack
     space: Sequence[Tunable]
-    aside: bool
-    limited: bool = True
-    now: Callable[[], float] = time.monotonic
+    metric: str = ""
+    sign: float = 1.0
+    proves: bool = False
     _number: int = 0
 
     def prepared(self, values: Values, stack: Stack | None = None) -> Request:
@@ -122,20 +106,23 @@ class SettingsRunner:
         :raises NoFigure: if a plugin cannot take effect, or changes what may not change.
         """
         self._number += 1
-        recipe = with_options(self.request.recipe, values, self.space)
+        request = self.tune.request
+        recipe = with_options(request.recipe, values, self.space)
         plugins = stacked(with_values(self.stack if stack is None else stack, values, self.space))
+        if self.tune.trains_whole and not self.proves:
+            recipe = with_holdout(recipe)
+        folder = request.folder / "proof" if self.proves else request.folder
         request = attrs.evolve(
-            self.request, recipe=with_holdout(recipe) if self.aside else recipe, plugins=plugins,
-            folder=self.request.folder / f"settings-{self._number:03d}",
-        )  # fmt: skip
+            request, recipe=recipe, plugins=plugins, folder=folder / f"settings-{self._number:03d}"
+        )
         if not plugins:
             return request
         self._begin()
-        prepared, request = prepare(request, self.runner)
+        prepared, request = prepare(request, self.tune.runner)
         for name in self._searched_plugins & set(prepared.not_applied):
             why_not = prepared.not_applied[name]
             raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {why_not}")
-        check_math(prepared, self.goal.objective)
+        check_math(prepared, self.tune.objective)
         return request
 
     def train(
@@ -149,48 +136,46 @@ class SettingsRunner:
         :param on_epoch: asked after each epoch whether to end there.
         :raises NoFigure: if it failed or was ended.
         """
+        tune = self.tune
         epochs: list[tuple[float, float]] = []
-        begun, late, pruned = self.now(), False, False
+        begun, late, pruned = tune.now(), False, False
 
         def tell(message: Progress) -> None:
             nonlocal begun, late, pruned
             if late or pruned:
                 return  # the process is being ended
             if isinstance(message, ProcessStarted):
-                begun = self.now()
-            if not isinstance(message, EpochDone) or self.goal.metric not in message.metrics:
+                begun = tune.now()
+            if not isinstance(message, EpochDone) or self.metric not in message.metrics:
                 return
-            metric = message.metrics[self.goal.metric]
-            epochs.append((self.now() - begun, metric))
+            metric = message.metrics[self.metric]
+            epochs.append((tune.now() - begun, metric))
             late = allowed is not None and epochs[-1][0] > allowed
             if late:
-                self.deadline.end("the time of the untuned training was over")
+                tune.deadline.end("the time of the untuned training was over")
             elif on_epoch is not None and math.isfinite(metric):
-                pruned = on_epoch(self.goal.sign * metric, message.epoch)
+                pruned = on_epoch(self.sign * metric, message.epoch)
                 if pruned:
                     count = "1 epoch" if len(epochs) == 1 else f"{len(epochs)} epochs"
-                    self.deadline.end(f"it learned worse than others after {count}")
+                    tune.deadline.end(f"it learned worse than others after {count}")
 
         self._begin()
         variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
-        run = Processes(request, self.runner).run(
+        run = Processes(request, tune.runner).run(
             ScheduledRun(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
-            warm_seconds=None if self.goal.trains_whole else RUN_SECONDS,
+            warm_seconds=None if tune.trains_whole else RUN_SECONDS,
         )  # fmt: skip
-        trained = TrialTraining(run, tuple(epochs))
-        if late and not run.ok:
+        trained = TrialTraining(run, tuple(epochs), pruned and not run.ok)
+        if trained.pruned or (late and not run.ok):
             return trained
-        if pruned and not run.ok:
-            raise _Pruned(trained)
         if not run.ok:
             outcome = TrialOutcome.OUT_OF_MEMORY if run.out_of_memory else TrialOutcome.FAILED
             raise NoFigure(outcome, cause_of(run))
         for name, effect in run.effects.items():
             if not effect.applied and name in self._searched_plugins:
                 raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {effect.detail}")
-        if not epochs and self.goal.objective == "quality":
-            why = f'the training reports no "{self.goal.metric}"'
-            raise NoFigure(TrialOutcome.FAILED, why)
+        if not epochs and tune.objective == "quality":
+            raise NoFigure(TrialOutcome.FAILED, f'the training reports no "{self.metric}"')
         return trained
 
     def untuned(self, seed: int) -> SettingsTrial:
@@ -198,18 +183,17 @@ class SettingsRunner:
 
         :raises TfoptError: if the untuned training fails: there is nothing to compare with.
         """
-        begun = self.now()
+        begun = self.tune.now()
         try:
             trained = self.train(self.prepared({}), seed)
             quality = trained.within(math.inf)
         except NoFigure as error:
-            raise TfoptError(f"the training without any changed value fails: {error}") from None
+            raise TfoptError(UNTUNED_FAILS.format(error=error)) from None
         return SettingsTrial(
-            values={}, outcome=SettingsOutcome.MEASURED, figure=self.goal.sign * quality,
-            quality=quality,
+            values={}, outcome=TrialOutcome.MEASURED, figure=self.sign * quality, quality=quality,
             epochs=tuple(metric for _, metric in trained.epochs),
             allowed_seconds=trained.seconds, run_seconds=trained.run.process_seconds,
-            seconds=self.now() - begun,
+            seconds=self.tune.now() - begun,
         )  # fmt: skip
 
     def attempt(
@@ -222,54 +206,50 @@ class SettingsRunner:
             quality.
         :param allowed: the seconds of the untuned training, for quality.
         """
-        begun = self.now()
-        trial = SettingsTrial(values=dict(values), outcome=SettingsOutcome.FAILED)
+        begun = self.tune.now()
+        trial = SettingsTrial(values=dict(values), outcome=TrialOutcome.FAILED)
         try:
-            request = self.prepared(values)
-            trained = self.train(request, seed, allowed=allowed, on_epoch=on_epoch)
-            trial = attrs.evolve(trial, epochs=_metrics(trained))
+            trained = self.train(self.prepared(values), seed, allowed=allowed, on_epoch=on_epoch)
+            trial = attrs.evolve(trial, epochs=trained.metrics)
+            if trained.pruned:
+                raise NoFigure(TrialOutcome.PRUNED, cause_of(trained.run))
             figure = self._figure(trained, untuned, seed, allowed)
             trial = attrs.evolve(
-                trial, outcome=SettingsOutcome.MEASURED, figure=figure,
-                quality=None if allowed is None else self.goal.sign * figure,
+                trial, outcome=TrialOutcome.MEASURED, figure=figure,
+                quality=None if allowed is None else self.sign * figure,
                 run_seconds=trained.run.process_seconds,
             )  # fmt: skip
-        except _Pruned as error:
-            trial = attrs.evolve(
-                trial, outcome=SettingsOutcome.PRUNED, reason=str(error),
-                epochs=_metrics(error.trained),
-            )  # fmt: skip
-        except Missed as error:
-            trial = attrs.evolve(trial, outcome=SettingsOutcome.MISSED, reason=str(error))
         except (NoFigure, TfoptError) as error:
-            decision = decision_of(error)
-            outcome = SettingsOutcome(str(decision.outcome))
-            trial = attrs.evolve(trial, outcome=outcome, reason=decision.reason)
-        return attrs.evolve(trial, seconds=self.now() - begun)
+            ended = no_figure_of(error)
+            trial = attrs.evolve(trial, outcome=ended.outcome, reason=ended.reason)
+        return attrs.evolve(trial, seconds=self.tune.now() - begun)
 
     def gain(self, with_: TrialTraining, without: TrialTraining, allowed: float | None) -> float:
         """Return ln(figure without / with), or the difference in quality with less without.
 
-        :raises NoFigure: if a figure is missing.
-        :raises Missed: if the training with the values never reached the target.
+        :raises NoFigure: if a figure is missing; MISSED if the training with the values never
+            reached the target.
         """
-        goal = self.goal
-        if goal.objective == "time-to-target" and misses_target(with_.run):
-            raise Missed(MISSED)
-        if goal.objective != "quality":
-            return log_ratio(goal.objective, without.run, with_.run)
-        assert allowed is not None
-        return goal.sign * (with_.within(allowed) - without.within(allowed))
+        objective = self.tune.objective
+        if objective == "quality":
+            assert allowed is not None
+            return self.sign * (with_.within(allowed) - without.within(allowed))
+        self._check_target(with_)
+        return log_ratio(objective, without.run, with_.run)
 
     def _begin(self) -> None:
-        if self.limited:
-            self.deadline.begin()
+        if self.proves:
+            self.tune.deadline.lift()
         else:
-            self.deadline.lift()
+            self.tune.deadline.begin()
 
     @property
     def _searched_plugins(self) -> set[str]:
         return {one.plugin for one in self.space if one.plugin}
+
+    def _check_target(self, trained: TrialTraining) -> None:
+        if self.tune.objective == "time-to-target" and misses_target(trained.run):
+            raise NoFigure(TrialOutcome.MISSED, "it never reached the target")
 
     def _figure(
         self, trained: TrialTraining, untuned: Request | None, seed: int, allowed: float | None
@@ -277,11 +257,10 @@ class SettingsRunner:
         """Return the figure of a trial, by a run of the untuned training for a ratio."""
         if allowed is not None:
             try:
-                return self.goal.sign * trained.within(allowed)
+                return self.sign * trained.within(allowed)
             except NoFigure as error:
-                raise Missed(error.reason) from None
-        if self.goal.objective == "time-to-target" and misses_target(trained.run):
-            raise Missed(MISSED)
+                raise NoFigure(TrialOutcome.MISSED, error.reason) from None
+        self._check_target(trained)
         assert untuned is not None  # trials for a ratio have it
         try:
             without = self.train(untuned, seed, place=self._number)
@@ -289,19 +268,3 @@ class SettingsRunner:
             reason = f"the untuned training beside it failed: {error.reason}"
             raise NoFigure(TrialOutcome.FAILED, reason) from None
         return math.exp(self.gain(trained, without, None))
-
-
-class _Pruned(NoFigure):
-    """A training that was ended since others were better after as many epochs."""
-
-    def __init__(self, trained: TrialTraining) -> None:
-        super().__init__(TrialOutcome.FAILED, cause_of(trained.run))
-        self.trained = trained
-
-
-class Missed(Exception):
-    """A training that ended well and has no figure; the message says why."""
-
-
-def _metrics(trained: TrialTraining) -> tuple[float, ...]:
-    return tuple(metric for _, metric in trained.epochs if math.isfinite(metric))

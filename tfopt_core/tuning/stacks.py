@@ -40,7 +40,7 @@ def placed(
     """
     name, names = candidate.plugin, [one.name for one in stack]
     out = {other for other in names if _exclude(name, other, known)}
-    if candidate.owns_strategy:
+    if name in owners:
         out |= set(names) & owners
     out |= requiring(out, names, known)
     missing = [one for one in candidate.traits.requires if one not in names or one in out]

@@ -3,7 +3,6 @@ to end."""
 
 from __future__ import annotations
 
-import json
 import platform
 import warnings
 from collections import Counter
@@ -17,8 +16,8 @@ from cattrs import Converter
 from tfopt_core.extras import check_installed
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.recipe.model import DEFAULT_TRIALS
-from tfopt_core.recipe.ranges import Between, SearchRange
-from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, SharedSearch, Values
+from tfopt_core.recipe.ranges import Between
+from tfopt_core.tuning.results import SettingsTrial, SharedSearch, TrialOutcome, Values
 from tfopt_core.tuning.search_log import digest
 from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.tunables import Tunable
@@ -29,10 +28,7 @@ MACHINE, SEARCH, ENDED = "tfopt:machine", "tfopt:search", "tfopt:trial"
 REPEAT = "repeat"
 # A sampler that proposes what was tried so many times in a row has nothing new.
 MOST_REPEATS = 20
-TAUGHT = (SettingsOutcome.PRUNED, SettingsOutcome.MISSED)
-# What another search may take over: a failure may have been the machine's, so it is tried again.
-LASTING = frozenset(SettingsOutcome) - {SettingsOutcome.FAILED, SettingsOutcome.OUT_OF_MEMORY}
-
+TAUGHT = (TrialOutcome.PRUNED, TrialOutcome.MISSED)
 _converter = Converter()
 
 
@@ -96,7 +92,6 @@ class Study:
         self._space, self._sign, self._search, self._shared = space, sign, search, shared
         self.planned, self.name, self._storage = planned, name, storage
         self._known: dict[str, SettingsTrial] = {}
-        self._distributions = {one.key: _distribution(one.range) for one in space}
         with self._guarded(), warnings.catch_warnings():
             # some samplers warn that their place in Optuna may change
             warnings.simplefilter("ignore")
@@ -121,16 +116,13 @@ class Study:
                 self._study.enqueue_trial(dict(values))
 
     def add_untuned(self, trial: SettingsTrial, values: Values) -> None:
-        """Add the training without any changed value, which is not planned.
+        """Teach the sampler the training without any changed value, which is not planned.
 
         :param values: those that it has, though it names none.
         """
-        if not self._holds(values):
-            return
-        self._known[values_key(values)] = trial
-        with self._guarded():
-            if not self._study.get_trials(deepcopy=False):
-                self._study.add_trial(self._ended(trial, values))
+        if self._holds(values):
+            self._known[values_key(values)] = trial
+            self.begin_with(values)
 
     def has_room(self) -> bool:
         """Return whether to make a further trial."""
@@ -139,12 +131,12 @@ class Study:
         with self._guarded(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is marked as experimental
             optuna.storages.fail_stale_trials(self._study)
-            return self._count() < self.planned
+            return self.count() < self.planned
 
     def count(self) -> int:
         """Return how many trials were made or are under way."""
         with self._guarded():
-            return self._count()
+            return sum(map(self._counts, self._study.get_trials(deepcopy=False)))
 
     def make(self, attempt: Callable[[ProposedTrial], SettingsTrial]) -> SettingsTrial | None:
         """Make the next trial and return it; None if nothing new is proposed any more.
@@ -160,19 +152,21 @@ class Study:
         def objective(trial: Any) -> float:
             trial.set_user_attr(MACHINE, platform.node())
             trial.set_user_attr(SEARCH, self._search)
-            values = {one.key: _short(_suggested(trial, one), one.range) for one in self._space}
+            values = {one.key: _drawn(trial, one) for one in self._space}
             ended = self._known.get(values_key(values))
             if ended is None:
                 ended = attempt(ProposedTrial(values, trial))
                 try:
-                    trial.set_user_attr(ENDED, _plain(ended))
+                    trial.set_user_attr(ENDED, _converter.unstructure(ended))
                 except UpdateFinishedTrialError:
                     lost.append(ended)
                     raise
                 made.append(ended)
             else:
                 trial.set_user_attr(SEARCH, REPEAT)
-            if ended.outcome is SettingsOutcome.MEASURED:
+                for epoch, metric in enumerate(ended.epochs):
+                    trial.report(self._sign * metric, epoch)
+            if ended.outcome is TrialOutcome.MEASURED:
                 assert ended.figure is not None
                 return ended.figure
             # what trained and was not good enough teaches the sampler, what failed does not
@@ -203,7 +197,7 @@ class Study:
                 continue
             trial = self._with_origin(one)
             is_own = not trial.kept_from
-            if values_key(trial.values) in self._known or not (is_own or trial.outcome in LASTING):
+            if values_key(trial.values) in self._known or not (is_own or trial.outcome.is_lasting):
                 continue
             self._known[values_key(trial.values)] = trial
             found.append(trial)
@@ -223,9 +217,6 @@ class Study:
 
     def _guarded(self) -> AbstractContextManager[None]:
         return nullcontext() if self._storage is None else self._storage.guarded()
-
-    def _count(self) -> int:
-        return sum(map(self._counts, self._study.get_trials(deepcopy=False)))
 
     def _counts(self, one: Any) -> bool:
         """Return whether a trial is one of those that are planned: ended, or under way."""
@@ -259,18 +250,6 @@ class Study:
             one.range.holds(values[one.key]) for one in self._space
         )
 
-    def _ended(self, trial: SettingsTrial, values: Values) -> Any:
-        """Return a trial that was measured as Optuna has it."""
-        import optuna
-
-        return optuna.trial.create_trial(
-            state=optuna.trial.TrialState.COMPLETE, params=dict(values),
-            distributions=self._distributions, value=trial.figure,
-            intermediate_values={
-                epoch: self._sign * metric for epoch, metric in enumerate(trial.epochs)
-            },
-        )  # fmt: skip
-
 
 def study_facts(facts: Mapping[str, str], root: str, plugins: Set[str]) -> dict[str, str]:
     """Return what machines must have in common to share a search.
@@ -300,42 +279,19 @@ def values_key(values: Values) -> str:
     return digest(sorted(values.items()))
 
 
-def _plain(trial: SettingsTrial) -> Any:
-    return json.loads(json.dumps(_converter.unstructure(trial)))
-
-
-def _short(value: Any, range_: SearchRange) -> Any:
-    """Return a number of a range with four digits, which is as good and fits into a recipe; one
-    of a stepped range without the error of its sum."""
-    if not isinstance(value, float) or not isinstance(range_, Between):
-        return value
-    if range_.step is not None:
-        return round(value, 12)
-    return min(max(float(f"{value:.4g}"), float(range_.low)), float(range_.high))
-
-
-def _suggested(trial: Any, one: Tunable) -> Any:
+def _drawn(trial: Any, one: Tunable) -> Any:
+    """Return a value of a range. A number has four digits, which is as good and fits into a recipe;
+    one of a stepped range is without the error of its sum."""
     range_ = one.range
     if not isinstance(range_, Between):
         return trial.suggest_categorical(one.key, range_.values)
-    suggest = trial.suggest_int if range_.whole else trial.suggest_float
-    step = range_.step or (1 if range_.whole else None)
-    return suggest(one.key, range_.low, range_.high, step=step, log=range_.log)
-
-
-def _distribution(range_: SearchRange) -> Any:
-    from optuna import distributions
-
-    if not isinstance(range_, Between):
-        return distributions.CategoricalDistribution(range_.values)
     if range_.whole:
-        return distributions.IntDistribution(
-            int(range_.low), int(range_.high), log=range_.log, step=int(range_.step or 1)
-        )
-    return distributions.FloatDistribution(
-        float(range_.low), float(range_.high), log=range_.log,
-        step=None if range_.step is None else float(range_.step),
-    )  # fmt: skip
+        step = range_.step or 1
+        return trial.suggest_int(one.key, range_.low, range_.high, step=step, log=range_.log)
+    value = trial.suggest_float(one.key, range_.low, range_.high, step=range_.step, log=range_.log)
+    if range_.step is not None:
+        return round(value, 12)
+    return min(max(float(f"{value:.4g}"), float(range_.low)), float(range_.high))
 
 
 def _sampler(name: str, seed: int) -> Any:
@@ -344,11 +300,9 @@ def _sampler(name: str, seed: int) -> Any:
     match name:
         case "tpe":
             return samplers.TPESampler(seed=seed, n_startup_trials=6)
-        case "random":
-            return samplers.RandomSampler(seed=seed)
         case "qmc":
             return samplers.QMCSampler(seed=seed, scramble=True)
-    raise ValueError(f'no sampler is named "{name}"')
+    return samplers.RandomSampler(seed=seed)
 
 
 def _pruner(name: str) -> Any:
@@ -361,6 +315,4 @@ def _pruner(name: str) -> Any:
             return pruners.SuccessiveHalvingPruner()
         case "hyperband":
             return pruners.HyperbandPruner()
-        case "none":
-            return pruners.NopPruner()
-    raise ValueError(f'no pruner is named "{name}"')
+    return pruners.NopPruner()

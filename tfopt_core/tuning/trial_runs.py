@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.errors import TfoptError
+from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.measurement.schedule import Schedule
 from tfopt_core.recipe import Objective
+from tfopt_core.recipe.model import TuneObjective
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.records.verdict import ComparisonKind
+from tfopt_core.statistics.figures import compared_seconds, not_projected
+from tfopt_core.statistics.pairs import Pair
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.contrast import Decision, OnPair, TrialPlan, contrasted
-from tfopt_core.tuning.deadline import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
+from tfopt_core.tuning.context import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
+from tfopt_core.tuning.contrast import Decision, OnPair, contrasted, decided
 from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
-from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.trial_figures import (
-    NoFigure,
-    cause_of,
-    check_math,
-    decision_of,
-    log_ratio,
-    misses_target,
-)
+from tfopt_core.tuning.stacks import stacked
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 
@@ -54,29 +53,17 @@ class TrialRunner:
     now: Callable[[], float] = time.monotonic
     _number: int = 0
 
-    def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
-        """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
-        self._number += 1
-        return _Trial(plan=plan, runs=self, number=self._number, on_pair=on_pair).carry_out()
+    def __call__(self, planned: StackTrial, on_pair: OnPair) -> StackTrial:
+        """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt.
 
-    def pair_of(
-        self, processes: Processes, sides: Sequence[Variant], number: int, pair: int
-    ) -> list[RunResult]:
-        """Train both sides of a pair, in turns if they can. Return their runs in this order.
-
-        Pairs are ABBA or BAAB, drawn anew for each two.
+        :param planned: the trial before it is made.
         """
-        first = random.Random(f"{self.seed} {number} {pair // 2}").randrange(2)
-        seed = random.Random(f"{self.seed} {number} {pair} seed").randrange(1, 2**31)
-        order = sides if (first + pair) % 2 else sides[::-1]
-        scheduled = [
-            ScheduledRun(pair, place, variant, seed) for place, variant in enumerate(order)
-        ]
-        runs = {run.variant: run for run in self._trained(processes, scheduled)}
-        return [runs[variant.name] for variant in sides]
+        self._number += 1
+        return _Trial(trial=planned, runs=self, number=self._number, on_pair=on_pair).carry_out()
 
-    def _trained(self, processes: Processes, scheduled: Sequence[ScheduledRun]) -> list[RunResult]:
-        if self._in_turns:
+    def pair_of(self, processes: Processes, scheduled: Sequence[ScheduledRun]) -> list[RunResult]:
+        """Train both sides of a pair, in turns if they can, and return their runs."""
+        if can_take_turns(self.request.recipe.workload, self.objective):
             run = functools.partial(self._run, processes, in_turns=True)
             turns = TurnsOfProcesses(
                 [functools.partial(run, one) for one in scheduled],
@@ -102,20 +89,15 @@ class TrialRunner:
             in_turns=in_turns,
         )  # fmt: skip
 
-    @property
-    def _in_turns(self) -> bool:
-        """Whether the two sides of a pair train in turns."""
-        return can_take_turns(self.request.recipe.workload, self.objective)
-
 
 @attrs.define(kw_only=True, eq=False)
 class _Trial:
     """One trial under way.
 
-    `left_out` are the plugins of the plan that took no effect, with the reason.
+    `left_out` are the plugins of the trial that took no effect, with the reason.
     """
 
-    plan: TrialPlan
+    trial: StackTrial
     runs: TrialRunner
     number: int
     on_pair: OnPair
@@ -124,30 +106,23 @@ class _Trial:
 
     def carry_out(self) -> StackTrial:
         """Build the stack, make the pairs, and return what became of it."""
-        plan, begun = self.plan, self.runs.now()
-        trial = StackTrial(
-            action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
-            replaces=plan.replaces, joined_by=plan.joined_by, outcome=TrialOutcome.FAILED,
-            reason="",
-        )  # fmt: skip
+        begun = self.runs.now()
         try:
             request = self._prepared()
-            trial = attrs.evolve(trial, stack=_stack_of(request))
+            # with the settings that its plugins chose
+            stack = (TunedPlugin(name=o.name, settings=plain(o.settings)) for o in request.plugins)
+            self.trial = attrs.evolve(self.trial, stack=tuple(stack))
             decision = self._pairs(request)
             if self.left_out:
-                trial = _without_ineffective(trial, self.left_out, request)
+                self.trial = _without_ineffective(self.trial, self.left_out, request)
         except (NoFigure, TfoptError) as error:
-            decision = decision_of(error)
+            ended = no_figure_of(error)
+            decision = Decision(ended.outcome, ended.reason)
         assert decision.outcome is not None
-        if self.log_ratios:
-            found = contrasted(self.log_ratios)
-            trial = attrs.evolve(
-                trial, ratio=found.ratio, low=found.low, high=found.high,
-                confidence=found.confidence, pairs=len(self.log_ratios),
-            )  # fmt: skip
+        figures = attrs.asdict(contrasted(self.log_ratios)) if self.log_ratios else {}
         return attrs.evolve(
-            trial, outcome=decision.outcome, reason=decision.reason,
-            seconds=self.runs.now() - begun,
+            self.trial, outcome=decision.outcome, reason=decision.reason,
+            seconds=self.runs.now() - begun, **figures,
         )  # fmt: skip
 
     def _prepared(self) -> Request:
@@ -156,7 +131,7 @@ class _Trial:
         :raises NoFigure: if no plugin that is tried takes effect, or one changes the training.
         """
         request = attrs.evolve(
-            self.runs.request, plugins=stacked(self.plan.stack),
+            self.runs.request, plugins=stacked(self.trial.stack),
             folder=self.runs.request.folder / f"trial-{self.number:03d}",
         )  # fmt: skip
         self.runs.deadline.begin()
@@ -170,23 +145,25 @@ class _Trial:
 
         :raises NoFigure: if no plugin that is tried took effect, or a run failed.
         """
-        rest = stacked(self.plan.without)
+        rest = stacked(self.trial.without)
         sides = (
-            Variant(f"without {self.plan.plugin}" if rest else BASELINE, rest),
+            Variant(f"without {self.trial.plugin}" if rest else BASELINE, rest),
             Variant(FULL, request.plugins),
         )
         processes = Processes(request, self.runs.runner)
+        schedule = Schedule(random.Random(f"{self.runs.seed} {self.number}").randrange(2**31))
         while True:
-            pair = len(self.log_ratios)
-            without, with_ = self.runs.pair_of(processes, sides, self.number, pair)
+            scheduled = schedule.runs(len(self.log_ratios), sides)
+            runs = {one.variant: one for one in self.runs.pair_of(processes, scheduled)}
+            without, with_ = (runs[side.name] for side in sides)
             self._check(with_)
             if not without.ok:
                 return self._only_with(without)
             if self.runs.objective == "time-to-target" and misses_target(with_):
                 return self._missed(without)
             self.log_ratios.append(log_ratio(self.runs.objective, without, with_))
-            self.on_pair(self.log_ratios)
-            decision = self.plan.decide(self.log_ratios)
+            self.on_pair(contrasted(self.log_ratios))
+            decision = decided(self.trial.action, self.log_ratios)
             if decision.outcome is not None:
                 return decision
 
@@ -198,7 +175,7 @@ class _Trial:
         if not without.out_of_memory:
             reason = f"the run without it failed: {cause_of(without)}"
             raise NoFigure(TrialOutcome.FAILED, reason)
-        outcome = TrialOutcome.IN if self.plan.action == "add" else TrialOutcome.STAYS
+        outcome = TrialOutcome.IN if self.trial.action == "add" else TrialOutcome.STAYS
         return Decision(outcome, "it fits into memory, and does not without it")
 
     def _missed(self, without: RunResult) -> Decision:
@@ -210,7 +187,7 @@ class _Trial:
         if misses_target(without):
             raise NoFigure(TrialOutcome.FAILED, "neither run of a pair reached the target")
         self.log_ratios.clear()  # those of earlier pairs did not decide
-        outcome = TrialOutcome.WORSE if self.plan.action == "add" else TrialOutcome.DROPPED
+        outcome = TrialOutcome.WORSE if self.trial.action == "add" else TrialOutcome.DROPPED
         return Decision(outcome, "it never reached the target with it")
 
     def _check(self, run: RunResult) -> None:
@@ -230,17 +207,10 @@ class _Trial:
 
         :raises NoFigure: if none of them took one.
         """
-        plugins = self.plan.plugins
+        plugins = self.trial.plugins
         self.left_out |= {name: reasons[name] for name in plugins if name in reasons}
         if self.left_out.keys() >= set(plugins):
-            raise NoFigure(TrialOutcome.NOT_APPLIED, self.left_out[self.plan.plugin])
-
-
-def _stack_of(request: Request) -> Stack:
-    """Return the stack of a request with the settings that its plugins chose."""
-    return tuple(
-        TunedPlugin(name=one.name, settings=plain(one.settings)) for one in request.plugins
-    )
+            raise NoFigure(TrialOutcome.NOT_APPLIED, self.left_out[self.trial.plugin])
 
 
 def _without_ineffective(
@@ -259,3 +229,80 @@ def _without_ineffective(
         trial, plugin=plugin, joined_by=tuple(joined_by), left_out=gone,
         stack=tuple(one for one in trial.stack if one.name not in gone),
     )  # fmt: skip
+
+
+# Figures
+
+
+class NoFigure(Exception):
+    """A trial without a figure: its outcome and the reason."""
+
+    def __init__(self, outcome: TrialOutcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome, self.reason = outcome, reason
+
+
+def log_ratio(objective: Objective, without: RunResult, with_: RunResult) -> float:
+    """Return ln(figure without / figure with) of a pair of runs that ended well.
+
+    :raises NoFigure: if a figure is missing.
+    """
+    if objective == "memory":
+        before, after = _peaks(without, with_)
+    else:
+        kind = ComparisonKind.END_TO_END
+        if objective == "time-to-target":
+            kind = ComparisonKind.TIME_TO_TARGET
+        elif any(not_projected(run) is not None for run in (without, with_)):
+            kind = ComparisonKind.STEPS
+        figures = compared_seconds([Pair(without, with_)], kind)
+        if isinstance(figures, str):
+            raise NoFigure(TrialOutcome.FAILED, figures)
+        (before,), (after,) = figures
+    return math.log(before / after)
+
+
+def misses_target(run: RunResult) -> bool:
+    """Return whether a run that ended well never reached the target."""
+    return run.fit.seconds_to_target is None
+
+
+def check_math(prepared: Prepared, objective: TuneObjective) -> None:
+    """Check that no plugin changes the training where nothing reads how it learns.
+
+    :raises NoFigure: naming the plugin.
+    """
+    if objective not in ("time", "memory"):
+        return
+    for one in prepared.plugins:
+        if one.equivalence == "changes":
+            why = f'{one.name} changes the training, which "{objective}" may not'
+            raise NoFigure(TrialOutcome.REFUSED, why)
+
+
+def _peaks(without: RunResult, with_: RunResult) -> tuple[float, float]:
+    for figure in ("peak_device_bytes", "peak_rss_bytes"):
+        before, after = getattr(without, figure), getattr(with_, figure)
+        if before and after:
+            return before, after
+    raise NoFigure(TrialOutcome.FAILED, "the peak memory of its runs is not known")
+
+
+def cause_of(run: RunResult) -> str:
+    """Return the first line of why a run failed."""
+    return next(iter((run.error or "").strip().splitlines()), "no cause is known")
+
+
+def no_figure_of(error: NoFigure | TfoptError) -> NoFigure:
+    """Return the outcome of a trial that ended with this error."""
+    if isinstance(error, NoFigure):
+        return error
+    if isinstance(error, RecipeError):
+        reason = error.problems[0].message
+    else:
+        text = error.cause if isinstance(error, PreparationFailed) else str(error)
+        reason = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    if error.out_of_memory:
+        return NoFigure(TrialOutcome.OUT_OF_MEMORY, reason)
+    refused = isinstance(error, InputError)
+    return NoFigure(TrialOutcome.REFUSED if refused else TrialOutcome.FAILED, reason)

@@ -1,4 +1,4 @@
-"""Write the recipe of the winner, with what each plugin earned and what was tried and dropped."""
+"""Prove the winner and write its recipe: what each plugin earned, what was tried and dropped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tfopt_core.diagnosis.recipe_seal import sealed
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe import Objective, PluginEntry, Recipe
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
+from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.tuning.results import StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.results import SettingsProof, StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.tunables import BATCH_SIZE, with_tuned_options
 
 # A winner that its fresh pairs refute is no recipe.
@@ -21,6 +26,50 @@ REFUTED = frozenset({
     Verdict.SLOWER, Verdict.STEPS_SLOWER, Verdict.NO_DIFFERENCE, Verdict.WORSE,
     Verdict.NOT_APPLIED, Verdict.DOES_NOT_FIT, Verdict.VOID, Verdict.SUSPICIOUS, Verdict.UNLIKE,
 })  # fmt: skip
+
+
+# The fresh pairs get what the search has left of the budget, and at least this share of it.
+LEAST_PROOF_SHARE = 0.25
+
+
+def proof_recipe(
+    recipe: Recipe, stack: Stack, *, objective: Objective, path: Path, seconds: float
+) -> Recipe:
+    """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
+    many pairs as the budget holds.
+
+    :param path: where the winner's recipe will lie. Only its name is taken: the paths in the recipe
+        start in the folder of the one that was tuned.
+    :param seconds: the budget of the fresh pairs.
+    """
+    measured = attrs.evolve(
+        recipe.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
+        objective=objective, baseline=None,
+    )  # fmt: skip
+    entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
+    if recipe.path is not None:
+        path = recipe.path.with_name(path.name)
+    return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
+
+
+def with_proof(result: TuneResult, proof: Results | SettingsProof) -> TuneResult:
+    """Return the result with the proof of its stack or its values, and what search and proof
+    took."""
+    if isinstance(proof, SettingsProof):
+        assert result.settings is not None
+        settings = attrs.evolve(result.settings, proof=proof)
+        result = attrs.evolve(result, settings=settings)
+    else:
+        result = attrs.evolve(result, proof=proof)
+    # with the seconds of values that were not confirmed
+    seconds = proof.seconds + result.proof_seconds
+    why_ended = result.why_ended
+    if proof.interrupted:
+        why_ended = "interrupted among the fresh pairs; --resume makes them anew"
+    return attrs.evolve(
+        result, interrupted=proof.interrupted, why_ended=why_ended, proof_seconds=seconds,
+        statement=f"the search took {result.search_seconds:.0f} s and its proof {seconds:.0f} s",
+    )  # fmt: skip
 
 
 def why_not_written(result: TuneResult) -> str:

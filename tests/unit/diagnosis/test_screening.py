@@ -1,9 +1,9 @@
 """Trying what is proposed for a script: exact plugins first, then what is added to them."""
 
 import pytest
-from support.drafts import SLOWER, about, attempt, draft, names, suggestion
+from support.drafts import SLOWER, about, attempt, built, draft, made, names, suggestion
 
-from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
+from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import PluginRefused, PreparationFailed, Problem, RecipeError
 from tfopt_core.records.dry_build import Estimate
 
@@ -20,7 +20,7 @@ def test_plugins_that_save_time_stay_each_on_top_of_those_before():
         attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
     )
     assert names(stays) == ["a", "c"]
-    assert tried.prepared == ("a", "c")
+    assert built(tried) == ["a", "c"]
     [left] = stays.left_out
     assert left.plugin == "b"
     assert "from about 8 ms to 8.1 ms" in left.reason
@@ -136,16 +136,11 @@ def test_a_plugin_without_effect_is_left_out():
 
 
 def test_where_steps_cannot_be_counted_what_works_stays():
-    stays, _ = screen(draft("a"), lambda one: Tried(one, None, {}))
+    stays, _ = screen(draft("a"), lambda one: made(one, None))
     assert names(stays) == ["a"]
 
 
 LOW = suggestion("low", equivalence="rounding")
-
-
-def trial(names, seconds, settings=None, maths=None):
-    resolved = {name: {} for name in names} | (settings or {})
-    return Tried(names, about(seconds), {}, resolved, maths or {})
 
 
 def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
@@ -154,14 +149,14 @@ def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
     def attempt(candidate):
         tried.append({one.plugin: one.settings for one in candidate.stack})
         takes = {("a",): 8, ("a", "low"): 5}[tuple(one.plugin for one in candidate.stack)]
-        return trial(names(candidate), takes, {"a": {"size": 4}})
+        return made(candidate, about(takes), {"a": {"size": 4}})
 
     found = screened(draft("a", additions=(LOW,)), attempt, lambda plugin: None)
     assert tried == [{"a": {}}, {"a": {"size": 4}, "low": {}}]
     assert names(found.draft) == ["a"]
     assert [one.plugin for one in found.draft.additions] == ["low"]
-    assert found.tried.prepared == ["a"]
-    assert found.extended.prepared == ["a", "low"]
+    assert built(found.tried) == ["a"]
+    assert built(found.extended) == ["a", "low"]
     # the recipe leaves the search for its settings to the next measurement
     assert found.draft.stack[0].settings == {}
 
@@ -199,7 +194,7 @@ def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
         lambda plugin: None,
     )  # fmt: skip
     assert (names(found.draft), found.tried) == ([], None)
-    assert found.extended.prepared == ("low",)
+    assert built(found.extended) == ["low"]
 
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
@@ -211,7 +206,7 @@ def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
         xla = one.settings.get("xla", True)
         math = "rounding" if xla else "exact"
         settings = {"loop": {"xla": xla, "steps": 8}}
-        return trial(("loop",), 5 if xla else 8, settings, {"loop": math})
+        return made(candidate, about(5 if xla else 8), settings, math)
 
     proposal = draft(additions=(other,))
     proposal = type(proposal)(
@@ -230,7 +225,7 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
     takes = iter((8, 5))
 
     def attempt(candidate):
-        return trial(("loop",), next(takes), {"loop": {"xla": False}}, {"loop": "exact"})
+        return made(candidate, about(next(takes)), {"loop": {"xla": False}})
 
     found = screened(proposal, attempt, lambda plugin: None)
     assert found.draft.additions == ()
@@ -241,7 +236,7 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
 
 def test_a_plugin_whose_settings_turn_out_to_round_is_not_in_the_stack():
     found = screened(
-        draft("a"), lambda candidate: trial(("a",), 5, maths={"a": "rounding"}),
+        draft("a"), lambda candidate: made(candidate, about(5), maths="rounding"),
         lambda plugin: None,
     )  # fmt: skip
     assert names(found.draft) == []
@@ -255,5 +250,5 @@ def test_measured_anyway_may_be_what_is_not_exact():
     )  # fmt: skip
     assert (names(found.draft), found.tried) == ([], None)
     assert [one.plugin for one in found.draft.additions] == ["low"]
-    assert found.extended.prepared == ("low",)
+    assert built(found.extended) == ["low"]
     assert not found.draft.hopeful

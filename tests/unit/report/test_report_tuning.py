@@ -19,11 +19,10 @@ from tfopt_core.report.live.search import (
 )
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
-from tfopt_core.report.style.trials import OUTCOME_COLORS, SETTINGS_COLORS
 from tfopt_core.report.tuning import render_tuned
+from tfopt_core.tuning.contrast import Contrasted
 from tfopt_core.tuning.progress import (
     BoundsFound,
-    PairDone,
     SearchPhase,
     SettingsTrialEnded,
     TrialBegun,
@@ -31,7 +30,6 @@ from tfopt_core.tuning.progress import (
 )
 from tfopt_core.tuning.results import (
     BoundStep,
-    SettingsOutcome,
     SettingsProof,
     SettingsSearch,
     SettingsTrial,
@@ -75,10 +73,10 @@ SETTINGS = SettingsSearch(
     sampler="random", pruner="median", planned=9, metric="val_accuracy",
     untuned={"options.units": 8}, best={"options.units": 16},
     trials=(
-        SettingsTrial(values={}, outcome=SettingsOutcome.MEASURED, figure=-0.5, quality=0.5),
+        SettingsTrial(values={}, outcome=TrialOutcome.MEASURED, figure=-0.5, quality=0.5),
         SettingsTrial(
             values={"options.units": 16, "plugins.l2.strength": 1e-5},
-            outcome=SettingsOutcome.PRUNED, reason="it learned worse",
+            outcome=TrialOutcome.PRUNED, reason="it learned worse",
         ),
     ),
     proof=SettingsProof(confirmed=True, statement="better, 0.7 against 0.5", pairs=()),
@@ -140,11 +138,6 @@ def test_a_search_that_begins_from_another_says_so():
     assert "begins from the trials of 20261122-a" in page
 
 
-def test_every_outcome_has_a_color():
-    assert set(OUTCOME_COLORS) == set(TrialOutcome)
-    assert set(SETTINGS_COLORS) == set(SettingsOutcome)
-
-
 def test_the_json_has_the_trials_as_they_are():
     data = to_json(make_tuned())
     assert data["trials"][0]["outcome"] == "in"
@@ -157,8 +150,8 @@ def test_piped_there_is_one_line_a_trial():
     observer = make_search_observer(make_console(file=stream, environ={}))
     assert isinstance(observer, PlainLines)
     with observer:
-        observer(TrialBegun(action="add", plugins=("xla",), on=(), seconds_left=60.0))
-        observer(PairDone(ratio=1.3, low=None, high=None, pairs=1))
+        observer(TrialBegun(make_trial("xla", TrialOutcome.FAILED), 60.0))
+        observer(Contrasted(1.3, None, None, None, 1))
         observer(TrialEnded(make_trial("xla", TrialOutcome.IN), 50.0))
     [line] = stream.getvalue().splitlines()
     assert line.startswith("with xla: 1.30x (80% interval 1.20 to 1.41, 2 pairs), in")
@@ -169,8 +162,8 @@ def test_the_live_view_shows_the_bound_the_candidate_its_interval_and_the_time_l
     state = SearchState()
     for event in (
         BoundsFound(BoundStep(stack=(), sentence="60% of a step is compute", shares={}), 3),
-        TrialBegun(action="add", plugins=("xla",), on=("cache",), seconds_left=100.0),
-        PairDone(ratio=1.3, low=1.2, high=1.4, pairs=2),
+        TrialBegun(make_trial("xla", TrialOutcome.FAILED, on=("cache",)), 100.0),
+        Contrasted(1.3, 1.2, 1.4, 0.8, 2),
     ):
         state = after_search_event(state, event, now=10.0)
     page = show(render_search(state, now=30.0))

@@ -19,7 +19,8 @@ from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.tuning.candidates import SearchSpace
-from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
+from tfopt_core.tuning.contrast import Contrasted
+from tfopt_core.tuning.progress import BoundsFound, TrialBegun, TrialEnded
 from tfopt_core.tuning.results import NotTried, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 
@@ -380,9 +381,9 @@ def test_the_events_tell_each_trial_with_its_intervals(tmp_path):
     search = make_search(machine(a=1.2), tmp_path, [candidate("a")], observer=events.append)
     search.go()
     kinds = [type(event) for event in events]
-    assert kinds[:3] == [BoundsFound, TrialBegun, PairDone]
+    assert kinds[:3] == [BoundsFound, TrialBegun, Contrasted]
     ended = next(event for event in events if isinstance(event, TrialEnded))
-    last = [event for event in events if isinstance(event, PairDone)][-1]
+    last = [event for event in events if isinstance(event, Contrasted)][-1]
     assert (last.low, last.high) == (ended.trial.low, ended.trial.high)
 
 

@@ -9,14 +9,8 @@ import pytest
 from support.simulated_search import plugin
 
 from tfopt_core.errors import InputError, StoreError
-from tfopt_core.tuning.results import (
-    EarnedValue,
-    SettingsOutcome,
-    SettingsTrial,
-    StackTrial,
-    TrialOutcome,
-)
-from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, read_searches
+from tfopt_core.tuning.results import EarnedValue, SettingsTrial, StackTrial, TrialOutcome
+from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, key_of, read_searches
 from tfopt_core.tuning.session import _newest_stopped
 
 
@@ -25,10 +19,6 @@ def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial
         action="add", plugin=name, stack=(plugin(name, size=8),), without=(), outcome=outcome,
         reason="why", seconds=2.0,
     )  # fmt: skip
-
-
-def key_of(one: StackTrial) -> str:
-    return SearchLog.key_of(one.action, one.plugin, one.stack, one.without)
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def log(tmp_path):
 
 def test_what_was_written_is_read_back_as_it_was(log, tmp_path):
     untuned = SettingsTrial(
-        values={}, outcome=SettingsOutcome.MEASURED, figure=1.25, epochs=(0.5, 0.75), seconds=3.0
+        values={}, outcome=TrialOutcome.MEASURED, figure=1.25, epochs=(0.5, 0.75), seconds=3.0
     )
     earned = EarnedValue(
         key="options.units", value=16, untuned=None, stays=True, reason="1.2x", seconds=1.0
@@ -120,7 +110,6 @@ def test_a_log_that_cannot_be_written_names_the_file(tmp_path):
 
 
 def test_other_settings_are_another_trial():
-    one, other = (plugin("cache", storage=where) for where in ("memory", "disk"))
-    key = SearchLog.key_of("add", "cache", (one,), ())
-    assert key != SearchLog.key_of("add", "cache", (other,), ())
-    assert key != SearchLog.key_of("drop", "cache", (one,), ())
+    one = trial("cache")
+    assert key_of(one) != key_of(attrs.evolve(one, stack=(plugin("cache", size=9),)))
+    assert key_of(one) != key_of(attrs.evolve(one, action="drop"))

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from support.simulated_search import plugin
-from support.simulated_settings import RATES, SimulatedTrainings, make_runner
+from support.simulated_settings import RATES, SimulatedTrainings, make_context
 
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.tuning.proof import proof_recipe
-from tfopt_core.tuning.session import TuneRequest, TuneSession, _nothing
+from tfopt_core.tuning.session import TuneSession, _nothing
+from tfopt_core.tuning.winner import proof_recipe
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -20,21 +20,11 @@ def searched(tmp_path, name, *, trials, fresh=False):
     """The result of a search by quality, which tries no plugin, with its number of trainings."""
     trainings = SimulatedTrainings()
     (tmp_path / "train.py").write_text("def build(): pass\n")
-    request = make_runner(trainings, tmp_path, {"learning_rate": RATES}).request
-    tune = attrs.evolve(request.recipe.tune, trials=trials)
-    asked = TuneRequest(
-        request=attrs.evolve(
-            request, recipe=attrs.evolve(request.recipe, tune=tune),
-            folder=tmp_path / "tune" / name,
-        ),
-        target="recipe.toml", own={}, objective="quality", budget=1e4, installed=(),
-        proof_path=tmp_path / "recipe.tuned.toml", fresh=fresh,
-    )  # fmt: skip
-    session = TuneSession(
-        asked=asked, runner=trainings, deadline=trainings.deadline, store=None,
-        observer=lambda event: None, measuring=None, now=lambda: trainings.now,
-    )  # fmt: skip
-    return session.go()
+    tune = make_context(trainings, tmp_path, {"learning_rate": RATES}, budget=1e4, fresh=fresh)
+    recipe = tune.request.recipe
+    recipe = attrs.evolve(recipe, tune=attrs.evolve(recipe.tune, trials=trials))
+    tune.request = attrs.evolve(tune.request, recipe=recipe, folder=tmp_path / "tune" / name)
+    return TuneSession(tune=tune).go()
 
 
 def test_a_search_by_quality_begins_from_the_trainings_of_an_earlier_one(tmp_path):

@@ -24,9 +24,10 @@ from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
 from tfopt_core.tuning.progress import SettingsTrialEnded
-from tfopt_core.tuning.results import SettingsOutcome, SettingsSearch, SettingsTrial
+from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_proof import pairs_within, prove
+from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import tunables
@@ -59,7 +60,7 @@ def test_for_quality_all_have_the_time_of_the_untuned_training(tmp_path):
     untuned, *others = search.trials
     assert untuned.values == {}
     [slow] = [one for one in others if one.values["options.units"] == 128]
-    assert slow.outcome is SettingsOutcome.MEASURED
+    assert slow.outcome is TrialOutcome.MEASURED
     assert len(slow.epochs) < EPOCHS
     assert slow.figure < untuned.figure
     assert search.best == {}
@@ -69,7 +70,7 @@ def test_a_training_that_ends_no_epoch_in_time_or_misses_the_target_is_no_winner
     search = make_value_search(SimulatedTrainings(), tmp_path / "a", {"units": [32, 11]}, planned=4)
     search.go()
     [late] = [one for one in search.trials if one.values.get("options.units") == 11]
-    assert late.outcome is SettingsOutcome.MISSED
+    assert late.outcome is TrialOutcome.MISSED
     assert "no epoch ended" in late.reason
     missing = make_value_search(
         SimulatedTrainings(), tmp_path / "b", {"learning_rate": [0.001, 1.0]},
@@ -77,7 +78,7 @@ def test_a_training_that_ends_no_epoch_in_time_or_misses_the_target_is_no_winner
     )  # fmt: skip
     missing.go()
     [missed] = [one for one in missing.trials if one.values == {"options.learning_rate": 1.0}]
-    assert missed.outcome is SettingsOutcome.MISSED
+    assert missed.outcome is TrialOutcome.MISSED
     assert missed.reason == "it never reached the target"
     assert missing.best == {}
 
@@ -100,14 +101,15 @@ def test_where_the_untuned_training_fails_its_failure_is_not_that_of_the_values(
         SimulatedTrainings(), tmp_path, {"units": [7, 32]}, objective="time-to-target"
     )
     runner = search.runner
-    recipe = runner.request.recipe
+    request = runner.tune.request
+    recipe = request.recipe
     workload = attrs.evolve(recipe.workload, options={"units": 7})
-    untuned = attrs.evolve(runner.request, recipe=attrs.evolve(recipe, workload=workload))
+    untuned = attrs.evolve(request, recipe=attrs.evolve(recipe, workload=workload))
     trial = runner.attempt(
         {"options.units": 32, "options.learning_rate": 0.01}, 1, untuned=untuned, allowed=None,
         on_epoch=None,
     )  # fmt: skip
-    assert trial.outcome is SettingsOutcome.FAILED
+    assert trial.outcome is TrialOutcome.FAILED
     assert trial.reason == "the untuned training beside it failed: raised ValueError: 7 units"
 
 
@@ -116,7 +118,7 @@ def test_a_value_with_which_the_target_is_missed_is_put_back(tmp_path):
         SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, objective="time-to-target"
     )
     search.best = {"options.learning_rate": 1.0}
-    earned = search._contrast("options.learning_rate", 0.001, {})
+    earned = search._contrast("options.learning_rate", {})
     assert not earned.stays
     assert earned.reason == "it never reached the target with it"
 
@@ -128,7 +130,7 @@ def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
         sampler="random",
     )  # fmt: skip
     search.go()
-    pruned = [one for one in search.trials if one.outcome is SettingsOutcome.PRUNED]
+    pruned = [one for one in search.trials if one.outcome is TrialOutcome.PRUNED]
     assert pruned
     assert all(1 <= len(one.epochs) < EPOCHS and one.figure is None for one in pruned)
     assert all("worse than others" in one.reason for one in pruned)
@@ -138,11 +140,11 @@ def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
 def test_without_a_pruner_every_training_ends(tmp_path):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
     search.go()
-    assert {one.outcome for one in search.trials} == {SettingsOutcome.MEASURED}
+    assert {one.outcome for one in search.trials} == {TrialOutcome.MEASURED}
 
 
 @pytest.mark.parametrize(
-    ("units", "outcome"), [(7, SettingsOutcome.FAILED), (9, SettingsOutcome.OUT_OF_MEMORY)]
+    ("units", "outcome"), [(7, TrialOutcome.FAILED), (9, TrialOutcome.OUT_OF_MEMORY)]
 )
 def test_a_failure_is_a_row_with_its_reason_and_the_search_goes_on(units, outcome, tmp_path):
     ended = []
@@ -169,7 +171,7 @@ def test_few_values_are_tried_once_each(tmp_path):
 
 def test_a_figure_of_zero_is_a_figure(tmp_path):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"units": [16, 64]})
-    measured = functools.partial(SettingsTrial, outcome=SettingsOutcome.MEASURED)
+    measured = functools.partial(SettingsTrial, outcome=TrialOutcome.MEASURED)
     search.trials = [  # of a loss, negated
         measured(values={}, figure=-0.5), measured(values={"options.units": 16}, figure=-0.0),
         measured(values={"options.units": 64}, figure=-0.2),
@@ -247,7 +249,7 @@ def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path
     kept = [one for one in second.trials if one.kept_from]
     assert {one.kept_from for one in kept} == {record.id}
     # what failed may have been the machine's doing
-    assert all(one.outcome is SettingsOutcome.MEASURED for one in kept)
+    assert all(one.outcome is TrialOutcome.MEASURED for one in kept)
     assert len([one for one in second.trials if not one.kept_from]) == 3
     assert list(log.begun_from) == [record.id]
     third = make_value_search(
@@ -378,15 +380,14 @@ def settings_of_a_plugin(trainings, folder):
         "gradient-accumulation", find("gradient-accumulation", registrations()).load()
     )
     runner.stack = (plugin("gradient-accumulation", steps=4),)
-    runner.space = tunables(runner.request.recipe, runner.stack, (info,), {})
-    search.study = Study(runner.space, sampler="tpe", pruner="none", seed=3)
-    return search
+    runner.space = tunables(runner.tune.request.recipe, runner.stack, (info,), {})
+    study = Study(runner.space, sampler="tpe", pruner="none", seed=3)
+    return ValueSearch(tune=runner.tune, runner=runner, study=study)
 
 
 def test_by_time_the_settings_of_a_plugin_are_searched_on_all_of_the_data(tmp_path):
     trainings = SimulatedTrainings()
     search = settings_of_a_plugin(trainings, tmp_path)
-    search.runner.aside = False
     search.go()
     [key] = [one.key for one in search.runner.space]
     by_steps = {one.values[key]: one.figure for one in search.trials}
@@ -410,7 +411,7 @@ def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
 def test_fresh_pairs_confirm_a_gain_on_the_validation_data(objective, tmp_path):
     trainings = SimulatedTrainings()
     options = {"learning_rate": RATES}
-    runner = make_runner(trainings, tmp_path, options, objective, aside=False)
+    runner = make_runner(trainings, tmp_path, options, objective, proves=True)
     proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=5, seed=1)
     assert proof.confirmed
     assert len(proof.pairs) == 5
@@ -423,14 +424,14 @@ def test_fresh_pairs_confirm_a_gain_on_the_validation_data(objective, tmp_path):
 @pytest.mark.parametrize("objective", ["quality", "time-to-target"])
 def test_fresh_pairs_do_not_confirm_what_is_no_better(objective, tmp_path):
     options = {"learning_rate": RATES}
-    runner = make_runner(SimulatedTrainings(), tmp_path, options, objective, aside=False)
+    runner = make_runner(SimulatedTrainings(), tmp_path, options, objective, proves=True)
     proof = prove(runner, {"options.learning_rate": 0.0009}, baseline=(), pairs=4, seed=1)
     assert not proof.confirmed
     assert len(proof.pairs) == 4
 
 
 def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(tmp_path):
-    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [11, 32]}, aside=False)
+    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [11, 32]}, proves=True)
     proof = prove(runner, {"options.units": 11}, baseline=(), pairs=4, seed=1)
     assert not proof.confirmed
     assert proof.figure < 0
@@ -439,7 +440,7 @@ def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(t
 
 
 def test_a_training_that_fails_voids_the_proof(tmp_path):
-    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [7, 32]}, aside=False)
+    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [7, 32]}, proves=True)
     proof = prove(runner, {"options.units": 7}, baseline=(), pairs=4, seed=1)
     assert not proof.confirmed
     assert proof.statement.startswith("void: 4 of 4 pairs failed: the tuned training failed")
@@ -448,7 +449,7 @@ def test_a_training_that_fails_voids_the_proof(tmp_path):
 
 def test_an_interrupted_proof_confirms_nothing(tmp_path):
     trainings = SimulatedTrainings(interrupt_at=5)
-    runner = make_runner(trainings, tmp_path, {"learning_rate": RATES}, aside=False)
+    runner = make_runner(trainings, tmp_path, {"learning_rate": RATES}, proves=True)
     proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=4, seed=1)
     assert proof.interrupted
     assert not proof.confirmed

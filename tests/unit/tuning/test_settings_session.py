@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import attrs
 import pytest
-from support.simulated_settings import RATES, SimulatedTrainings, make_runner
+from support.simulated_settings import RATES, SimulatedTrainings, make_context
 from support.tuned import make_tuned
 
 from tfopt_core.errors import RecipeError
@@ -21,14 +21,9 @@ pytest.importorskip("optuna", reason="the tune extra is not installed")
 def session_of(tmp_path):
     def make(objective, options):
         trainings = SimulatedTrainings()
-        runner = make_runner(trainings, tmp_path, options, objective)
-        return SettingsSession(
-            request=runner.request, objective=objective, stack=(), own={}, installed=(),
-            runner=trainings, deadline=trainings.deadline,
-            log=SearchLog.begin(tmp_path / "search", "here", {"CPU": "one"}),
-            elapsed=lambda: trainings.now, budget=1e4, seed=3, observer=lambda event: None,
-            now=lambda: trainings.now,
-        )  # fmt: skip
+        tune = make_context(trainings, tmp_path, options, objective, budget=1e4)
+        tune.log = SearchLog.begin(tmp_path / "search", "here", {"CPU": "one"})
+        return SettingsSession(tune=tune, stack=())
 
     return make
 
@@ -69,7 +64,9 @@ def test_values_of_which_none_is_better_need_no_proof(session_of):
 def test_two_metrics_that_the_training_does_not_report_are_two_problems(session_of, monkeypatch):
     session = session_of("time-to-target", {"learning_rate": RATES})
     problems = [
-        session.request.reading.problem(f"measure.{key}.metric", 'the training reports no "acc"')
+        session.tune.request.reading.problem(
+            f"measure.{key}.metric", 'the training reports no "acc"'
+        )
         for key in ("quality", "target")
     ]
     monkeypatch.setattr(SettingsSession, "_prepared", Mock(side_effect=RecipeError(problems)))
@@ -80,40 +77,43 @@ def test_two_metrics_that_the_training_does_not_report_are_two_problems(session_
 
 def test_nothing_to_search_by_quality_is_an_error_at_its_key(session_of):
     with pytest.raises(RecipeError) as caught:
-        session_of("quality", {}).search()
+        session_of("quality", {}).searched(bare("quality"))
     [problem] = caught.value.problems
     assert problem.mend == "add [tune.options]"
 
 
 def test_a_resume_draws_what_was_not_drawn_before(session_of, tmp_path):
     session = session_of("quality", {"learning_rate": RATES})
-    recipe = session.request.recipe
-    tune = attrs.evolve(recipe.tune, sampler="random", pruner="none", trials=28)
-    session.request = attrs.evolve(session.request, recipe=attrs.evolve(recipe, tune=tune))
+    tune = session.tune
+    recipe = tune.request.recipe
+    spec = attrs.evolve(recipe.tune, sampler="random", pruner="none", trials=28)
+    tune.request = attrs.evolve(tune.request, recipe=attrs.evolve(recipe, tune=spec))
     # more trials than draws in a row that may be repeats
-    session.runner.interrupt_at = 25
-    assert len(session.search().trials) == 25
+    tune.runner.interrupt_at = 25
+    stopped = session.searched(bare("quality"))
+    assert stopped.interrupted
+    assert len(stopped.settings.trials) == 25
     [record] = read_searches(tmp_path)
-    session.log = SearchLog.resume(tmp_path / "search", record)
-    session.runner.interrupt_at = None
-    assert len([one for one in session.search().trials if one.values]) == 28
+    tune.log = SearchLog.resume(tmp_path / "search", record)
+    tune.runner.interrupt_at = None
+    trials = session.searched(bare("quality")).settings.trials
+    assert len([one for one in trials if one.values]) == 28
 
 
 def test_ctrl_c_while_a_storage_is_waited_for_interrupts_the_search_of_settings(
     session_of, monkeypatch
 ):
     monkeypatch.setattr(SettingsSession, "_study", Mock(side_effect=KeyboardInterrupt))
-    session = session_of("quality", {"learning_rate": RATES})
-    found = session.search()
-    assert session.interrupted
-    assert "--resume" in session.why_ended
-    assert not found.best
+    found = session_of("quality", {"learning_rate": RATES}).searched(bare("quality"))
+    assert found.interrupted
+    assert "--resume" in found.why_ended
+    assert not found.settings.best
 
 
 def test_without_time_for_a_trial_no_value_is_called_worse(session_of):
     session = session_of("time-to-target", {"learning_rate": RATES})
-    session.budget = 0.0
-    statement = session.search().statement
+    session.tune.budget = 0.0
+    statement = session.searched(bare("time-to-target")).settings.statement
     assert statement.startswith("no value was tried: the search's part of the budget")
 
 

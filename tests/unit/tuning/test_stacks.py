@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 from support.simulated_search import candidate, names_of, plugin, traits_of
 
 from tfopt_core.tuning.stacks import joined, placed, without
@@ -32,8 +31,7 @@ def test_what_requires_the_plugin_that_leaves_leaves_too():
 
 def test_a_second_strategy_takes_the_place_of_the_first():
     known = {"mirrored": traits_of(), "one-device": traits_of()}
-    other = attrs.evolve(candidate("mirrored"), owns_strategy=True)
-    found = placed(other, (plugin("one-device"),), known, frozenset(known))
+    found = placed(candidate("mirrored"), (plugin("one-device"),), known, frozenset(known))
     assert names_of(found.stack) == ("mirrored",)
 
 

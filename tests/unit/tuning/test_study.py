@@ -8,7 +8,7 @@ import pytest
 
 from tfopt_core.recipe.model import Pruner, Sampler
 from tfopt_core.recipe.ranges import search_range
-from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial
+from tfopt_core.tuning.results import SettingsTrial, TrialOutcome
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import Tunable
 
@@ -38,7 +38,7 @@ def drawn(study, figure=lambda number: 0.5, count=1):
         asked.report(0.1 * len(seen), 0)
         seen.append(asked.values)
         return SettingsTrial(
-            values=asked.values, outcome=SettingsOutcome.MEASURED, figure=figure(len(seen))
+            values=asked.values, outcome=TrialOutcome.MEASURED, figure=figure(len(seen))
         )
 
     for _ in range(count):

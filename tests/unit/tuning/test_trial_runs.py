@@ -15,9 +15,8 @@ from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.contrast import TrialPlan
-from tfopt_core.tuning.deadline import ProcessDeadline
-from tfopt_core.tuning.results import TrialOutcome
+from tfopt_core.tuning.context import ProcessDeadline
+from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.trial_runs import TrialRunner
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask
@@ -103,7 +102,7 @@ def trial_of(tmp_path):
             request=request, runner=runner, objective=objective,
             deadline=ProcessDeadline(60.0), seed=1,
         )  # fmt: skip
-        plan = TrialPlan(
+        plan = StackTrial(
             action=action, plugin="cache", joined_by=joined_by, without=(),
             stack=(plugin("cache", **settings), *(plugin(one) for one in joined_by)),
         )  # fmt: skip

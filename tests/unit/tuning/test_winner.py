@@ -14,9 +14,8 @@ from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.recipe.model import BaselineSpec
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
-from tfopt_core.tuning.proof import proof_recipe
 from tfopt_core.tuning.results import EarnedValue, SettingsProof, SettingsSearch
-from tfopt_core.tuning.winner import why_not_written, winner_text
+from tfopt_core.tuning.winner import proof_recipe, why_not_written, winner_text
 
 
 def recipe(folder, **workload):

@@ -21,21 +21,21 @@ from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Page, indented, words
 from tfopt_core.report.style.trials import (
     OUTCOME_COLORS,
-    SETTINGS_COLORS,
     settings_figure,
     trial_in_words,
     values_in_words,
 )
 from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.tuning.contrast import Contrasted
 from tfopt_core.tuning.progress import (
     BoundsFound,
-    PairDone,
     SearchEvent,
     SearchPhase,
     SettingsTrialEnded,
     TrialBegun,
     TrialEnded,
 )
+from tfopt_core.tuning.results import StackTrial
 
 
 def make_search_observer(console: Console, quiet: bool = False) -> LiveObserver[SearchEvent]:
@@ -57,7 +57,7 @@ class SearchView(Silence):
             color = OUTCOME_COLORS[event.trial.outcome]
             self._console.print(words(trial_in_words(event.trial), color))
         if isinstance(event, SettingsTrialEnded):
-            color = SETTINGS_COLORS[event.trial.outcome]
+            color = OUTCOME_COLORS[event.trial.outcome]
             self._console.print(words(settings_trial_in_words(event), color))
         if isinstance(event, SearchPhase) and event.measurement:
             self._stop()
@@ -91,8 +91,8 @@ class SearchState:
     bound: str = ""
     waiting: int = 0
     proving: bool = False
-    trial: TrialBegun | None = None
-    pair: PairDone | None = None
+    trial: StackTrial | None = None
+    pair: Contrasted | None = None
     tried: int = 0
     ends_at: float | None = None
 
@@ -111,8 +111,10 @@ def after_search_event(state: SearchState, event: SearchEvent, now: float) -> Se
         case BoundsFound():
             return attrs.evolve(state, bound=event.bound.sentence, waiting=event.candidates)
         case TrialBegun():
-            return attrs.evolve(state, trial=event, pair=None, ends_at=now + event.seconds_left)
-        case PairDone():
+            return attrs.evolve(
+                state, trial=event.trial, pair=None, ends_at=now + event.seconds_left
+            )
+        case Contrasted():
             return attrs.evolve(state, pair=event)
         case TrialEnded() | SettingsTrialEnded():
             return attrs.evolve(
@@ -131,7 +133,8 @@ def render_search(state: SearchState, now: float) -> RenderableType:
         parts.append(words(state.phase, "dim"))
     else:
         verb = "taking out" if trial.action == "drop" else "trying"
-        on = f" beside {', '.join(trial.on)}" if trial.on else ""
+        others = ", ".join(one.name for one in trial.stack if one.name not in trial.plugins)
+        on = f" beside {others}" if others else ""
         parts.append(words(f"{verb} {' + '.join(trial.plugins)}{on}", "bold"))
         if state.pair is not None:
             parts.append(indented(words(f"{_pair(state.pair)} so far")))
@@ -170,7 +173,7 @@ def settings_trial_in_words(event: SettingsTrialEnded) -> str:
     return f"{place}, {values_in_words(trial.values)}: {figure or outcome}"
 
 
-def _pair(pair: PairDone) -> str:
+def _pair(pair: Contrasted) -> str:
     if pair.low is None or pair.high is None:
         return f"{units.ratio_text(pair.ratio)} in 1 pair"
     figures = units.ratio_with_interval(pair.ratio, pair.low, pair.high)

@@ -7,18 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfopt_core.report.style import units
-from tfopt_core.tuning.results import SettingsOutcome, SettingsTrial, StackTrial, TrialOutcome
+from tfopt_core.tuning.results import SettingsTrial, StackTrial, TrialOutcome
 
-# Every outcome has a color; a test checks it.
 OUTCOME_COLORS = {
-    TrialOutcome.IN: "green", TrialOutcome.STAYS: "green", TrialOutcome.NO_GAIN: "",
-    TrialOutcome.WORSE: "", TrialOutcome.DROPPED: "", TrialOutcome.NOT_APPLIED: "yellow",
-    TrialOutcome.REFUSED: "yellow", TrialOutcome.FAILED: "red", TrialOutcome.OUT_OF_MEMORY: "red",
-}  # fmt: skip
-SETTINGS_COLORS = {
-    SettingsOutcome.MEASURED: "", SettingsOutcome.PRUNED: "", SettingsOutcome.MISSED: "",
-    SettingsOutcome.NOT_APPLIED: "yellow", SettingsOutcome.REFUSED: "yellow",
-    SettingsOutcome.FAILED: "red", SettingsOutcome.OUT_OF_MEMORY: "red",
+    **dict.fromkeys(TrialOutcome, ""), TrialOutcome.IN: "green", TrialOutcome.STAYS: "green",
+    TrialOutcome.NOT_APPLIED: "yellow", TrialOutcome.REFUSED: "yellow",
+    TrialOutcome.FAILED: "red", TrialOutcome.OUT_OF_MEMORY: "red",
 }  # fmt: skip
 
 

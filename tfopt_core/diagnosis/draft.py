@@ -176,33 +176,18 @@ def draft_of(diagnosed: Diagnosed, spec: WorkloadSpec, measure: Table) -> Draft:
 
     :param measure: the keys of `[measure]` that are asked for.
     """
-    draft = Draft(
-        spec.label, spec.to_dict(), diagnosed, proposed(diagnosed),
-        additions=proposed_additions(diagnosed),
-    )  # fmt: skip
-    for one in draft.additions:
-        if one.equivalence == "changes":
-            draft = draft.leaving_out(one.plugin, BY_TARGET)
-    return attrs.evolve(
-        draft,
-        additions=tuple(one for one in draft.additions if one.equivalence != "changes"),
-        measure=dict(measure),
-    )
-
-
-def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
-    """Return the exact suggestions that can be stacked together, in their order."""
-    return tuple(exact for one in _stackable(diagnosed) if (exact := one.exactly) is not None)
-
-
-def proposed_additions(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
-    """Return the other suggestions that can be stacked with them, in their order."""
-    return tuple(one for one in _stackable(diagnosed) if not one.is_exact)
-
-
-def _stackable(diagnosed: Diagnosed) -> Iterator[Suggestion]:
     by_name = {suggestion.plugin: suggestion for suggestion in diagnosed.suggestions}
-    return (by_name[name] for name in diagnosed.proposed_stack if name in by_name)
+    stackable = [by_name[name] for name in diagnosed.proposed_stack if name in by_name]
+    additions = [one for one in stackable if not one.is_exact]
+    return Draft(
+        spec.label, spec.to_dict(), diagnosed,
+        tuple(exact for one in stackable if (exact := one.exactly) is not None),
+        additions=tuple(one for one in additions if one.equivalence != "changes"),
+        left_out=tuple(
+            LeftOut(one.plugin, BY_TARGET) for one in additions if one.equivalence == "changes"
+        ),
+        measure=dict(measure),
+    )  # fmt: skip
 
 
 def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:

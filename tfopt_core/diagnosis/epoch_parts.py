@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -12,7 +14,6 @@ import attrs
 
 from tfopt_core.data.stages import before_copy
 from tfopt_core.diagnosis.batches import first_batch, repeated
-from tfopt_core.diagnosis.callback_files import writes_elsewhere
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
@@ -49,31 +50,35 @@ def epoch_parts(
         they write stays apart.
     :param quick_step_seconds: in a first look, the seconds of a step, so that few are made.
     """
-    quick = quick_step_seconds is not None
-    validation = _validation(built, QUICK_VALIDATION_SECONDS if quick else VALIDATION_SECONDS)
-    short = (
-        STEPS if quick_step_seconds is None else int(QUICK_SECONDS / EPOCHS / quick_step_seconds)
+    quick = quick_step_seconds or 0.0
+    validation, batches = _validation(
+        built, QUICK_VALIDATION_SECONDS if quick else VALIDATION_SECONDS
     )
-    parts = [] if validation is None else [validation.part]
-    timed, rest = _callbacks(built, all_callbacks)
+    steps = max(1, min(STEPS, int(QUICK_SECONDS / EPOCHS / quick) if quick else STEPS))
+    parts = [] if validation is None else [validation]
     names = _names(built.training.callbacks)
-    if timed and quick_step_seconds and EPOCHS * quick_step_seconds > LONGEST_QUICK_SECONDS:
-        why = f"not timed: that takes {EPOCHS} steps, and one takes {quick_step_seconds:.2g} s"
-        parts += [EpochPart(name=names[id(one.callback)], note=why) for one in timed]
-        for one in timed:
-            one.finish()
+    timed = list[_TimedCallback]()
+    rest = list[Any]()
+    for callback in built.training.callbacks:
+        if not _sends(callback) and (
+            writes_elsewhere(callback) or all_callbacks or _harmless(callback)
+        ):
+            timed.append(_TimedCallback(callback))
+        else:
+            rest.append(callback)
+    why = ""
+    if EPOCHS * quick > LONGEST_QUICK_SECONDS:
+        why = f"not timed: that takes {EPOCHS} steps, and one takes {quick:.2g} s"
     elif timed:
-        steps, batches = built.run.steps_per_epoch, None if validation is None else validation.count
         try:
-            _train(built, batch, timed, max(1, min(STEPS, short)))
+            _train(built, batch, timed, steps)
         except Exception as error:  # as above, of its beginning
             why = f"not timed: a training with the callbacks {describe(error)}"
-            parts += [EpochPart(name=names[id(one.callback)], note=why) for one in timed]
-        else:
-            parts += [one.part(names[id(one.callback)], steps, batches) for one in timed]
-        finally:
-            for one in timed:
-                one.finish()
+    for one in timed:
+        one.finish()
+        name = names[id(one.callback)]
+        part = one.part(name, built.run.steps_per_epoch, batches) if not why else None
+        parts.append(part or EpochPart(name=name, note=why))
     why = (
         "not timed: it is not called at the end of an epoch here, since it may write where the "
         "training does"
@@ -81,30 +86,21 @@ def epoch_parts(
     return (*parts, *(EpochPart(name=names[id(other)], note=why) for other in rest))
 
 
-@attrs.frozen
-class _Validation:
-    """The validation of an epoch, and the number of its batches if known."""
-
-    part: EpochPart
-    count: int | None
-
-
-def _validation(built: Built, most_seconds: float) -> _Validation | None:
-    """Return what the validation takes.
+def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, int | None]:
+    """Return what the validation takes, and the number of its batches if known.
 
     :param most_seconds: after which it is stopped and projected.
     """
     data = built.run.datasets.get("validation")
     if data is None:
-        return None
+        return None, None
     try:
         with wrapped_test_step(built):
             _evaluate(built.model, data, most_seconds)  # traces, and fills caches
             done, seconds, whole = _evaluate(built.model, data, most_seconds)
         reading = _reading_seconds(data, done, most_seconds)
     except Exception as error:  # the training will raise it
-        note = f"not timed: it {describe(error)}"
-        return _Validation(EpochPart(name=VALIDATION, note=note), None)
+        return EpochPart(name=VALIDATION, note=f"not timed: it {describe(error)}"), None
     count = done if whole else built.plans["validation"].cardinality
     if whole or not done:
         note = f"{done:,} batches"
@@ -116,7 +112,7 @@ def _validation(built: Built, most_seconds: float) -> _Validation | None:
     if reading is not None:  # another pass, which may have met a busier machine: a part, no more
         reading = min(reading, seconds)
     part = EpochPart(name=VALIDATION, seconds=seconds, note=note, reading_seconds=reading)
-    return _Validation(part, count)
+    return part, count
 
 
 def _reading_seconds(data: Any, batches: int, most_seconds: float) -> float | None:
@@ -235,24 +231,12 @@ class _TimedCallback:
         )
 
 
-def _callbacks(built: Built, all_callbacks: bool) -> tuple[list[_TimedCallback], list[Any]]:
-    """Return the callbacks that are timed, and those that may not be called."""
-    timed, rest = [], []
-    for callback in built.training.callbacks:
-        called = writes_elsewhere(callback) or all_callbacks or _harmless(callback)
-        if called and not _sends(callback):
-            timed.append(_TimedCallback(callback))
-        else:
-            rest.append(callback)
-    return timed, rest
-
-
 def _harmless(callback: Any) -> bool:
     """Return whether this is a callback of Keras that calls no function of the workload."""
     import keras
 
-    calls_others = (keras.callbacks.LambdaCallback,)
-    return type(callback).__module__.startswith("keras.") and not isinstance(callback, calls_others)
+    ours = type(callback).__module__.startswith("keras.")
+    return ours and not isinstance(callback, keras.callbacks.LambdaCallback)
 
 
 def _sends(callback: Any) -> bool:
@@ -288,9 +272,12 @@ def _train(built: Built, batch: Any, timed: Sequence[_TimedCallback], steps: int
         def on_train_end(self, logs: Any = None) -> None:
             pass
 
+    validation = None
+    if "validation" in built.run.datasets:
+        validation = repeated(first_batch(built, "validation"), None, 1)
     model.fit(
         repeated(batch, built.run.element_spec, steps),
-        validation_data=next(_validation_batch(built), None),
+        validation_data=validation,
         epochs=EPOCHS,
         callbacks=Epochs(
             [one.callback for one in timed], add_history=True, model=model, verbose=0,
@@ -301,7 +288,48 @@ def _train(built: Built, batch: Any, timed: Sequence[_TimedCallback], steps: int
     )  # fmt: skip
 
 
-def _validation_batch(built: Built) -> Iterator[Any]:
-    """Yield a data set of one batch of the validation, if there is a validation."""
-    if "validation" in built.run.datasets:
-        yield repeated(first_batch(built, "validation"), None, 1)
+# The files of callbacks
+
+
+def with_files_in(built: Built, folder: Path) -> Built:
+    """Return the training with copies of Keras' writing callbacks, which write into `folder`.
+
+    The callbacks of a training that is diagnosed begin epochs and make steps, for which a
+    `CSVLogger` empties its log and a `ModelCheckpoint` of every N steps saves.
+    """
+    callbacks = tuple(
+        _elsewhere(callback, folder / str(number))
+        for number, callback in enumerate(built.training.callbacks)
+    )
+    return attrs.evolve(built, training=attrs.evolve(built.training, callbacks=callbacks))
+
+
+def writes_elsewhere(callback: Any) -> bool:
+    """Return whether the callback is one of those that `with_files_in` copies."""
+    import keras
+
+    kinds = keras.callbacks
+    return isinstance(
+        callback,
+        kinds.ModelCheckpoint | kinds.CSVLogger | kinds.TensorBoard | kinds.BackupAndRestore,
+    )
+
+
+def _elsewhere(callback: Any, folder: Path) -> Any:
+    """Return a copy of this callback that writes into a folder, or itself if it does not write."""
+    import keras
+
+    if not writes_elsewhere(callback):
+        return callback
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(callback, keras.callbacks.BackupAndRestore):
+        # its paths are computed when it is made
+        return keras.callbacks.BackupAndRestore(
+            str(folder), save_freq=callback.save_freq, double_checkpoint=callback.double_checkpoint,
+            delete_checkpoint=callback.delete_checkpoint,
+        )  # fmt: skip
+    other = copy.copy(callback)
+    for attribute in ("filepath", "filename", "log_dir"):
+        if hasattr(callback, attribute):
+            setattr(other, attribute, str(folder / Path(getattr(callback, attribute)).name))
+    return other

@@ -1,15 +1,17 @@
-"""Time the loops of a diagnosis in turns, since the machine's speed drifts."""
+"""Time the loops of a diagnosis in turns, since the machine's speed drifts; a first look says what
+a step costs so far, and repeats less."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
 import attrs
 
 from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
-from tfopt_core.diagnosis.look_limit import LookLimit
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
@@ -17,6 +19,7 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.intervals import median
+from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction
@@ -40,7 +43,73 @@ BUDGET_SECONDS = 23.0
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
 SHAPES_SECONDS = 0.5
 
+LOOK_SECONDS = 30.0
+# About how many steps a look makes that repeats each loop as often as it likes.
+USUAL_STEPS = 24
+
 Tell = Callable[[str], None]
+
+
+@attrs.define(eq=False)
+class LookLimit:
+    """How long a look may take before it repeats its loops less often.
+
+    :param tell: called with a sentence when that begins.
+    :param seconds: the limit.
+    :param step_seconds: what a step costs so far, None before one was timed.
+    """
+
+    tell: Callable[[str], None]
+    seconds: float = LOOK_SECONDS
+    now: Callable[[], float] = monotonic
+    step_seconds: float | None = None
+    _begun: float = attrs.field(init=False)
+    _told: str = attrs.field(default="", init=False)
+
+    @_begun.default
+    def _begin(self) -> float:
+        return self.now()
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.now() - self._begun > self.seconds
+
+    def is_short(self) -> bool:
+        """Return whether what is left of the time is too short for the usual repetitions. It says
+        so the first time."""
+        left = self.seconds - (self.now() - self._begun)
+        if left > USUAL_STEPS * (self.step_seconds or 0.0):
+            return False
+        self._say()
+        return True
+
+    def learn(self, step_seconds: float) -> None:
+        """Note what a step costs, and say it if the time is over."""
+        self.step_seconds = step_seconds
+        if self._told:
+            self._say()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Say what a step costs so far once the time is over, while this block runs."""
+        # a step of many seconds must not delay the sentence: it is sent from another thread
+        timer = threading.Timer(self.seconds, self._say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _say(self) -> None:
+        cost = f"no step could be timed in {seconds_in_words(self.seconds)}, since one takes long"
+        if self.step_seconds is not None:
+            cost = f"a step takes about {self.step_seconds:.2g} s so far"
+        text = f"{cost}: going on with fewer repetitions"
+        if text != self._told:
+            self._told = text
+            self.tell(text)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -71,32 +140,36 @@ def time_rounds(
     :param limit: of a first look, which makes fewer rounds; one, of a step in each loop, where the
         time is too short for more.
     """
-    quick = limit is not None
-    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
-    sync = device_sync(built.run.machine)
+    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if limit else (ROUNDS, BUDGET_SECONDS)
     tell("tracing the step")
-    loops = _Loops(built, sync, QUICK_SHARE if quick else 1.0)
+    loops = _Loops(built, QUICK_SHARE if limit else 1.0)
     rounds: list[Round] = []
     try:
         if limit is not None and limit.is_short():
-            return loops.once(limit)
-        loops.warm()
-        begun = now()
-        for number in range(1, most + 1):
-            tell(f"timing the loops, round {number} of {most}")
-            rounds.append(loops.round())
-            if now() - begun > budget or (limit is not None and limit.over):
-                break
+            rounds = [loops.once(limit)]
+        else:
+            loops.warm()
+            begun = now()
+            for number in range(1, most + 1):
+                tell(f"timing the loops, round {number} of {most}")
+                rounds.append(loops.round())
+                if now() - begun > budget or (limit is not None and limit.over):
+                    break
     finally:
         loops.fit.finish()
-    return loops.result(rounds)
+    return LoopRounds(
+        rounds=tuple(rounds), batch=loops.batch,
+        shapes=shapes_of(built.run.datasets["train"], SHAPES_SECONDS),
+        traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
+    )  # fmt: skip
 
 
 class _Loops:
     """The loops of one diagnosis, and warnings about loops that could not be timed."""
 
-    def __init__(self, built: Built, sync: Callable[[], None] | None, share: float) -> None:
-        self.built, self.sync = built, sync
+    def __init__(self, built: Built, share: float) -> None:
+        self.built, self.sync = built, device_sync(built.run.machine)
+        self.data, self.steps = built.run.datasets["train"], built.run.steps_per_epoch
         # `share` shortens the usual time of a round
         self.real_limits, self.cached_limits, self.graph_limits, self.data_limits = (
             attrs.evolve(limit, seconds=limit.seconds * share, at_most=limit.at_most * share)
@@ -105,74 +178,62 @@ class _Loops:
         self.warnings: list[str] = []
         self.traced_anew: list[StepTrace] = []
         self.batch: Any = None
-        self.fit = FitLoop(built, TimedFunction(built), sync)
-        self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
+        self.fit = FitLoop(built, TimedFunction(built), self.sync)
+        self.reading = DataLoop(self.data, self.steps)
         self._cached: Any = None
         self._graph: GraphLoop | None = None
         self._fill_seconds: float | None = None
         self._known_traces = 0
 
     def warm(self) -> None:
-        built, steps = self.built, self.built.run.steps_per_epoch
         # a cache that is read in part discards its elements, or locks its file
-        if built.fills_cache:
+        if self.built.fills_cache:
             self._fill()
         else:
-            self.fit.run(built.run.datasets["train"], WARM)
-        self.batch = first_batch(built)
-        self._make_cached(steps)
+            self.fit.run(self.data, WARM)
+        self.batch = first_batch(self.built)
+        self._make_cached()
         self._make_graph()
-        self.data.run(WARM)
+        self.reading.run(WARM)
         self._known_traces = len(self.fit.traces)
 
     def round(self) -> Round:
         """Time each loop once. The traces of the step meanwhile are recorded."""
-        steps = self.built.run.steps_per_epoch
-        real = seconds_a_step(
-            self.fit.run(self.built.run.datasets["train"], self.real_limits), steps
-        )
+        real = seconds_a_step(self.fit.run(self.data, self.real_limits), self.steps)
         self.traced_anew += self.fit.traces[self._known_traces :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
-            cached = even_seconds_a_step(self.fit.run(self._cached, self.cached_limits), steps)
+            cached = even_seconds_a_step(self.fit.run(self._cached, self.cached_limits), self.steps)
         self._known_traces = len(self.fit.traces)
         graph = None if self._graph is None else median(self._graph.run(self.graph_limits))
         return Round(
             real=real, cached=cached, graph=graph,
-            data=seconds_a_step(self.data.run(self.data_limits), steps),
+            data=seconds_a_step(self.reading.run(self.data_limits), self.steps),
         )  # fmt: skip
 
-    def once(self, limit: LookLimit) -> LoopRounds:
+    def once(self, limit: LookLimit) -> Round:
         """Return one round of slow steps, each loop timed once, and only where it tells something.
 
         Of a step of seconds, starting it is a negligible part. It waits for its input only where a
         batch that is read alone takes long.
         """
-        steps, real = self.built.run.steps_per_epoch, limit.step_seconds
+        real = limit.step_seconds
         self.warnings.append(
             "few steps were timed, and dispatch is not separated from compute: a step is slow"
         )
         if real is None:
-            real = self._second_call(self.built.run.datasets["train"])
+            real = self._second_call(self.data)
             limit.learn(real)
         self.batch = first_batch(self.built)
-        self.data.run(ONCE)
-        data = seconds_a_step(self.data.run(self.data_limits), steps)
+        self.reading.run(ONCE)
+        data = seconds_a_step(self.reading.run(self.data_limits), self.steps)
         cached = real
         if data > INPUT_SHARE * real and self.built.training.loop != "resident":
-            repeats = repeated(self.batch, self.built.run.element_spec, steps)
+            repeats = repeated(self.batch, self.built.run.element_spec, self.steps)
             cached = min(real, self._second_call(repeats))
-        return self.result([Round(real=real, cached=cached, graph=None, data=data)])
-
-    def result(self, rounds: Sequence[Round]) -> LoopRounds:
-        """Return what was found in these rounds."""
-        return LoopRounds(
-            rounds=tuple(rounds), batch=self.batch,
-            shapes=shapes_of(self.built.run.datasets["train"], SHAPES_SECONDS),
-            traced=tuple(self.traced_anew), warnings=tuple(self.warnings),
-        )  # fmt: skip
+        return Round(real=real, cached=cached, graph=None, data=data)
 
     def _second_call(self, data: Any) -> float:
         """Return the seconds of a step in the second call over these data; the first traces."""
@@ -180,16 +241,16 @@ class _Loops:
         [epoch, *_] = epochs = self.fit.run(data, ONCE)
         if any(call.traced for call in epoch.calls):  # each shape is traced anew
             return (epoch.calls[-1].end - epoch.begin) / 1e9 / max(1, epoch.calls[-1].steps)
-        return seconds_a_step(epochs, self.built.run.steps_per_epoch)
+        return seconds_a_step(epochs, self.steps)
 
-    def _make_cached(self, steps: int | None) -> None:
+    def _make_cached(self) -> None:
         if self.built.training.loop == "resident":
             self.warnings.append(
                 "a resident loop gathers its batches from memory in its own graph: that time "
                 "counts as dispatch"
             )
             return
-        self._cached = repeated(self.batch, self.built.run.element_spec, steps)
+        self._cached = repeated(self.batch, self.built.run.element_spec, self.steps)
         self.fit.run(self._cached, WARM)
 
     def _make_graph(self) -> None:
@@ -209,7 +270,7 @@ class _Loops:
         self._graph = graph
 
     def _fill(self) -> None:
-        epochs = self.fit.run(self.built.run.datasets["train"], FILL)
+        epochs = self.fit.run(self.data, FILL)
         if epochs and epochs[0].complete:
             self._fill_seconds = seconds_a_step(epochs[:1], None)
         else:

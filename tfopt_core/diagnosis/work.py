@@ -11,16 +11,18 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Cache
-from tfopt_core.diagnosis.callback_files import with_files_in
-from tfopt_core.diagnosis.epoch_findings import epoch_findings
-from tfopt_core.diagnosis.epoch_parts import epoch_parts
-from tfopt_core.diagnosis.look_limit import LookLimit
+from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
 from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
-from tfopt_core.diagnosis.step_parts import Parts, parts_of
-from tfopt_core.diagnosis.step_rounds import time_rounds
-from tfopt_core.diagnosis.training_findings import examples_of, input_findings, model_findings
+from tfopt_core.diagnosis.step_parts import parts_of
+from tfopt_core.diagnosis.step_rounds import LookLimit, time_rounds
+from tfopt_core.diagnosis.training_findings import (
+    epoch_findings,
+    examples_of,
+    input_findings,
+    model_findings,
+)
 from tfopt_core.errors import describe
-from tfopt_core.hooks import Diagnosis, Finding
+from tfopt_core.hooks import Diagnosis
 from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
@@ -116,10 +118,9 @@ def _measured(
     """Time the loops, and return what that found, also as plugins read it."""
     begun = perf_counter()
     begin("building the model")
-    job = task.job
-    workload = load(job)
-    resolved = resolve_all(job, workload)
-    job = attrs.evolve(job, plugins=resolved.plugins)
+    workload = load(task.job)
+    resolved = resolve_all(task.job, workload)
+    job = attrs.evolve(task.job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
     if limit is not None and estimate is not None:
         limit.learn(estimate.step_seconds)
@@ -129,23 +130,47 @@ def _measured(
     parts = parts_of(rounds.rounds)
     begin("looking at the data and the graph")
     graph, no_graph = _traced(built, rounds.batch)
-    findings = (
-        *input_findings(built, rounds, parts, stages=limit is None or not limit.over),
-        *model_findings(built, parts, graph),
-    )
+    stages = limit is None or not limit.over
+    findings = [*input_findings(built, rounds, parts, stages=stages)]
+    findings += model_findings(built, parts, graph)
     begin("timing validation and callbacks")
     # what a script writes stays in a private folder
     ends = epoch_parts(
         built, rounds.batch, all_callbacks=task.is_private,
         quick_step_seconds=parts.step_seconds if task.quick else None,
     )  # fmt: skip
-    steps = built.run.steps_per_epoch
-    findings = (*findings, *epoch_findings(ends, parts.step_seconds, steps))
+    findings += epoch_findings(ends, parts.step_seconds, built.run.steps_per_epoch)
     begin("timing matrix products")
     share, peaks = _matmul(built, graph, parts.step_seconds * parts.compute.share)
-    diagnosis = attrs.evolve(
-        _diagnosis(job, workload, built, parts, findings), matmul_share=share, matmul_peaks=peaks
+    probe = ProcessProbe(job, workload, 0)
+    diagnosis = Diagnosis(
+        machine=job.machine,
+        epochs=built.run.epochs,
+        steps_per_epoch=built.run.steps_per_epoch,
+        batch_size=built.run.batch_size,
+        examples=examples_of(built),
+        step_seconds=parts.step_seconds,
+        input_seconds=parts.step_seconds * parts.input.share,
+        dispatch_seconds=parts.step_seconds * parts.dispatch.share,
+        compute_seconds=parts.step_seconds * parts.compute.share,
+        data_seconds=parts.data_seconds,
+        dispatch_known=parts.dispatch_known,
+        example_bytes=_example_bytes(probe),
+        available_memory_bytes=probe.available_memory_bytes(),
+        trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
+        policy=built.precision.policy,
+        jit_compile=bool(built.model.jit_compile),
+        supports_jit=supports_xla(built.model),
+        batch_callbacks=batch_callbacks(built.training.callbacks),
+        plans=built.plans,
+        findings=tuple(findings),
+        layers=_layers(built.model),
+        matmul_share=share,
+        matmul_peaks=peaks,
     )
+    warnings = [*rounds.warnings, *no_graph, *chain.from_iterable(resolved.search_notes.values())]
+    if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
+        warnings.append("with one epoch a cache is only ever filled")
     result = diagnosed_of(
         diagnosis,
         job.recipe,
@@ -155,13 +180,7 @@ def _measured(
         dispatch=parts.dispatch,
         compute=parts.compute,
         rounds=rounds.rounds,
-        warnings=(
-            *rounds.warnings,
-            *_stack_warnings(built),
-            *no_graph,
-            *chain.from_iterable(resolved.search_notes.values()),
-            *disabled_so_far(),
-        ),
+        warnings=(*warnings, *disabled_so_far()),
         epoch_parts=ends,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
@@ -190,39 +209,6 @@ def _matmul(
     return (None if peak is None else matmul_share(operations, compute_seconds, peak)), peaks
 
 
-def _diagnosis(
-    job: Job,
-    workload: Workload,
-    built: Built,
-    parts: Parts,
-    findings: tuple[Finding, ...],
-) -> Diagnosis:
-    probe = ProcessProbe(job, workload, 0)
-    return Diagnosis(
-        machine=job.machine,
-        epochs=built.run.epochs,
-        steps_per_epoch=built.run.steps_per_epoch,
-        batch_size=built.run.batch_size,
-        examples=examples_of(built),
-        step_seconds=parts.step_seconds,
-        input_seconds=parts.step_seconds * parts.input.share,
-        dispatch_seconds=parts.step_seconds * parts.dispatch.share,
-        compute_seconds=parts.step_seconds * parts.compute.share,
-        data_seconds=parts.data_seconds,
-        dispatch_known=parts.dispatch_known,
-        example_bytes=_example_bytes(probe),
-        available_memory_bytes=probe.available_memory_bytes(),
-        trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
-        policy=built.precision.policy,
-        jit_compile=bool(built.model.jit_compile),
-        supports_jit=supports_xla(built.model),
-        batch_callbacks=batch_callbacks(built.training.callbacks),
-        plans=built.plans,
-        findings=findings,
-        layers=_layers(built.model),
-    )
-
-
 def _layers(model: Any) -> tuple[str, ...]:
     if why_without("nested-layers"):
         return ()
@@ -234,9 +220,3 @@ def _example_bytes(probe: ProcessProbe) -> float | None:
         return probe.element_bytes()[0] or None
     except Exception:  # data that cannot be read outside of a training
         return None
-
-
-def _stack_warnings(built: Built) -> tuple[str, ...]:
-    if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
-        return ("with one epoch a cache is only ever filled",)
-    return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core.diagnosis.epoch_findings import epoch_findings
+from tfopt_core.diagnosis.training_findings import epoch_findings
 from tfopt_core.records.diagnosis import EpochPart
 
 

@@ -30,8 +30,7 @@ def built_with(folder, *callbacks, **changes):
 
 def parts_of(built, *, all_callbacks=False, folder):
     from tfopt_core.diagnosis.batches import first_batch
-    from tfopt_core.diagnosis.callback_files import with_files_in
-    from tfopt_core.diagnosis.epoch_parts import epoch_parts
+    from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
 
     built = with_files_in(built, folder)
     parts = epoch_parts(built, first_batch(built), all_callbacks=all_callbacks)
@@ -52,7 +51,7 @@ def writers(folder):
 
 
 def test_files_of_keras_callbacks_stay_as_they_are(tmp_path):
-    from tfopt_core.diagnosis.callback_files import with_files_in
+    from tfopt_core.diagnosis.epoch_parts import with_files_in
     from tfopt_core.diagnosis.recorder import RecordingLimits
     from tfopt_core.diagnosis.step_loops import FitLoop
     from tfopt_core.training.timed_function import TimedFunction

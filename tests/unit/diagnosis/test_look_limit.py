@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tfopt_core.diagnosis.look_limit import LookLimit
+from tfopt_core.diagnosis.step_rounds import LookLimit
 
 
 class Clock:

@@ -43,7 +43,7 @@ class SearchRecord:
     id: str
     target: str
     facts: Mapping[str, str]
-    entries: Mapping[tuple[str, str], Any] = attrs.field(factory=dict)
+    entries: dict[tuple[str, str], Any] = attrs.field(factory=dict)
     seconds: float = 0.0
     resumed: int = 0
     ended: bool = False
@@ -54,7 +54,7 @@ class SearchLog:
     """The log of one search, with what earlier searches of the same facts have left.
 
     :param path: the file of all searches.
-    :param own: what this search has done before it was resumed.
+    :param own: what this search has done, before it was resumed too.
     :param earlier: other searches with the same facts, the newest first.
     """
 
@@ -62,7 +62,6 @@ class SearchLog:
     own: SearchRecord
     earlier: tuple[SearchRecord, ...] = ()
     begun_from: dict[str, None] = attrs.field(factory=dict)
-    _added: set[str] = attrs.field(factory=set)
 
     @classmethod
     def begin(
@@ -83,8 +82,7 @@ class SearchLog:
         cls, folder: Path, own: SearchRecord, earlier: tuple[SearchRecord, ...] = ()
     ) -> SearchLog:
         """Go on with the log of a search that was stopped."""
-        trials = {key for kind, key in own.entries if kind == "trial"}
-        log = cls(folder.parent / LOG_FILE, own, earlier, added=trials)
+        log = cls(folder.parent / LOG_FILE, own, earlier)
         log.write("resumed")
         return log
 
@@ -98,8 +96,7 @@ class SearchLog:
 
         :raises StoreError: if it cannot be written.
         """
-        if key not in self._added:
-            self._added.add(key)
+        if ("trial", key) not in self.own.entries:
             self.write("trial", key, trial, 0.0 if trial.kept_from else trial.seconds)
 
     def found(
@@ -113,12 +110,11 @@ class SearchLog:
         for record in (self.own, *self.earlier):
             data = record.entries.get((kind, key))
             one = None if data is None else _converter.structure(data, as_)
-            if one is None or (record is not self.own and not lasting(one)):
-                continue
-            if record is self.own:
+            if one is not None and record is self.own:
                 return one, ""
-            self.begun_from[record.id] = None
-            return one, record.id
+            if one is not None and lasting(one):
+                self.begun_from[record.id] = None
+                return one, record.id
         return None
 
     def write(self, kind: str, key: str = "", data: Any = None, seconds: float = 0.0) -> None:
@@ -128,17 +124,18 @@ class SearchLog:
 
         :raises StoreError: if it cannot be written.
         """
-        text = json.dumps(_converter.unstructure(data))
+        plain = _converter.unstructure(data)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 connection.execute(_TABLE)
                 connection.execute(
                     "INSERT INTO entry VALUES (?, ?, ?, ?, ?)",
-                    (self.own.id, kind, key, seconds, text),
+                    (self.own.id, kind, key, seconds, json.dumps(plain)),
                 )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f'"{self.path}" cannot be written: {error}') from error
+        self.own.entries[kind, key] = plain
 
 
 def read_searches(folder: Path) -> tuple[SearchRecord, ...]:

@@ -53,15 +53,15 @@ def prove(
     :param runner: that reads quality on the validation data.
     :param baseline: the stack of the untuned training.
     """
-    begun, made = runner.tune.now(), list[tuple[TrialTraining, TrialTraining]]()
+    begun, made = runner.tune.now(), list[Pair]()
     samples: list[ProofPair] = []
     try:
         sides = (runner.prepared({}, baseline), runner.prepared(values))
         for number in range(pairs):
-            sample, trained = _pair(runner, sides, Schedule(seed), number)
+            sample, pair = _pair(runner, sides, Schedule(seed), number)
             samples.append(sample)
-            if trained is not None:
-                made.append(trained)
+            if pair is not None:
+                made.append(pair)
             on_pair(number + 1)
     except (NoFigure, TfoptError) as error:
         proof = _void(f"a training cannot be built: {error}")
@@ -78,32 +78,24 @@ def prove(
 
 def _pair(
     runner: SettingsRunner, sides: tuple[Request, Request], schedule: Schedule, number: int
-) -> tuple[ProofPair, tuple[TrialTraining, TrialTraining] | None]:
-    """Return the figures of a pair, and its trainings if both ended well."""
+) -> tuple[ProofPair, Pair | None]:
+    """Return the figures of a pair, and its runs if both ended well."""
     scheduled = schedule.runs(number, baseline_and_full(sides[1].plugins))
-    trained: list[TrialTraining | None] = [None, None]
-    failure = ""
-    for one in scheduled:
-        side = int(one.variant.name != BASELINE)
-        try:
-            trained[side] = runner.train(sides[side], one.seed, place=number)
-        except NoFigure as error:
-            name = ("untuned", "tuned")[side]
-            failure = f"the {name} training failed: {error}"
-    untuned, tuned = trained
-    if untuned is None or tuned is None:
-        return ProofPair(seed=scheduled[0].seed, failure=failure), None
-    if runner.tune.objective != "quality":
-        seconds = [one.run.fit.seconds_to_target for one in (untuned, tuned)]
-        sample = ProofPair(seed=scheduled[0].seed, untuned=seconds[0], tuned=seconds[1])
-        return sample, (untuned, tuned)
+    sample, trained = ProofPair(seed=scheduled[0].seed), dict[str, TrialTraining]()
+    figures: tuple[float | None, float | None]
     try:
-        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.sign)
+        for one in scheduled:
+            name, what = ("tuned", "untuned")[one.variant.name == BASELINE], "training failed"
+            trained[name] = runner.train(sides[name == "tuned"], one.seed, place=number)
+        untuned, tuned = trained["untuned"], trained["tuned"]
+        figures = untuned.run.fit.seconds_to_target, tuned.run.fit.seconds_to_target
+        if runner.tune.objective == "quality":
+            what = "training has no figure of quality"
+            figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.sign)
     except NoFigure as error:
-        failure = f"no figure of quality: {error}"
-        return ProofPair(seed=scheduled[0].seed, failure=failure), None
-    sample = ProofPair(seed=scheduled[0].seed, untuned=figures[0], tuned=figures[1])
-    return sample, (untuned, tuned)
+        return attrs.evolve(sample, failure=f"the {name} {what}: {error}"), None
+    pair = Pair(untuned.run, tuned.run)
+    return attrs.evolve(sample, untuned=figures[0], tuned=figures[1]), pair
 
 
 def _in_time(untuned: TrialTraining, tuned: TrialTraining, sign: float) -> float:
@@ -118,17 +110,14 @@ def _in_time(untuned: TrialTraining, tuned: TrialTraining, sign: float) -> float
 
 
 def _judged(
-    runner: SettingsRunner,
-    made: Sequence[tuple[TrialTraining, TrialTraining]],
-    samples: Sequence[ProofPair],
+    runner: SettingsRunner, made: Sequence[Pair], samples: Sequence[ProofPair]
 ) -> SettingsProof:
     failures = [one.failure for one in samples if one.failure]
     if len(failures) > MOST_FAILURES or len(made) < MINIMUM_PAIRS:
         return _void(f"{len(failures)} of {len(samples)} pairs failed: {failures[0]}")
     if runner.tune.objective == "quality":
         return _of_quality(runner, samples)
-    pairs = [Pair(untuned.run, tuned.run) for untuned, tuned in made]
-    figures = compared_seconds(pairs, ComparisonKind.TIME_TO_TARGET)
+    figures = compared_seconds(made, ComparisonKind.TIME_TO_TARGET)
     if isinstance(figures, str):
         return _void(figures.removeprefix("void: "))
     interval = t_interval(log_ratios(*figures))
@@ -136,7 +125,7 @@ def _judged(
         return _void("suspiciously identical timings")
     ratio, low, high = speedup_interval(interval)
     verdict = verdict_on_interval(low, high)
-    ends = f"{ratio:.2f}x (95% interval {low:.2f} to {high:.2f}, {len(pairs)} pairs)"
+    ends = f"{ratio:.2f}x (95% interval {low:.2f} to {high:.2f}, {len(made)} pairs)"
     return SettingsProof(
         confirmed=verdict is Verdict.FASTER, pairs=(), figure=ratio, low=low, high=high,
         confidence=interval.confidence,

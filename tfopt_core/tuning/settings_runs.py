@@ -183,18 +183,10 @@ class SettingsRunner:
 
         :raises TfoptError: if the untuned training fails: there is nothing to compare with.
         """
-        begun = self.tune.now()
-        try:
-            trained = self.train(self.prepared({}), seed)
-            quality = trained.within(math.inf)
-        except NoFigure as error:
-            raise TfoptError(UNTUNED_FAILS.format(error=error)) from None
-        return SettingsTrial(
-            values={}, outcome=TrialOutcome.MEASURED, figure=self.sign * quality, quality=quality,
-            epochs=tuple(metric for _, metric in trained.epochs),
-            allowed_seconds=trained.seconds, run_seconds=trained.run.process_seconds,
-            seconds=self.tune.now() - begun,
-        )  # fmt: skip
+        trial = self.attempt({}, seed, untuned=None, allowed=math.inf, on_epoch=None)
+        if trial.outcome is not TrialOutcome.MEASURED:
+            raise TfoptError(UNTUNED_FAILS.format(error=trial.reason))
+        return trial
 
     def attempt(
         self, values: Values, seed: int, *, untuned: Request | None, allowed: float | None,
@@ -204,7 +196,7 @@ class SettingsRunner:
 
         :param untuned: the request of the untuned training, which a pair compares with; None for
             quality.
-        :param allowed: the seconds of the untuned training, for quality.
+        :param allowed: the seconds of the untuned training, for quality; infinite for itself.
         """
         begun = self.tune.now()
         trial = SettingsTrial(values=dict(values), outcome=TrialOutcome.FAILED)
@@ -217,6 +209,7 @@ class SettingsRunner:
             trial = attrs.evolve(
                 trial, outcome=TrialOutcome.MEASURED, figure=figure,
                 quality=None if allowed is None else self.sign * figure,
+                allowed_seconds=trained.seconds if allowed == math.inf else None,
                 run_seconds=trained.run.process_seconds,
             )  # fmt: skip
         except (NoFigure, TfoptError) as error:

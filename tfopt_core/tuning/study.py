@@ -3,6 +3,7 @@ to end."""
 
 from __future__ import annotations
 
+import math
 import platform
 import warnings
 from collections import Counter
@@ -61,10 +62,6 @@ class ProposedTrial:
             return bool(self.trial.should_prune())
         except UpdateFinishedTrialError:
             return True  # this process was silent for so long that another one makes the trial
-
-
-class _Failed(Exception):
-    """Ends a trial that taught nothing."""
 
 
 class Study:
@@ -170,12 +167,14 @@ class Study:
                 assert ended.figure is not None
                 return ended.figure
             # what trained and was not good enough teaches the sampler, what failed does not
-            raise TrialPruned if ended.outcome in TAUGHT else _Failed
+            if ended.outcome in TAUGHT:
+                raise TrialPruned
+            return math.nan
 
         for _ in range(MOST_REPEATS):
             try:
                 with self._guarded():
-                    self._study.optimize(objective, n_trials=1, catch=(_Failed,))
+                    self._study.optimize(objective, n_trials=1)
             except ValueError:
                 # a process that was silent for long has lost its trial: another one makes it
                 if not lost:

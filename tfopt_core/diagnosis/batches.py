@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
@@ -134,22 +135,17 @@ class DataLoop:
 
 def shapes_of(data: Any, seconds: float, now: Clock = perf_counter_ns) -> dict[str, int]:
     """Return the shapes of the batches read in so many seconds, with the count of each."""
-    counts: dict[str, int] = {}
-    begin = now()
-    for batch in _batches(data):
-        words = shapes_in_words(batch)
-        counts[words] = counts.get(words, 0) + 1
-        if (now() - begin) / 1e9 > seconds:
-            break
-    return counts
-
-
-def _batches(data: Any) -> Iterator[Any]:
     import tensorflow as tf
 
-    if isinstance(data, tf.data.Dataset):
-        yield from data
-        return
-    for index in range(data.num_batches):
-        yield data[index]
-    data.on_epoch_end()
+    counts = Counter[str]()
+    batches = data
+    if not isinstance(data, tf.data.Dataset):
+        batches = (data[index] for index in range(data.num_batches))
+    begin = now()
+    for batch in batches:
+        counts[shapes_in_words(batch)] += 1
+        if (now() - begin) / 1e9 > seconds:
+            return counts
+    if batches is not data:
+        data.on_epoch_end()
+    return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,7 +17,8 @@ from tfopt_core.data.sampling import still
 from tfopt_core.data.stage import Stage
 from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.batches import DataLoop
-from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
+from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.diagnosis.step_parts import seconds_a_step
 from tfopt_core.hooks import Finding
 from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.timing.retraces import retraces
@@ -30,8 +31,6 @@ PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunc"}
 # Ops that only take single examples.
 _ONE_EXAMPLE = ("Decode", "ReadFile", "Parse", "ExtractJpeg", "IO>", "RegexFullMatch")
 
-SecondsAStep = Callable[[Sequence[TimedEpoch]], float]
-
 
 @attrs.frozen(eq=False)
 class StageCost:
@@ -42,16 +41,14 @@ class StageCost:
     step_seconds: float
 
 
-def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ...]:
+def stage_costs(plan: DataPlan) -> tuple[StageCost, ...]:
     """Return the cost in a step of each stage that calls a function.
 
     Stages are timed without shuffling, caching and prefetching; a parallel stage runs as it is set.
     Empty if the plan cannot be divided into stages.
-
-    :param seconds_of: computes the seconds of an element from a loop's epochs.
     """
     bare = still(plan)
-    costs, batch = [], _batch_size(bare)
+    costs, batch = [], bare.batch_size or (1 if bare.source.batched else None)
     if bare.source.origin == "pydataset" or batch is None:
         return ()
     before: tuple[int, float] | None = None
@@ -63,36 +60,32 @@ def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ..
         # a stage directly behind another reuses its figure
         so_far = before[1] if before and before[0] == index else None
         if so_far is None:
-            so_far = _alone(bare, index, size, seconds_of)
-        after = _alone(bare, index + 1, size, seconds_of)
+            so_far = _alone(bare, index, size)
+        after = _alone(bare, index + 1, size)
         before = (index + 1, after)
         place = next(i for i, other in enumerate(plan.stages) if other is stage)
         costs.append(StageCost(stage, place, max(0.0, after - so_far)))
     return tuple(costs)
 
 
-def _alone(plan: DataPlan, end: int, size: int, seconds_of: SecondsAStep) -> float:
+def _alone(plan: DataPlan, end: int, size: int) -> float:
     """Return the seconds of `size` elements of the plan's stages before `end`."""
     import tensorflow as tf
 
     data = lower_plan(plan.upto(end))
     if size == 1:
-        return _timed(data, seconds_of)
+        return _timed(data)
     try:
         # passing single elements on may take longer than computing them
-        return _timed(data.batch(size), seconds_of)
+        return _timed(data.batch(size))
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        return size * _timed(data, seconds_of)  # elements of several shapes cannot be batched
+        return size * _timed(data)  # elements of several shapes cannot be batched
 
 
-def _timed(data: Any, seconds_of: SecondsAStep) -> float:
+def _timed(data: Any) -> float:
     loop = DataLoop(data, None)
     loop.run(RecordingLimits(0, 0.05))  # traces, and fills buffers
-    return seconds_of(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)))
-
-
-def _batch_size(plan: DataPlan) -> int | None:
-    return plan.batch_size or (1 if plan.source.batched else None)
+    return seconds_a_step(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)), None)
 
 
 def plan_findings(
@@ -131,7 +124,8 @@ def _python(split: str, plan: DataPlan) -> Iterator[Finding]:
         )  # fmt: skip
     elif source.origin == "generator" or _has_generator(source):
         yield Finding(
-            kind="python-generator", split=split, place=_generator_place(source),
+            kind="python-generator", split=split,
+            place=place_of(source.value) if source.origin == "generator" else "",
             detail="examples come out of a Python generator: one at a time, and Python's lock lets "
             "only one thread run",
             mend="keep arrays or files, and compute in tf.data",
@@ -166,10 +160,6 @@ def _has_generator(source: Any) -> bool:
         for graph in graphs(source.value)
         for op in graph.get_operations()
     )
-
-
-def _generator_place(source: Any) -> str:
-    return place_of(source.value) if source.origin == "generator" else ""
 
 
 def _caches(

@@ -88,10 +88,7 @@ class Recorder:
         self._made += steps
         self._count += 1
         self._traced += traced
-        elapsed = self._elapsed(end)
-        return elapsed >= self.limits.at_most and self.limits.enough(
-            self._count, elapsed, self._traced
-        )
+        return self._is_over(self.limits.at_most, end)
 
     def end_epoch(self, *, complete: bool) -> bool:
         """Note that the epoch is over or was left. Return whether the loop should stop."""
@@ -100,10 +97,8 @@ class Recorder:
                 self.sync()
                 self._calls[-1] = attrs.evolve(self._calls[-1], end=self.now())
             self.epochs.append(TimedEpoch(self._epoch_begin, tuple(self._calls), complete))
-        elapsed = self._elapsed(self.now())
-        return elapsed >= self.limits.seconds and self.limits.enough(
-            self._count, elapsed, self._traced
-        )
+        return self._is_over(self.limits.seconds, self.now())
 
-    def _elapsed(self, now: int) -> float:
-        return (now - (now if self._begun is None else self._begun)) / 1e9
+    def _is_over(self, seconds: float, now: int) -> bool:
+        elapsed = (now - (now if self._begun is None else self._begun)) / 1e9
+        return elapsed >= seconds and self.limits.enough(self._count, elapsed, self._traced)

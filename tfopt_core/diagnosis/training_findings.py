@@ -12,7 +12,7 @@ from tfopt_core.diagnosis.input_findings import (
     shape_findings,
     stage_costs,
 )
-from tfopt_core.diagnosis.step_parts import Parts, seconds_a_step
+from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import LoopRounds
 from tfopt_core.hooks import Finding
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
@@ -61,7 +61,7 @@ def input_findings(
 
 def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
     try:
-        return stage_costs(plan, lambda epochs: seconds_a_step(epochs, None))
+        return stage_costs(plan)
     except Exception:  # a stage may depend on those that are left out
         return ()
 

@@ -76,12 +76,6 @@ def test_a_bound_is_rounded_up_so_that_it_stays_one():
     assert "at most about 1.10x" in why_chosen(suggestion("loop", bound=1.1), Diagnosed())
 
 
-def test_why_names_the_parts_and_the_bound():
-    assert why_chosen(suggestion("cache"), Diagnosed()) == (
-        "Does what cache does. Here 25% of a step is input, so at most about 1.33x."
-    )
-
-
 def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
@@ -93,12 +87,6 @@ def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
     text = path.read_text()
     assert "# left out: slower" in text
     assert "# faster: 2x" in text
-
-
-def test_a_recipe_as_tfopt_wrote_it_may_be_written_anew(tmp_path):
-    path = tmp_path / "train.tfopt.toml"
-    path.write_text(draft("cache").text())
-    check_free(path)
 
 
 def test_a_recipe_that_somebody_changed_is_not_written_over(tmp_path):

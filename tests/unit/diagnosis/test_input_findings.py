@@ -180,26 +180,25 @@ def test_what_each_map_costs_is_timed_apart(monkeypatch):
         called = tf.numpy_function(lambda a: (calls.append(1), a)[1], [x], tf.float32)
         return tf.ensure_shape(called, (4,)), y
 
-    def seconds_of(epochs):
+    def seconds_of(epochs, steps):
         """A step takes 1 ms, and 12 ms more where the dear map was called in it."""
         seconds = 0.013 if calls else 0.001
         calls.clear()
         return seconds
 
-    made = plan(dear, scaled).shuffle().batch(4)
-    costs = stage_costs(made, seconds_of)
+    monkeypatch.setattr("tfopt_core.diagnosis.input_findings.seconds_a_step", seconds_of)
+    costs = stage_costs(plan(dear, scaled).shuffle().batch(4))
     assert [cost.index for cost in costs] == [1, 2]
     assert [cost.step_seconds for cost in costs] == [pytest.approx(0.012), 0.0]
 
 
 def test_examples_of_several_shapes_are_timed_one_by_one():
     from tfopt_core.diagnosis.input_findings import stage_costs
-    from tfopt_core.diagnosis.step_parts import seconds_a_step
 
     made = plan(sized_by_its_value).apply(lambda data: data.ragged_batch(4))
-    assert stage_costs(made, lambda epochs: seconds_a_step(epochs, None)) == ()  # no batch known
+    assert stage_costs(made) == ()  # no batch known
     made = plan(sized_by_its_value, lambda x, y: (x[:2], y)).batch(4)
-    [first, _] = stage_costs(made, lambda epochs: seconds_a_step(epochs, None))
+    [first, _] = stage_costs(made)
     assert first.step_seconds >= 0
 
 

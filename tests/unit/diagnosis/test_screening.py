@@ -4,7 +4,7 @@ import pytest
 from support.drafts import SLOWER, about, attempt, built, draft, made, names, suggestion
 
 from tfopt_core.diagnosis.screening import screened, try_seconds
-from tfopt_core.errors import PluginRefused, PreparationFailed, Problem, RecipeError
+from tfopt_core.errors import PreparationFailed, Problem, RecipeError
 from tfopt_core.records.dry_build import Estimate
 
 
@@ -48,14 +48,6 @@ def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_r
     assert stays.left_out[0].reason == "fit 1 raised TypeError"
 
 
-def test_where_none_seems_to_save_time_none_stays_and_what_each_did_is_kept():
-    stays, tried = screen(draft("a", "b", "c"), attempt(SLOWER))
-    assert names(stays) == []
-    assert tried is None
-    found = {left.plugin: left.estimate for left in stays.left_out}
-    assert found == {"a": about(10.5, 30), "b": about(10, 20), "c": None}
-
-
 def test_measured_anyway_is_the_one_that_costs_least_however_much():
     stays, tried = screen(draft("a", "b", "c"), attempt(SLOWER), measure_anyway=True)
     assert names(stays) == ["b"]
@@ -79,15 +71,6 @@ def test_nothing_without_effect_is_measured_anyway():
     )  # fmt: skip
     assert (names(stays), tried) == ([], None)
     assert stays.left_out[0].estimate is None
-
-
-def test_a_plugin_that_fails_is_left_out_with_its_reason():
-    stays, _ = screen(
-        draft("a", "b"),
-        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): about(5)}),
-    )
-    assert names(stays) == ["b"]
-    assert "no such hardware" in stays.left_out[0].reason
 
 
 @pytest.mark.parametrize("printed", [(), ("", " "), ("Killed",)])

@@ -39,12 +39,6 @@ def test_what_is_left_out_of_a_loop_is_what_a_step_spends_on_it():
     assert parts.dispatch_known
 
 
-def test_a_machine_that_slows_down_between_rounds_moves_no_share():
-    steady, slower = round_(10, 8, 6), round_(20, 16, 12)
-    shares = [parts_of(r).input.share for r in ([steady], [steady, slower, slower])]
-    assert shares[0] == pytest.approx(shares[1]) == pytest.approx(0.2)
-
-
 def test_one_disturbed_round_of_five_changes_nothing_but_the_range():
     rounds = [round_(10, 8, 6)] * 4 + [round_(10, 30, 6)]
     parts = parts_of(rounds)

@@ -164,13 +164,6 @@ def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says
     assert why_not(space) == {"a": "--plugin does not name it"}
 
 
-def test_each_installed_plugin_is_either_tried_or_named_with_a_reason():
-    infos = [info("a"), info("b", targets=()), info("c", targets=("input",))]
-    space = space_of(*infos, proposing=["c"])
-    assert {*tried(space), *why_not(space)} == {"a", "b", "c"}
-    assert all(why_not(space).values())
-
-
 def test_a_plugin_of_the_diagnosed_stack_is_no_candidate():
     diagnosed = attrs.evolve(make_diagnosed(), stack=("a",))
     space = search_space(

@@ -144,13 +144,6 @@ def test_exact_plugins_are_tried_together_first_and_taken_out_alone(tmp_path):
     assert set(names_of(search.best)) == {"rounds", "a", "c"}
 
 
-def test_exact_plugins_of_which_one_harms_are_then_tried_alone(tmp_path):
-    search = make_search(machine(a=1.5, b=0.5), tmp_path, [exact("a"), exact("b")])
-    search.go()
-    assert [one.plugins for one in search.trials] == [("a", "b"), ("a",), ("b",)]
-    assert names_of(search.best) == ("a",)
-
-
 def test_plugins_that_were_tried_together_are_not_tried_together_again(tmp_path):
     # all proposed ones are exact, and all but one take no effect
     simulated = machine(a=1.0, b=TrialOutcome.NOT_APPLIED, c=TrialOutcome.NOT_APPLIED)
@@ -221,21 +214,6 @@ def test_plugins_that_refuse_the_same_are_tried_together(tmp_path):
     [joined] = [one for one in search.trials if one.joined_by and "harms" not in one.plugins]
     assert joined.plugins == ("kernel", "parts")
     assert names_of(joined.without) == ("loop",)
-
-
-def test_plugins_that_refuse_the_same_are_tried_together_once_and_each_alone(tmp_path):
-    kernels = [
-        attrs.evolve(candidate(name, traits=traits_of(conflicts=("xla",))), proposed=True)
-        for name in ("kernel", "parts")
-    ]
-    simulated = machine(loop=2.0, kernel=1.0, parts=1.0)
-    simulated.resolved = without_xla
-    search = make_search(simulated, tmp_path, [candidate("loop"), *kernels])
-    search.go()
-    assert names_of(search.best) == ("loop",)
-    measured = [one.plugins for one in search.trials if one.outcome is TrialOutcome.NO_GAIN]
-    # without "loop" at first, then in place of what it compiles
-    assert measured == [("kernel", "parts"), ("kernel", "parts"), ("kernel",), ("parts",)]
 
 
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):
@@ -421,33 +399,3 @@ def test_a_search_over_twenty_no_ops_ends_in_faster_in_at_most_5_percent(noise, 
     # the search itself is fooled again and again: that is why its figures are no gain
     assert sum(found for found, _ in ends) > 0.05 * searches
     assert sum(verdict == "faster" for _, verdict in ends) <= 0.05 * searches
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("noise", [0.01, 0.02, 0.05, 0.1])
-def test_the_same_over_many_searches(noise, tmp_path):
-    source, searches = np.random.default_rng(21), 1000
-    ends = [proved_faster(source, tmp_path, 20, noise) for _ in range(searches)]
-    assert sum(verdict == "faster" for _, verdict in ends) <= 0.05 * searches
-
-
-def test_the_best_of_the_searchs_figures_is_larger_than_the_truth(tmp_path):
-    source = np.random.default_rng(3)
-    factors = {f"p{number}": 1.05 for number in range(20)}
-    ratios = []
-    for _ in range(20):
-        simulated = SimulatedMachine(dict(factors), source, noise=0.05)
-        candidates = [candidate(name) for name in factors]
-        search = make_search(simulated, tmp_path, candidates, log=NoLog(tmp_path, EMPTY))
-        search.go()
-        ratios += [one.ratio for one in search.trials if one.outcome is TrialOutcome.IN]
-    assert np.mean(np.log(ratios)) > np.log(1.05)
-
-
-def test_what_is_decided_with_one_seed_is_decided_again_from_the_log(tmp_path):
-    plugins = [candidate("a"), candidate("b")]
-    first = make_search(machine(a=1.3, b=1.1), tmp_path, plugins)
-    first.go()
-    [record] = read_searches(tmp_path)
-    log = SearchLog.resume(tmp_path / "search", record)
-    assert [log.kept(key) for kind, key in record.entries if kind == "trial"] == first.trials

@@ -103,12 +103,6 @@ def test_an_entry_that_the_disk_has_no_room_for_is_an_error_and_those_before_are
     assert resumed.kept(key_of(trial("cache"))) == trial("cache")
 
 
-def test_a_log_that_cannot_be_written_names_the_file(tmp_path):
-    (tmp_path / "a").write_text("a file in the way")
-    with pytest.raises(StoreError, match="cannot be written"):
-        SearchLog.begin(tmp_path / "a" / "b", "train.py", {})
-
-
 def test_other_settings_are_another_trial():
     one = trial("cache")
     assert key_of(one) != key_of(attrs.evolve(one, stack=(plugin("cache", size=9),)))

@@ -137,12 +137,6 @@ def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     assert search.best
 
 
-def test_without_a_pruner_every_training_ends(tmp_path):
-    search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
-    search.go()
-    assert {one.outcome for one in search.trials} == {TrialOutcome.MEASURED}
-
-
 @pytest.mark.parametrize(
     ("units", "outcome"), [(7, TrialOutcome.FAILED), (9, TrialOutcome.OUT_OF_MEMORY)]
 )

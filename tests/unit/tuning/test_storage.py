@@ -10,14 +10,6 @@ from tfopt_core.tuning.storage import StudyStorage, open_storage
 optuna = pytest.importorskip("optuna", reason="the tune extra is not installed")
 
 
-def test_a_database_is_opened_twice_and_holds_a_study(tmp_path):
-    for name in ("one", "two"):
-        storage = open_storage(f"sqlite:///{tmp_path}/a.db")
-        optuna.create_study(storage=storage.optuna, study_name=name)
-    names = [one.study_name for one in optuna.get_all_study_summaries(storage.optuna)]
-    assert names == ["one", "two"]
-
-
 def test_a_machine_goes_on_where_another_made_the_tables_of_a_new_database(tmp_path, monkeypatch):
     from sqlalchemy.exc import OperationalError
 

@@ -77,12 +77,6 @@ def test_the_same_seed_draws_the_same():
     assert one != other
 
 
-def test_values_that_were_tried_are_not_tried_again_and_count_once():
-    study = Study(space(units=[8, 16]), sampler="random", pruner="none", seed=1)
-    assert len(drawn(study, count=4)) == 2
-    assert study.count() == 2
-
-
 def test_it_begins_with_the_untuned_values_only_where_all_are_in_range():
     for untuned, first in ((8, True), (9, False), (None, False)):
         both = []

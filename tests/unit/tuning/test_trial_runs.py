@@ -225,14 +225,3 @@ def test_the_time_of_a_process_stands_still_while_another_one_has_its_own():
     assert deadline() is None
     now[0] = 20.0
     assert deadline() == "it took more than 10 s"
-
-
-def test_a_process_is_ended_after_its_time():
-    now = [0.0]
-    deadline = ProcessDeadline(10.0, now=lambda: now[0])
-    deadline.begin()
-    assert deadline() is None
-    now[0] = 11.0
-    assert deadline() == "it took more than 10 s"
-    deadline.lift()
-    assert deadline() is None

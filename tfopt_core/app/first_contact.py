@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tfopt_core.app.command_request import make_request
 from tfopt_core.app.script_target import (
     check_script,
     factory_of,
@@ -19,17 +20,25 @@ from tfopt_core.app.script_target import (
     script_of,
     without_places,
 )
-from tfopt_core.diagnosis.draft import NOTHING_EXACT, LeftOut, what_bounds
+from tfopt_core.diagnosis.draft import (
+    NOTHING_EXACT,
+    Draft,
+    LeftOut,
+    as_own_loop,
+    draft_of,
+    what_bounds,
+)
+from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged
+from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.statistics.wording import seconds_in_words
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.view import View
-    from tfopt_core.diagnosis.draft import Draft
-    from tfopt_core.diagnosis.screening import Tried
     from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
@@ -81,8 +90,6 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     :raises InputError: for options that do not fit, for a script that is not there, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.diagnosis.recipe_seal import check_free
-
     if options.script is not None:
         raise InputError(
             f'"{options.target}" is a script itself; leave --script out, or name a recipe'
@@ -102,7 +109,6 @@ def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
     :returns: what was written; or that nothing was, since nothing is worth measuring.
     :raises InputError: as `check_contact` and `look_at`.
     """
-    from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.workers.supervise import Limits
 
     script = script_of(options.target, module=options.module)
@@ -135,12 +141,8 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Vie
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.diagnosis.draft import as_own_loop, draft_of
     from tfopt_core.diagnosis.process import diagnose
-    from tfopt_core.diagnosis.recipe_seal import check_free
-    from tfopt_core.diagnosis.screening import screened
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.spawn import SpawnRunner
 
@@ -210,8 +212,6 @@ class _Trials:
 
         :raises InputError: for input of the user's that is wrong.
         """
-        from tfopt_core.app.command_request import make_request
-
         with without_places(self.label, self.recipe):
             request, _ = make_request(
                 self.recipe, self.options.overrides, compares=False, keeps=False, text=text,
@@ -225,7 +225,6 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        from tfopt_core.diagnosis.screening import Tried, try_seconds
         from tfopt_core.trials.preparation import prepare
         from tfopt_core.workers.spawn import SpawnRunner
 
@@ -291,8 +290,6 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
 
 def keep_outcome(contact: Contact, results: Results) -> None:
     """Write the verdict into the recipe that was measured, unless the user has changed it."""
-    from tfopt_core.diagnosis.recipe_seal import is_unchanged
-
     try:
         if not is_unchanged(contact.path.read_text(encoding="utf-8")):
             return

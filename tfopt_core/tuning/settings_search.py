@@ -73,10 +73,8 @@ class ValueSearch:
 
     def _try(self) -> None:
         tune = self.tune
-        if tune.objective == "quality":
-            self.study.add_untuned(self._train_untuned(), self._untuned)
-        else:
-            self.study.begin_with(self._untuned)
+        trained = self._train_untuned() if tune.objective == "quality" else None
+        self.study.begin_with(self._untuned, trained)
         self._take_news()
         untuned: Request | None = None
         while self.study.has_room():

@@ -89,6 +89,7 @@ class Study:
         self._space, self._sign, self._search, self._shared = space, sign, search, shared
         self.planned, self.name, self._storage = planned, name, storage
         self._known: dict[str, SettingsTrial] = {}
+        self._trained: SettingsTrial | None = None
         with self._guarded(), warnings.catch_warnings():
             # some samplers warn that their place in Optuna may change
             warnings.simplefilter("ignore")
@@ -106,20 +107,20 @@ class Study:
             if not shared:
                 self._retry_killed()
 
-    def begin_with(self, values: Values) -> None:
-        """Have the first trial try these values, where the ranges hold them all."""
-        with self._guarded():
-            if self._holds(values) and not self._study.get_trials(deepcopy=False):
-                self._study.enqueue_trial(dict(values))
+    def begin_with(self, values: Values, trained: SettingsTrial | None = None) -> None:
+        """Have the first trial try these values, where the ranges hold them all.
 
-    def add_untuned(self, trial: SettingsTrial, values: Values) -> None:
-        """Teach the sampler the training without any changed value, which is not planned.
-
-        :param values: those that it has, though it names none.
+        :param trained: the training with them, if it was made. It teaches the sampler, and is not
+            planned.
         """
-        if self._holds(values):
-            self._known[values_key(values)] = trial
-            self.begin_with(values)
+        if not self._holds(values):
+            return
+        if trained is not None:
+            self._trained = self._known[values_key(values)] = trained
+        with self._guarded():
+            if not self._study.get_trials(deepcopy=False):
+                attributes = None if trained is None else {SEARCH: REPEAT}
+                self._study.enqueue_trial(dict(values), user_attrs=attributes)
 
     def has_room(self) -> bool:
         """Return whether to make a further trial."""
@@ -147,10 +148,11 @@ class Study:
         lost: list[SettingsTrial] = []
 
         def objective(trial: Any) -> float:
+            values = {one.key: _drawn(trial, one) for one in self._space}
+            is_trained = trial.user_attrs.get(SEARCH) == REPEAT
+            ended = self._trained if is_trained else self._known.get(values_key(values))
             trial.set_user_attr(MACHINE, platform.node())
             trial.set_user_attr(SEARCH, self._search)
-            values = {one.key: _drawn(trial, one) for one in self._space}
-            ended = self._known.get(values_key(values))
             if ended is None:
                 ended = attempt(ProposedTrial(values, trial))
                 try:

@@ -27,14 +27,14 @@ from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.own_rate import with_fixed_rate
 
-from tfopt_core import DataPlan, Workload
+from tfopt_core import DataPlan, Workload, private_api
 from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
-from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
+from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
 from tfopt_core.training import loss_scaling, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import random_state
@@ -49,7 +49,6 @@ from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
-BY_NAME = {feature.name: feature for feature in FEATURES}
 X = np.random.default_rng(3).random((32, 6), "float32")
 
 
@@ -58,13 +57,15 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Hide the members of a feature that no other one needs; what is said of it then."""
 
     def hide(name: str) -> str:
-        others = {member for feature in FEATURES if feature.name != name for member in feature}
-        hiding = Lookup(hidden=frozenset(BY_NAME[name]) - others)
-        if not hiding.hidden:  # others are disabled with it
-            hiding = Lookup(hidden=frozenset(BY_NAME[name]))
-        monkeypatch.setattr(lookup, "_lookup", hiding)
-        return Lookup(hidden=hiding.hidden).why_without(BY_NAME[name])
+        own = set(FEATURES[name].each())
+        others = {m for one in FEATURES if one != name for m in FEATURES[one].each()}
+        hidden = own - others or own  # or others are disabled with it
+        monkeypatch.setattr(private_api, "_asked", {})
+        there = lambda *member: member not in hidden and is_there(*member)  # noqa: E731
+        monkeypatch.setattr(private_api, "is_there", there)
+        return private_api._why_disabled(FEATURES[name])
 
+    is_there = private_api.is_there
     return hide
 
 
@@ -148,7 +149,7 @@ def _pieces(plan: DataPlan) -> int:
 
 def test_every_step_has_its_data_set():
     prefix = "data-step-"
-    assert {name for name in BY_NAME if name.startswith(prefix)} == {
+    assert {name for name in FEATURES if name.startswith(prefix)} == {
         prefix + step for step in STEPS
     }
 
@@ -479,4 +480,4 @@ def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_th
 def test_every_feature_is_simulated_here():
     text = Path(__file__).read_text(encoding="utf-8")
     steps = {f"data-step-{step}" for step in STEPS}
-    assert {name for name in BY_NAME if f'"{name}"' not in text} == steps
+    assert {name for name in FEATURES if f'"{name}"' not in text} == steps

@@ -9,10 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tfopt_core import private_api
 from tfopt_core.commands.doctor import private_api_findings
 from tfopt_core.data.dissect import apart, steps
-from tfopt_core.private_api import FEATURES, Feature, Lookup
-from tfopt_core.private_api.lookup import is_there
+from tfopt_core.private_api import FEATURES, Feature, is_there
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tfopt_core" / "private_api"
@@ -28,8 +28,7 @@ OWN = {
     ("fork.py", "_servers"),
 }  # fmt: skip
 OF_PYTHON = {"_exit", "_exit_function", "_clear", "_run_exitfuncs", "_shutdown", "_value_"}
-BY_NAME = {feature.name: feature for feature in FEATURES}
-MEMBERS = {member for feature in FEATURES for member in feature}
+MEMBERS = {member for feature in FEATURES.values() for member in feature.each()}
 MODULES = {owner.partition(":")[0] for owner, _ in MEMBERS}
 
 
@@ -150,7 +149,7 @@ def test_every_listed_member_is_touched(scanned):
 
 def test_every_feature_is_asked_for(scanned):
     words = {word for touched in scanned.values() for word in touched.words}
-    assert {feature.name for feature in FEATURES} - words == set()
+    assert set(FEATURES) - words == set()
 
 
 @pytest.mark.parametrize(
@@ -184,10 +183,10 @@ def _readers(module, table):
 
 
 def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
-    always = set(dict(BY_NAME["data-steps"]).values()) | {"_input_dataset"}
+    always = set(dict(FEATURES["data-steps"].each()).values()) | {"_input_dataset"}
     for name, feature, tree in (*_readers(apart, "_SOURCES"), *_readers(steps, "_STEPS")):
-        members = dict.fromkeys(name for _, name in BY_NAME[feature])
-        owners = {owner.rpartition(":")[2] for owner, _ in BY_NAME[feature]}
+        members = dict.fromkeys(name for _, name in FEATURES[feature].each())
+        owners = {owner.rpartition(":")[2] for owner, _ in FEATURES[feature].each()}
         assert name in owners
         attributes = {
             node.attr
@@ -196,29 +195,12 @@ def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
             and node.value.id == "dataset" and node.attr.startswith("_")
         }  # fmt: skip
         assert attributes <= {*members, *always}
-    repeating = {owner.rpartition(":")[2] for owner, _ in BY_NAME["data-repeats"]}
+    repeating = {owner.rpartition(":")[2] for owner, _ in FEATURES["data-repeats"].each()}
     steps_as_well = {"CacheDataset", "_DenseToRaggedDataset"}
     assert repeating | steps_as_well == apart._REPEATING
 
 
-def test_no_two_features_share_a_name():
-    assert len(BY_NAME) == len(FEATURES)
-
-
 # Finding out what is there, on modules of Python
-
-
-class Sample:
-    defined = 1
-
-    def __init__(self):
-        self.stored = 2
-        self.defined.read_only = 3
-
-
-class Below(Sample):
-    def method(self):
-        return self.read
 
 
 @pytest.mark.parametrize(
@@ -239,27 +221,14 @@ def test_a_member_is_there_if_it_is_defined_or_set_by_a_method(owner, name, ther
     assert is_there(owner, name) is there
 
 
-def test_what_a_base_class_sets_is_there_and_what_is_only_read_is_not():
-    from tfopt_core.private_api.lookup import _attributes
-
-    assert {"defined", "stored"} <= _attributes(Sample)
-    assert "read" not in _attributes(Below)
-
-
-def test_a_missing_member_is_named_with_what_is_lost_and_the_version():
-    feature = Feature(
-        name="x", lost="nothing is fast", members={"keras.src.nowhere": "a b", "json": "dumps"}
-    )
-    said = Lookup(hidden=frozenset(list(feature)[:2])).why_without(feature)
+def test_a_missing_member_is_named_with_what_is_lost_and_the_version(monkeypatch):
+    feature = Feature("nothing is fast", {"keras.src.nowhere": "a b", "json": "dumps"})
+    monkeypatch.setattr(private_api, "FEATURES", {"x": feature, "y": feature})
+    monkeypatch.setattr(private_api, "_asked", {})
+    said = private_api.why_without("x")
     assert said.startswith("nothing is fast: Keras 3.")
     assert said.endswith('has no "keras.src.nowhere:a" (and 1 more)')
-
-
-def test_only_what_was_asked_for_is_told_of_as_disabled():
-    feature = FEATURES[0]
-    lookup = Lookup(hidden=frozenset(feature))
-    assert lookup.disabled_so_far() == ()
-    assert lookup.why_without(feature) in lookup.disabled_so_far()
+    assert private_api.disabled_so_far() == (said,)  # of those that were asked for
 
 
 def test_doctor_names_each_disabled_feature_and_needs_no_attention_for_it():

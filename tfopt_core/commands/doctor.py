@@ -131,7 +131,7 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
     from tfopt_core.private_api import FEATURES
 
     if not missing:
-        count = len({member for feature in FEATURES for member in feature})
+        count = len({member for feature in FEATURES.values() for member in feature.each()})
         detail = f"all {count} members of TensorFlow and Keras that tfopt touches are there"
         yield DoctorFinding("private API", True, detail)
     mend = (

@@ -8,8 +8,7 @@ code: it fails for a member that is used but not listed, and for one that is lis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-
-import attrs
+from typing import NamedTuple
 
 _DATA = "tensorflow.python.data.ops"
 _DISTRIBUTE = "tensorflow.python.distribute"
@@ -17,138 +16,120 @@ _ADAPTERS = "keras.src.trainers.data_adapters"
 _DATASET = f"{_DATA}.dataset_ops:DatasetV2"
 
 
-@attrs.frozen(kw_only=True)
-class Feature:
+class Feature(NamedTuple):
     """A feature of tfopt that uses private members.
 
-    :param name: the name by which the code checks for the feature.
     :param lost: what is lost if a member is missing, as a sentence without a full stop.
     :param members: by owner ("module" or "module:Class"), the names of its members, separated by
         spaces; "" if only the owner is used. Members of a class are attributes that it defines, or
         that its methods set on an instance.
     """
 
-    name: str
     lost: str
     members: Mapping[str, str]
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def each(self) -> Iterator[tuple[str, str]]:
         """Yield owner and name of each member; "" is the name if only the owner is used."""
         for owner, names in self.members.items():
             for name in names.split() or [""]:
                 yield owner, name
 
 
-def _step(word: str, owner: str, names: str = "") -> Feature:
-    """Return the feature of recognizing one kind of tf.data step."""
-    return Feature(
-        name=f"data-step-{word}",
-        lost=f"a tf.data set is not taken apart before its last {word} step, so plugins change "
-        "nothing before it",
-        members={f"{_DATA}.{owner}": names},
-    )
-
-
-FEATURES: tuple[Feature, ...] = (
+# By step of tf.data: the class in `tensorflow.python.data.ops`, and what is read of it.
+_STEPS = {
+    "arrays": ("from_tensor_slices_op:_TensorSliceDataset", "_tensors"),
+    "tensors": ("from_tensors_op:_TensorDataset", "_tensors"),
+    "range": ("range_op:_RangeDataset", "_start _stop _step"),
+    "enumerate": ("dataset_ops:_VariantDataset", ""),
+    "concatenate": ("concatenate_op:_ConcatenateDataset", "_dataset_to_concatenate _input_dataset"),
+    "text-lines": ("readers:TextLineDatasetV2", "_impl"),
+    "records": ("readers:TFRecordDatasetV2", "_impl"),
+    "fixed-length-records": ("readers:FixedLengthRecordDatasetV2", "_impl"),
+    "map": ("map_op:_MapDataset", "_force_synchronous _map_func _preserve_cardinality"),
+    "parallel-map": (
+        "map_op:_ParallelMapDataset",
+        "_deterministic _map_func _num_parallel_calls _preserve_cardinality "
+        "_use_unbounded_threadpool",
+    ),
+    "filter": ("filter_op:_FilterDataset", "_predicate"),
+    "take-while": ("take_while_op:_TakeWhileDataset", "_predicate"),
+    "flat-map": ("flat_map_op:_FlatMapDataset", "_map_func"),
+    "interleave": ("interleave_op:_InterleaveDataset", "_block_length _cycle_length _map_func"),
+    "parallel-interleave": (
+        "interleave_op:_ParallelInterleaveDataset",
+        "_block_length _cycle_length _map_func _num_parallel_calls",
+    ),
+    "shuffle": (
+        "shuffle_op:_ShuffleDataset",
+        "_buffer_size _reshuffle_each_iteration _seed _seed2",
+    ),
+    "batch": ("batch_op:_BatchDataset", "_batch_size _drop_remainder"),
+    "parallel-batch": (
+        "batch_op:_ParallelBatchDataset",
+        "_batch_size _deterministic _drop_remainder _num_parallel_calls",
+    ),
+    "ragged-batch": ("ragged_batch_op:_DenseToRaggedDataset", ""),
+    "padded-batch": (
+        "padded_batch_op:_PaddedBatchDataset",
+        "_batch_size _drop_remainder _padded_shapes _padding_values",
+    ),
+    "unbatch": ("unbatch_op:_UnbatchDataset", ""),
+    "window": ("window_op:_WindowDataset", "_drop_remainder _shift _size _stride"),
+    "repeat": ("repeat_op:_RepeatDataset", "_count"),
+    "take": ("take_op:_TakeDataset", "_count"),
+    "skip": ("skip_op:_SkipDataset", "_count"),
+    "shard": ("shard_op:_ShardDataset", "_index _num_shards"),
+    "cache": ("cache_op:CacheDataset", "_filename"),
+    "prefetch": ("prefetch_op:_PrefetchDataset", "_buffer_size"),
+    "options": ("dataset_ops:_OptionsDataset", ""),
+}
+# By the name by which the code checks for the feature.
+FEATURES: Mapping[str, Feature] = {
+    **{
+        f"data-step-{step}": Feature(
+            f"a tf.data set is not taken apart before its last {step} step, so plugins change "
+            "nothing before it",
+            {f"{_DATA}.{owner}": names},
+        )
+        for step, (owner, names) in _STEPS.items()
+    },
     # tf.data
-    Feature(
-        name="data-sets",
-        lost="a tf.data set that is given cannot be trained on with tfopt; give arrays, or a Keras "
+    "data-sets": Feature(
+        "a tf.data set that is given cannot be trained on with tfopt; give arrays, or a Keras "
         "PyDataset",
-        members={
+        {
             _DATASET: "_functions _inputs",
             f"{_DATA}.structured_function:StructuredFunctionWrapper": "function",
         },
     ),
-    Feature(
-        name="data-steps",
-        lost="tf.data sets stay in one piece, so plugins change nothing in them",
-        members={
+    "data-steps": Feature(
+        "tf.data sets stay in one piece, so plugins change nothing in them",
+        {
             f"{_DATA}.dataset_ops:UnaryDataset": "_input_dataset",
             f"{_DATA}.structured_function:StructuredFunctionWrapper": "_func _input_structure "
             "output_structure",
             "tensorflow.python.data.util.structure": "from_compatible_tensor_list to_tensor_list",
         },
     ),
-    Feature(
-        name="data-graphs",
-        lost="parallel interleaves and enumerations of tf.data are not taken apart",
-        members={_DATASET: "_as_serialized_graph"},
+    "data-graphs": Feature(
+        "parallel interleaves and enumerations of tf.data are not taken apart",
+        {_DATASET: "_as_serialized_graph"},
     ),
-    _step("arrays", "from_tensor_slices_op:_TensorSliceDataset", "_tensors"),
-    Feature(
-        name="data-step-array-specs",
-        lost="arrays in a tf.data set are not seen as such, so plugins change nothing in it",
-        members={"tensorflow.python.framework.tensor:TensorSpec": "_batch"},
+    "data-step-array-specs": Feature(
+        "arrays in a tf.data set are not seen as such, so plugins change nothing in it",
+        {"tensorflow.python.framework.tensor:TensorSpec": "_batch"},
     ),
-    _step("tensors", "from_tensors_op:_TensorDataset", "_tensors"),
-    _step("range", "range_op:_RangeDataset", "_start _stop _step"),
-    _step("enumerate", "dataset_ops:_VariantDataset"),
-    Feature(
-        name="data-step-zip",
-        lost="the parts of zipped tf.data sets are not taken apart",
-        members={
+    "data-step-zip": Feature(
+        "the parts of zipped tf.data sets are not taken apart",
+        {
             f"{_DATA}.zip_op:_ZipDataset": "_datasets",
             "tensorflow.python.data.util.nest": "flatten pack_sequence_as",
         },
     ),
-    _step(
-        "concatenate",
-        "concatenate_op:_ConcatenateDataset",
-        "_dataset_to_concatenate _input_dataset",
-    ),
-    _step("text-lines", "readers:TextLineDatasetV2", "_impl"),
-    _step("records", "readers:TFRecordDatasetV2", "_impl"),
-    _step("fixed-length-records", "readers:FixedLengthRecordDatasetV2", "_impl"),
-    _step("map", "map_op:_MapDataset", "_force_synchronous _map_func _preserve_cardinality"),
-    _step(
-        "parallel-map",
-        "map_op:_ParallelMapDataset",
-        "_deterministic _map_func _num_parallel_calls _preserve_cardinality "
-        "_use_unbounded_threadpool",
-    ),
-    _step("filter", "filter_op:_FilterDataset", "_predicate"),
-    _step("take-while", "take_while_op:_TakeWhileDataset", "_predicate"),
-    _step("flat-map", "flat_map_op:_FlatMapDataset", "_map_func"),
-    _step(
-        "interleave", "interleave_op:_InterleaveDataset", "_block_length _cycle_length _map_func"
-    ),
-    _step(
-        "parallel-interleave",
-        "interleave_op:_ParallelInterleaveDataset",
-        "_block_length _cycle_length _map_func _num_parallel_calls",
-    ),
-    _step(
-        "shuffle",
-        "shuffle_op:_ShuffleDataset",
-        "_buffer_size _reshuffle_each_iteration _seed _seed2",
-    ),
-    _step("batch", "batch_op:_BatchDataset", "_batch_size _drop_remainder"),
-    _step(
-        "parallel-batch",
-        "batch_op:_ParallelBatchDataset",
-        "_batch_size _deterministic _drop_remainder _num_parallel_calls",
-    ),
-    _step("ragged-batch", "ragged_batch_op:_DenseToRaggedDataset"),
-    _step(
-        "padded-batch",
-        "padded_batch_op:_PaddedBatchDataset",
-        "_batch_size _drop_remainder _padded_shapes _padding_values",
-    ),
-    _step("unbatch", "unbatch_op:_UnbatchDataset"),
-    _step("window", "window_op:_WindowDataset", "_drop_remainder _shift _size _stride"),
-    _step("repeat", "repeat_op:_RepeatDataset", "_count"),
-    _step("take", "take_op:_TakeDataset", "_count"),
-    _step("skip", "skip_op:_SkipDataset", "_count"),
-    _step("shard", "shard_op:_ShardDataset", "_index _num_shards"),
-    _step("cache", "cache_op:CacheDataset", "_filename"),
-    _step("prefetch", "prefetch_op:_PrefetchDataset", "_buffer_size"),
-    _step("options", "dataset_ops:_OptionsDataset"),
-    Feature(
-        name="data-repeats",
-        lost="a tf.data set that stays in one piece counts as another one each time, so nothing "
+    "data-repeats": Feature(
+        "a tf.data set that stays in one piece counts as another one each time, so nothing "
         "behind it is cached",
-        members={
+        {
             f"{_DATA}.readers:ParallelInterleaveDataset": "_deterministic",
             "tensorflow.python.data.experimental.ops.cardinality:_AssertCardinalityDataset": "",
             f"{_DATA}.sparse_batch_op:_DenseToSparseBatchDataset": "",
@@ -159,177 +140,149 @@ FEATURES: tuple[Feature, ...] = (
             f"{_DATA}.unique_op:_UniqueDataset": "",
         },
     ),
-    Feature(
-        name="shuffles-rebuilt",
-        lost="a tf.data set stays in one piece up to its last shuffle, so plugins change nothing "
+    "shuffles-rebuilt": Feature(
+        "a tf.data set stays in one piece up to its last shuffle, so plugins change nothing "
         "before that",
-        members={
+        {
             _DATASET: "_common_args _variant_tensor",
             f"{_DATA}.dataset_ops:UnaryUnchangedStructureDataset": "__init__",
             f"{_DATA}.shuffle_op:_ShuffleDataset": "_buffer_size _input_dataset _name "
             "_reshuffle_each_iteration _seed _seed2",
         },
     ),
-    Feature(
-        name="shuffle-orders",
-        lost="a training that resumes from a checkpoint first reads the data of all epochs "
+    "shuffle-orders": Feature(
+        "a training that resumes from a checkpoint first reads the data of all epochs "
         "that are done",
-        members={
+        {
             _DATASET: "_inputs",
             f"{_DATA}.shuffle_op:_ShuffleDataset": "_reshuffle_each_iteration _seed _seed2",
         },
     ),
-    Feature(
-        name="random-operations",
-        lost="which operations are random is not known, so whatever is mapped counts as random: "
+    "random-operations": Feature(
+        "which operations are random is not known, so whatever is mapped counts as random: "
         "nothing behind a map is cached or kept",
-        members={"tensorflow.python.framework.op_def_registry": "get"},
+        {"tensorflow.python.framework.op_def_registry": "get"},
     ),
     # graphs
-    Feature(
-        name="optimized-graphs",
-        lost="diagnose does not see what the graph optimizer leaves of a step",
-        members={
+    "optimized-graphs": Feature(
+        "diagnose does not see what the graph optimizer leaves of a step",
+        {
             "tensorflow.python.eager.context": "context disable_run_metadata enable_run_metadata "
             "export_run_metadata",
             "tensorflow.python.eager.context:Context": "disable_graph_collection "
             "enable_graph_collection",
         },
     ),
-    Feature(
-        name="profiler-traces",
-        lost="a profiler's trace is kept, and not read",
-        members={"tensorflow.tsl.profiler.protobuf.xplane_pb2": "XSpace"},
+    "profiler-traces": Feature(
+        "a profiler's trace is kept, and not read",
+        {"tensorflow.tsl.profiler.protobuf.xplane_pb2": "XSpace"},
     ),
-    Feature(
-        name="called-graphs",
-        lost="diagnose and the notes on checkpoints do not see into functions that a step calls",
-        members={"tensorflow.python.framework.ops:Graph": "_get_function"},
+    "called-graphs": Feature(
+        "diagnose and the notes on checkpoints do not see into functions that a step calls",
+        {"tensorflow.python.framework.ops:Graph": "_get_function"},
     ),
     # Keras
-    Feature(
-        name="xla-support",
-        lost="whether XLA can compile a model is decided by its layers' own flags alone",
-        members={"keras.src.trainers.trainer": "model_supports_jit"},
+    "xla-support": Feature(
+        "whether XLA can compile a model is decided by its layers' own flags alone",
+        {"keras.src.trainers.trainer": "model_supports_jit"},
     ),
-    Feature(
-        name="xla-choice",
-        lost='a script\'s model cannot be set back to jit_compile="auto", and the plugin xla does '
+    "xla-choice": Feature(
+        'a script\'s model cannot be set back to jit_compile="auto", and the plugin xla does '
         "not say where Keras compiles by itself",
-        members={"keras.src.trainers.trainer:Trainer": "_resolve_auto_jit_compile"},
+        {"keras.src.trainers.trainer:Trainer": "_resolve_auto_jit_compile"},
     ),
-    Feature(
-        name="nested-layers",
-        lost="layers within layers are not found, so precision by layer, penalties, padding and "
+    "nested-layers": Feature(
+        "layers within layers are not found, so precision by layer, penalties, padding and "
         "augmentation by layers are refused",
-        members={"keras.src.layers.layer:Layer": "_flatten_layers"},
+        {"keras.src.layers.layer:Layer": "_flatten_layers"},
     ),
-    Feature(
-        name="layer-names",
-        lost="layers without a name of their own are named otherwise in each build of a process, "
+    "layer-names": Feature(
+        "layers without a name of their own are named otherwise in each build of a process, "
         "so settings that name them may miss them",
-        members={"keras.src.backend.common.global_state": "get_global_attribute"},
+        {"keras.src.backend.common.global_state": "get_global_attribute"},
     ),
-    Feature(
-        name="overflow-count",
-        lost="the steps that float16 skips since gradients overflowed are not counted",
-        members={
+    "overflow-count": Feature(
+        "the steps that float16 skips since gradients overflowed are not counted",
+        {
             "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer": (
                 "_stateful_handle_non_finite_grads"
-            ),
+            )
         },
     ),
-    Feature(
-        name="output-layers",
-        lost="which layers make the outputs of a functional model is not known, so they compute in "
+    "output-layers": Feature(
+        "which layers make the outputs of a functional model is not known, so they compute in "
         "the policy of the others",
-        members={
+        {
             "keras.src.layers.layer:Layer": "_flatten_layers",
             "keras.src.ops.node:Node": "_keras_history",
         },
     ),
-    Feature(
-        name="attention",
-        lost="what an attention layer computes cannot be replaced, so fused-transformer is not "
-        "applied",
-        members={
+    "attention": Feature(
+        "what an attention layer computes cannot be replaced, so fused-transformer is not applied",
+        {
             "keras.src.layers.attention.multi_head_attention:MultiHeadAttention": (
                 "_compute_attention"
-            ),
+            )
         },
     ),
-    Feature(
-        name="output-masks",
-        lost="whether a model's output has a mask is not known, so split-batch is not applied",
-        members={"keras.src.backend.common.masking": "get_keras_mask"},
+    "output-masks": Feature(
+        "whether a model's output has a mask is not known, so split-batch is not applied",
+        {"keras.src.backend.common.masking": "get_keras_mask"},
     ),
-    Feature(
-        name="model-cut",
-        lost="the graph of a model's layers is not cut, so frozen-features and "
+    "model-cut": Feature(
+        "the graph of a model's layers is not cut, so frozen-features and "
         "rematerialize are not applied",
-        members={
+        {
             "keras.src.ops.node:Node": "_keras_history",
             "keras.src.ops.operation:Operation": "_inbound_nodes",
             "keras.src.backend.common.masking": "get_keras_mask",
         },
     ),
-    Feature(
-        name="loss-masks",
-        lost="whether a loss is taken under a mask is not known, so gradient-accumulation is not "
+    "loss-masks": Feature(
+        "whether a loss is taken under a mask is not known, so gradient-accumulation is not "
         "applied",
-        members={"keras.src.backend.common.masking": "get_keras_mask"},
+        {"keras.src.backend.common.masking": "get_keras_mask"},
     ),
-    Feature(
-        name="optimizer-replaced",
-        lost="a model that lr-schedule has trained names the schedule as its optimizer when it is "
-        "saved",
-        members={"keras.src.trainers.trainer:Trainer": "_compile_config"},
+    "optimizer-replaced": Feature(
+        "a model that lr-schedule has trained names the schedule as its optimizer when it is saved",
+        {"keras.src.trainers.trainer:Trainer": "_compile_config"},
     ),
-    Feature(
-        name="optimizer-slots",
-        lost="optimizers keep Keras' own updates",
-        members={
+    "optimizer-slots": Feature(
+        "optimizers keep Keras' own updates",
+        {
             "keras.src.optimizers.base_optimizer:BaseOptimizer": "_get_variable_index "
             "_trainable_variables",
             "keras.src.optimizers.adam:Adam": "_momentums _velocities",
             "keras.src.optimizers.rmsprop:RMSprop": "_velocities",
         },
     ),
-    Feature(
-        name="layer-draws",
-        lost="random layers of Keras cannot augment data in several threads",
-        members={"keras.src.layers.layer:Layer": "_seed_generators"},
+    "layer-draws": Feature(
+        "random layers of Keras cannot augment data in several threads",
+        {"keras.src.layers.layer:Layer": "_seed_generators"},
     ),
-    Feature(
-        name="fit-resumed",
-        lost="a training with the callback BackupAndRestore cannot resume in another call of fit",
-        members={"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
+    "fit-resumed": Feature(
+        "a training with the callback BackupAndRestore cannot resume in another call of fit",
+        {"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
     ),
-    Feature(
-        name="unknown-counts",
-        lost="where the number of batches is unknown only Keras' own loop trains",
-        members={
-            "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_get_metrics_result_or_logs"
-        },
+    "unknown-counts": Feature(
+        "where the number of batches is unknown only Keras' own loop trains",
+        {"keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_get_metrics_result_or_logs"},
     ),
-    Feature(
-        name="class-weights",
-        lost="class weights are used by Keras' own loop on one device alone",
-        members={f"{_ADAPTERS}.tf_dataset_adapter": "make_class_weight_map_fn"},
+    "class-weights": Feature(
+        "class weights are used by Keras' own loop on one device alone",
+        {f"{_ADAPTERS}.tf_dataset_adapter": "make_class_weight_map_fn"},
     ),
-    Feature(
-        name="keras-random-state",
-        lost="the state of Keras' global seed generator is in no checkpoint",
-        members={
+    "keras-random-state": Feature(
+        "the state of Keras' global seed generator is in no checkpoint",
+        {
             "keras.src.backend.common.global_state": "get_global_attribute",
             "keras.src.random.seed_generator": "global_seed_generator",
         },
     ),
     # scripts
-    Feature(
-        name="script-fits",
-        lost="no stack can be set on the fits of a script",
-        members={
+    "script-fits": Feature(
+        "no stack can be set on the fits of a script",
+        {
             _ADAPTERS: "get_data_adapter",
             f"{_ADAPTERS}.array_slicing": "convert_to_sliceable train_validation_split",
             f"{_ADAPTERS}.data_adapter_utils": "unpack_x_y_sample_weight",
@@ -338,19 +291,17 @@ FEATURES: tuple[Feature, ...] = (
             "keras.src.tree": "lists_to_tuples",
         },
     ),
-    Feature(
-        name="own-strategy",
-        lost="a model that was built within a strategy of its own is taken for one without, and "
+    "own-strategy": Feature(
+        "a model that was built within a strategy of its own is taken for one without, and "
         "under a strategy of one device a shuffle yields the examples in another order",
-        members={
+        {
             "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy "
-            "_symbolic_build",
+            "_symbolic_build"
         },
     ),
-    Feature(
-        name="replicas",
-        lost="models are trained on one device alone",
-        members={
+    "replicas": Feature(
+        "models are trained on one device alone",
+        {
             "keras.src.backend.common.variables:Variable": "_value",
             "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy "
             "_symbolic_build",
@@ -361,15 +312,13 @@ FEATURES: tuple[Feature, ...] = (
             f"{_DISTRIBUTE}.parameter_server_strategy_v2:ParameterServerStrategyV2": "_num_workers",
         },
     ),
-    Feature(
-        name="strategies-apart",
-        lost="one process builds no second strategy, so a stack with one cannot be measured",
-        members={f"{_DISTRIBUTE}.mirrored_strategy:MirroredStrategy": "_collective_key_base"},
+    "strategies-apart": Feature(
+        "one process builds no second strategy, so a stack with one cannot be measured",
+        {f"{_DISTRIBUTE}.mirrored_strategy:MirroredStrategy": "_collective_key_base"},
     ),
-    Feature(
-        name="strategies-read-back",
-        lost="how replicas communicate, and how many servers there are, is not read back",
-        members={
+    "strategies-read-back": Feature(
+        "how replicas communicate, and how many servers there are, is not read back",
+        {
             f"{_DISTRIBUTE}.collective_all_reduce_strategy:CollectiveAllReduceExtended": ""
             "_communication_options",
             f"{_DISTRIBUTE}.mirrored_strategy:MirroredExtended": "_cross_device_ops",
@@ -377,4 +326,4 @@ FEATURES: tuple[Feature, ...] = (
             "_num_ps _num_workers",
         },
     ),
-)
+}

@@ -22,7 +22,7 @@ from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
-from tfopt_core.training.scripts.overlay_folder import why_no_overlay
+from tfopt_core.training.scripts.private_folder import why_no_overlay
 from tfopt_core.trials import processes
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.spawn import SpawnRunner

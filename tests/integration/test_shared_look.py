@@ -23,9 +23,8 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.fit_state import FitState
 from tfopt_core.training.scripts.fit_workload import FitWorkload, of_call
-from tfopt_core.training.scripts.fitting import train_fit
+from tfopt_core.training.scripts.fitting import FitState, train_fit
 from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import PREPARED, REPLAYED, Processes

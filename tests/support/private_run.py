@@ -12,7 +12,7 @@ import pytest
 
 from support.real_process import python, run
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
-from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
+from tfopt_core.training.scripts.private_folder import OverlayMounts, why_no_overlay
 
 WAYS = ("overlay", "copy")
 PROGRAM = """

@@ -49,7 +49,7 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
     step = own.step_seconds
     plans, waits = _plans(own), _waiting(own)
     train = plans.get("train")
-    passes = [] if loop.data is None else [one.passes for one in loop.data.of("train")]
+    passes = [one.passes for one in loop.data.of("train")]
     return Diagnosis(
         machine=job.machine,
         own_loop=True,
@@ -65,7 +65,7 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
         data_seconds=waits,
         example_bytes=None,
         available_memory_bytes=available_memory_bytes(),
-        trainable_parameters=sum(map(parameters, trained_models(loop.variables))),
+        trainable_parameters=sum(map(parameters, trained_models(loop.updated))),
         policy=own.session.precision.policy,
         jit_compile=False,
         supports_jit=False,
@@ -76,8 +76,6 @@ def _diagnosis(own: LoopOfScript) -> Diagnosis:
 
 def _plans(own: LoopOfScript) -> dict[str, DataPlan]:
     """Return the plan of each split: that of the data set over which the loop began most often."""
-    if own.loop.data is None:
-        return {}
     most = {}
     for split in ("train", "validation"):
         sets = sorted(own.loop.data.of(split), key=lambda one: one.passes)
@@ -89,7 +87,7 @@ def _plans(own: LoopOfScript) -> dict[str, DataPlan]:
 def _waiting(own: LoopOfScript) -> float:
     """Return the seconds of an update that the script waits for batches."""
     loop = own.loop
-    if loop.data is None or not loop.clock.seconds:
+    if not loop.clock.seconds:
         return 0.0
     share = min(1.0, loop.data.waited_ns / 1e9 / loop.clock.seconds)
     return share * own.step_seconds

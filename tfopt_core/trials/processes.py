@@ -34,8 +34,7 @@ from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
-from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
-from tfopt_core.training.scripts.private_folder import PRIVATE
+from tfopt_core.training.scripts.private_folder import PRIVATE, OverlayMounts, why_no_overlay
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, last_words, remove_private_files, run_folder
 from tfopt_core.trials.workload_options import recipe_of_variant

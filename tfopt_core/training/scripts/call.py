@@ -87,11 +87,6 @@ class FitCall:
         return None if steps is None else int(steps)
 
     @property
-    def class_weight(self) -> Any:
-        """The `class_weight` of the call."""
-        return self.arguments["class_weight"]
-
-    @property
     def callbacks(self) -> tuple[Any, ...]:
         """The script's own callbacks."""
         given = self.arguments["callbacks"]
@@ -156,19 +151,11 @@ class FitCall:
         shortened = train is not own or cut.steps not in (None, steps)
         return attrs.evolve(self, arguments=arguments, cut=cut, shortened=shortened)
 
-    def make(
-        self,
-        callbacks: Sequence[Any],
-        replaced: Mapping[str, Any],
-        *,
-        class_weight: bool = True,
-        **changed: Any,
-    ) -> Any:
+    def make(self, callbacks: Sequence[Any], replaced: Mapping[str, Any], **changed: Any) -> Any:
         """Call `fit`.
 
         :param callbacks: the script's callbacks, followed by others.
         :param replaced: data sets by split, in place of the script's own data.
-        :param class_weight: whether Keras weighs the classes.
         :param changed: further arguments.
         :returns: the `keras.callbacks.History`.
         """
@@ -180,8 +167,6 @@ class FitCall:
         if arguments["steps_per_epoch"] is not None and self.cut is not None:
             # Keras would derive another batch size from the number of steps
             arguments["batch_size"] = arguments["batch_size"] or self._own_batch_size()
-        if not class_weight:
-            arguments["class_weight"] = None
         if replaced:
             arguments.update(self._with_data(replaced))
         try:
@@ -269,3 +254,42 @@ def _first_leaf(parts: Any) -> Any:
     import keras
 
     return next(leaf for leaf in keras.tree.flatten(parts) if leaf is not None)
+
+
+def lengthen(
+    history: Any,
+    call: FitCall,
+    *,
+    stopped: bool,
+    validate: Callable[[], Mapping[str, float] | None] = lambda: None,
+) -> int:
+    """Extend the history of a fit that tfopt has cut short. Return the number of epochs added.
+
+    A script that plots its metrics over the planned epochs, or continues after `history.epoch[-1]`,
+    then works as after a whole fit. The last value of each metric is repeated. A fit that trained
+    to its end, or was ended by a callback, keeps its history.
+
+    :param history: the `keras.callbacks.History` that the call has returned.
+    :param stopped: whether the fit was stopped before its last epoch.
+    :param validate: makes one validation, for a fit that was cut before its first one. Returns the
+        metrics; None if the data cannot be read again.
+    """
+    epochs: list[int] = getattr(history, "epoch", None) or []
+    # whether the fit trained as far as a limit on its epochs or steps allows
+    limited = bool(epochs) and call.cut is not None and epochs[-1] + 1 >= call.last_epoch
+    if not epochs or not (stopped or limited):
+        return 0
+    planned = int(call.arguments["epochs"])
+    missing = range(epochs[-1] + 1, planned)
+    validations = sum(call.validates_after(epoch) for epoch in missing)
+    for name, values in history.history.items():
+        values.extend(values[-1:] * (validations if name.startswith("val_") else len(missing)))
+    if validations and not any(name.startswith("val_") for name in history.history):
+        for name, value in (validate() or {}).items():
+            history.history[f"val_{name}"] = [value] * validations
+    epochs.extend(missing)
+    # not in place: Keras hands all callbacks the same dictionary
+    history.params = {**history.params, "epochs": planned}
+    if call.cut is not None and call.cut.planned_steps is not None:
+        history.params["steps"] = call.cut.planned_steps
+    return len(missing)

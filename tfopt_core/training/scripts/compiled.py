@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import attrs
 
@@ -35,13 +34,13 @@ class Compiled:
     model_stages: tuple[ModelStage, ...] = ()
     _own_optimizer: Any = None
     _made_optimizer: Any = None
-    _before: tuple[Any] | None = None
+    _own_jit_compile: Any = None
 
     def compiled_with(self, given: Mapping[str, Any]) -> None:
         """Record a call of `compile`, and forget what came from earlier ones."""
         self.given = given
         self.function_cache.forget()
-        self._made_optimizer = self._before = None
+        self._made_optimizer = self._own_jit_compile = None
 
     def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:
         """Return the training options of the script, for the plugins."""
@@ -69,14 +68,13 @@ class Compiled:
         :raises WorkloadError: for a change that is no longer possible.
         """
         for name in SETTLED:
-            if getattr(options, name) is not getattr(before, name) and getattr(
-                options, name
-            ) != getattr(before, name):
+            given, own = getattr(options, name), getattr(before, name)
+            if given is not own and given != own:
                 raise WorkloadError(
                     f"the stack changes {name}, but the script has already compiled its model; "
                     "use a factory for such a plugin"
                 )
-        self._before = (model.jit_compile,)
+        self._own_jit_compile = model.jit_compile
         self._use_optimizer(model, before, options, precision)
         if precision.scope == "layers":
             model.optimizer = scaling_optimizer(model.optimizer, precision)
@@ -91,15 +89,15 @@ class Compiled:
         for stage in self.model_stages:
             stage.release(model)
         self.model_stages = ()
-        if self._before is None:
-            return
-        (jit_compile,) = self._before
-        self._before = None
-        _compile_by(model, jit_compile)
+        if self._own_jit_compile is not None:
+            _compile_by(model, self._own_jit_compile)
+        self._own_jit_compile = None
 
-    def forget_optimizer(self) -> None:
-        """Forget the optimizer of a stack, for a fit that starts as if none was made before."""
+    def forget_fits(self) -> None:
+        """Forget the optimizer and the functions of earlier fits, for one that starts as if none
+        was made before."""
         self._own_optimizer = self._made_optimizer = None
+        self.function_cache.forget()
 
     def _optimizer_of_script(self, model: Any) -> Any:
         """Return the optimizer that the script compiled with, even if another replaces it."""
@@ -135,27 +133,20 @@ class Compiled:
         model.optimizer = made
 
 
-@attrs.define(eq=False)
-class CompiledModels:
-    """The compiled models of a script; the record of each is an attribute of the model."""
+def compiled_of(model: Any) -> Compiled:
+    """Return how the script compiled this model; it is kept as an attribute of the model."""
+    # through vars(): a Keras layer would track the attribute and save it
+    compiled: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
+    return compiled
 
-    _seen: WeakSet[Any] = attrs.field(factory=WeakSet)
 
-    def of(self, model: Any) -> Compiled:
-        """Return the record of this model."""
-        self._seen.add(model)
-        # through vars(): a Keras layer would track the attribute and save it
-        compiled: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
-        return compiled
-
-    def put_back(self) -> None:
-        """Restore all models as the script compiled them."""
-        for model in list(self._seen):
-            compiled = self.of(model)
-            compiled.put_back(model)
-            if model.train_function is compiled.function_cache.left:
-                model.train_function = None
-            vars(model).pop(ATTRIBUTE, None)
+def let_go(model: Any) -> None:
+    """Restore a model as the script compiled it, and keep nothing on it."""
+    compiled = compiled_of(model)
+    compiled.put_back(model)
+    if model.train_function is compiled.function_cache.left:
+        model.train_function = None
+    del vars(model)[ATTRIBUTE]
 
 
 def _listed(metrics: Any) -> tuple[Any, ...]:

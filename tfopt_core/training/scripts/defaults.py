@@ -1,8 +1,8 @@
-"""The values of a script that no plugin changes: its own data, model and options."""
+"""The values of a script that no plugin changes: its data, model, options, and its metric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -10,6 +10,10 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.hooks import RunContext, TrainingOptions
 from tfopt_core.training.defaults import KerasDefaults
+from tfopt_core.training.workload import quality_direction
+
+# Of several losses the one that is minimized, before its parts, such as the kl_loss of a VAE.
+WHOLE_LOSSES = ("loss", "total_loss")
 
 
 @attrs.frozen(eq=False)
@@ -36,3 +40,23 @@ class ScriptDefaults(KerasDefaults):
         """Return the options that the script passed to `compile` and `fit`."""
         assert self.options is not None
         return self.options
+
+
+def judged_metric(metrics: Sequence[str]) -> str:
+    """Return the metric of quality if the recipe names none: the validation accuracy, or another
+    metric of which it is known whether higher or lower is better; "" if there are others alone."""
+    known = [name for name in metrics if quality_direction(name) is not None]
+    validated = [name for name in known if name.startswith("val_")]
+    for names in (
+        [name for name in validated if name == "val_accuracy"],
+        [name for name in validated if not name.endswith("loss")],
+        [name for name in validated if name.removeprefix("val_") in WHOLE_LOSSES],
+        validated,
+        [name for name in known if not name.endswith("loss")],
+        [name for name in WHOLE_LOSSES if name in metrics],
+        known,
+        () if metrics else WHOLE_LOSSES,
+    ):
+        if names:
+            return names[0]
+    return ""

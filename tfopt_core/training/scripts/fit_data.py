@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
-from tfopt_core.data.lower import Later, lower, lower_stages
+from tfopt_core.data.lower import Later, lower_stages
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.sources import first_batches
 
@@ -33,22 +33,14 @@ class FitData:
     reads: bool = False
     readers: dict[str, Later] = attrs.field(factory=dict)
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of the splits."""
-        return tuple(self.call.splits)
-
     def check(self) -> None:
         """Check the arguments of the call as Keras does; it would not see all of them in the data
         of a stack.
 
         :raises ValueError: for arguments that Keras refuses.
         """
-        if not self._is_running_generator("train"):  # which is checked when it is read
-            self._adapter("train", self.call.class_weight)
-
-    def _is_running_generator(self, split: str) -> bool:
-        return isinstance(self.call.splits[split][0], types.GeneratorType)
+        if not isinstance(self.call.splits["train"][0], types.GeneratorType):
+            self._adapter("train")  # a running generator is checked when it is read
 
     def plan(self, split: str) -> DataPlan:
         """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""
@@ -66,8 +58,7 @@ class FitData:
             return self._of_arrays(split)
         if split not in self.readers:
             # the reader of a generator takes its first batch: make it once, and only if needed
-            weights = self.call.class_weight if split == "train" else None
-            self.readers[split] = Later(lambda: self._adapter(split, weights).get_tf_dataset())
+            self.readers[split] = Later(lambda: self._adapter(split).get_tf_dataset())
         if self.reads:
             return _of_generator(self.readers[split]())
         return _in_one_piece(self.readers[split])
@@ -89,17 +80,10 @@ class FitData:
         """Return whether the data can be read only once, and are being read already."""
         return split in self.readers and self.readers[split].is_made
 
-    def can_be_read_once(self, split: str) -> bool:
-        """Return whether the data can be read only once."""
-        return split in self.readers
-
     def steps_per_epoch(self) -> int | None:
         """Return the steps of an epoch of the script's own data; None if unknown."""
-        return (
-            self.batches("train")
-            if self.call.steps_per_epoch is None
-            else (self.call.steps_per_epoch)
-        )
+        steps = self.call.steps_per_epoch
+        return self.batches("train") if steps is None else steps
 
     def batches(self, split: str) -> int | None:
         """Return how many batches Keras counts in the script's own data; None if it does not."""
@@ -108,7 +92,7 @@ class FitData:
 
         x = self.call.splits[split][0]
         if isinstance(x, tf.data.Dataset):
-            return _known(int(x.cardinality()))
+            return int(x.cardinality()) if int(x.cardinality()) >= 0 else None
         if isinstance(x, keras.utils.PyDataset):
             return None if x.num_batches is None else int(x.num_batches)
         return self.plan(split).cardinality
@@ -123,9 +107,10 @@ class FitData:
             isinstance(x, tf.data.Dataset) and int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
         )
 
-    def _adapter(self, split: str, class_weight: Any = None) -> Any:
+    def _adapter(self, split: str, *, weighs: bool = True) -> Any:
         """Return what Keras reads the split with.
 
+        :param weighs: whether it weighs the classes of the training data.
         :raises ValueError: for arguments that Keras refuses.
         """
         from keras.src.trainers.data_adapters import get_data_adapter
@@ -140,7 +125,7 @@ class FitData:
             batch_size=size,
             steps_per_epoch=given["steps_per_epoch"] if train else given["validation_steps"],
             shuffle=given["shuffle"] if train else False,
-            class_weight=class_weight,
+            class_weight=given["class_weight"] if train and weighs else None,
         )  # fmt: skip
 
     def _of_arrays(self, split: str) -> DataPlan:
@@ -149,7 +134,7 @@ class FitData:
         from keras.src import tree
         from keras.src.trainers.data_adapters import array_slicing
 
-        adapter = self._adapter(split)
+        adapter = self._adapter(split, weighs=False)
         dataset = Later(adapter.get_tf_dataset)
         value = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
         if not all(map(_is_dense, tf.nest.flatten(value))):
@@ -219,32 +204,17 @@ def _of_generator(dataset: Any) -> DataPlan:
     return DataPlan((source, *plan.stages[1:]), given)
 
 
-def _known(cardinality: int) -> int | None:
-    return cardinality if cardinality >= 0 else None
-
-
 class LoweredData(Mapping[str, Any]):
     """Data sets by split, each lowered on first access, since large arrays are copied.
 
-    :param in_place: called with the split and the data set of a plan that is not the script's;
-        returns the data set that takes the place of the script's.
+    :param lowered: returns the data set of a split.
     """
 
-    def __init__(
-        self,
-        plans: Mapping[str, DataPlan],
-        before: Mapping[str, DataPlan],
-        in_place: Callable[[str, Any], Any],
-    ) -> None:
-        self._plans, self._made = plans, dict[str, Any]()
-        self._before, self._in_place = before, in_place
+    def __init__(self, plans: Mapping[str, DataPlan], lowered: Callable[[str], Any]) -> None:
+        self._plans, self._lowered = plans, functools.cache(lowered)
 
     def __getitem__(self, split: str) -> Any:
-        if split not in self._made:
-            self._made[split] = lower(self._plans[split])
-            if not unchanged(self._plans[split], self._before[split]):
-                self._made[split] = self._in_place(split, self._made[split])
-        return self._made[split]
+        return self._lowered(split)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._plans)

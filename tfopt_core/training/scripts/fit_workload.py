@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.dissect import walk
-from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.errors import PluginError, WorkloadError, describe
-from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
+from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -27,32 +27,19 @@ from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
 from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
-from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.defaults import ScriptDefaults, judged_metric
 from tfopt_core.training.scripts.fit_data import FitData, LoweredData, unchanged
-from tfopt_core.training.scripts.judged_metric import judged_metric
 from tfopt_core.training.scripts.limits import cut_in_words, stopping_after
-from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.sources import ended_after
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.workload import Workload
 
+if TYPE_CHECKING:
+    from tfopt_core.training.scripts.session import Session
+
 BASELINE = "the script as it is"
 # The most steps of a dry build in one call of the train function.
 DRY_STEPS = 4
-
-
-class ScriptSession(Protocol):
-    """The part of a script's session that a fit uses."""
-
-    job: Job
-    precision: PrecisionPolicy
-    default_policy: Any
-    changes: tuple[Change, ...]
-    shuffle_draws: ShuffleDraws
-
-    @property
-    def run(self) -> RunContext:
-        """The context from which each fit derives its own."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -67,14 +54,14 @@ class FitWorkload(Workload):
     call: FitCall
     data: FitData
     compiled: Compiled
-    session: ScriptSession
+    session: Session
     own_plans: Mapping[str, DataPlan]
     fit_index: int = 0
 
     @classmethod
     def of(
         cls,
-        session: ScriptSession,
+        session: Session,
         call: FitCall,
         compiled: Compiled,
         seed: int,
@@ -98,7 +85,7 @@ class FitWorkload(Workload):
         data = FitData(call, seed, ended or bool(session.job.plugins), readers)
         data.check()
         steps = call.steps_per_epoch
-        own = {split: data.plan(split) for split in data.splits}
+        own = {split: data.plan(split) for split in call.splits}
         if ended:
             own["train"] = ended_after(own["train"], steps)
         plans = own
@@ -112,7 +99,7 @@ class FitWorkload(Workload):
             epochs=max(1, call.epochs),
             batch_size=plans["train"].batch_size or 1,
             shuffle=bool(call.arguments["shuffle"]),
-            class_weight=call.class_weight,
+            class_weight=call.arguments["class_weight"],
             callbacks=lambda: call.callbacks,
             baseline=BASELINE,
             call=call,
@@ -169,10 +156,8 @@ class FitWorkload(Workload):
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
         try:
-            replaced, class_weight = self.data_of_fit(built, timed)
-            history = self.call.make(
-                [stopping_after(1)], replaced, class_weight=class_weight, verbose=0, **once
-            )
+            replaced, changed = self.data_of_fit(built, timed)
+            history = self.call.make([stopping_after(1)], replaced, **changed, verbose=0, **once)
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
@@ -204,7 +189,13 @@ class FitWorkload(Workload):
         with run.strategy.scope():
             wrapped = stack.wrap_model(run)
             if wrapped is not model:
-                raise _replaced(stack)
+                reason = (
+                    "returned another model than the script's; it may only change that one in place"
+                )
+                by = [change.plugin for change in stack.all_changes if change.hook == "wrap_model"]
+                raise (
+                    PluginError(str(by[-1]), "wrap_model", reason) if by else WorkloadError(reason)
+                )
             float32_layers = _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
@@ -242,19 +233,22 @@ class FitWorkload(Workload):
             if not unchanged(plan, self.own_plans[split]) or self.data.read_already(split)
         }
 
-    def data_of_fit(self, built: Built, timed: TimedFunction) -> tuple[dict[str, Any], bool]:
-        """Return the data sets that `fit` is given in the place of the script's own, and whether
-        it weighs the classes."""
+    def data_of_fit(
+        self, built: Built, timed: TimedFunction
+    ) -> tuple[dict[str, Any], dict[str, None]]:
+        """Return the data sets that `fit` is given in the place of the script's own, and the other
+        arguments that change: it weighs no classes where the data are weighed already."""
+        unweighed = {"class_weight": None}
         if timed.distribution is not None:
-            return {split: timed.distribution.data(split) for split in built.plans}, False
+            return {split: timed.distribution.data(split) for split in built.plans}, unweighed
         replaced, passes = self.replaced(built), timed.passes
         if passes is not None:
             replaced["train"] = counted_as(passes, built.batches["train"])
-            return replaced, False
-        if "train" not in replaced or self.call.class_weight is None:
-            return replaced, True
-        replaced["train"], left = weighed(replaced["train"], self.call.class_weight)
-        return replaced, left is not None
+            return replaced, unweighed
+        if "train" not in replaced or self.class_weight is None:
+            return replaced, {}
+        replaced["train"], left = weighed(replaced["train"], self.class_weight)
+        return replaced, unweighed if left is None else {}
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun = self.session.run
@@ -292,25 +286,25 @@ def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tup
     return kept
 
 
-def _with_data(
-    run: RunContext,
-    workload: FitWorkload,
-    plans: dict[str, DataPlan],
-) -> RunContext:
+def _with_data(run: RunContext, workload: FitWorkload, plans: dict[str, DataPlan]) -> RunContext:
     import tensorflow as tf
 
     before = workload.own_plans
 
-    def in_place(split: str, replacement: Any) -> Any:
+    def lowered(split: str) -> Any:
+        data = lower(plans[split])
+        if unchanged(plans[split], before[split]):
+            return data
+        # in the place of the script's own
         draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
-        draws.link(given, replacement)
-        return draws.kept(given, plans[split].describe(), replacement)
+        draws.link(given, data)
+        return draws.kept(given, plans[split].describe(), data)
 
-    datasets = LoweredData(plans, before, in_place)
+    datasets = LoweredData(plans, lowered)
     pydataset = workload.train.source.origin == "pydataset"
     run = attrs.evolve(run, datasets=datasets)
     if unchanged(plans["train"], before["train"]):
-        once = workload.data.can_be_read_once("train")
+        once = "train" in workload.data.readers
         spec = None if pydataset or once else _spec(workload, datasets)
         return attrs.evolve(run, element_spec=spec)
     train = datasets["train"]
@@ -362,14 +356,6 @@ def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:
     calls = -(-steps_per_epoch // own)
     fits = (n for n in range(min(max(1, asked // own), calls), 0, -1) if calls % n == 0)
     return attrs.evolve(training, steps_per_execution=own * next(fits))
-
-
-def _replaced(stack: Stack) -> Exception:
-    changed = [change.plugin for change in stack.all_changes if change.hook == "wrap_model"]
-    reason = "returned another model than the script's; it may only change that one in place"
-    if changed:
-        return PluginError(str(changed[-1]), "wrap_model", reason)
-    return WorkloadError(reason)
 
 
 def of_call(make: Callable[[], FitWorkload]) -> Callable[[Job], FitWorkload]:

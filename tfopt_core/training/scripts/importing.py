@@ -1,4 +1,4 @@
-"""Run an action once a script has imported a library. No TensorFlow.
+"""Watch a script's imports: what it sets before them, and acting once it made them. No TensorFlow.
 
 Not earlier: what a script sets before its imports must take effect as it does without tfopt.
 """
@@ -6,12 +6,19 @@ Not earlier: what a script sets before its imports must take effect as it does w
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+import attrs
+
+# What a script may set and change nothing with it: messages, and values that tfopt sets itself.
+HARMLESS_NAMES = frozenset({"TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL"})
+HARMLESS = frozenset({("KERAS_BACKEND", "tensorflow")})
 
 Action = Callable[[], None]
 
@@ -77,3 +84,49 @@ class _ActionLoader(Loader):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
+
+
+@attrs.define
+class EarlyEnvironment:
+    """The variables that a script changes while the libraries are still to be imported.
+
+    TensorFlow and Keras read them when they are imported: a script that changes them cannot run in
+    the fork of a process that has imported them. What it changes otherwise (`os.putenv`, the CPUs
+    it may run on) is not seen.
+
+    :param changed: their names.
+    """
+
+    changed: tuple[str, ...] = ()
+    _before: dict[str, str] | None = attrs.field(factory=lambda: dict(os.environ))
+
+    def begin(self) -> None:
+        """Watch from here on, until `note`: the next import is the script's."""
+        self._before = dict(os.environ)
+
+    def note(self) -> None:
+        """Note the changes, just before a library is imported."""
+        if self._before is None:
+            return  # within the import of the other library, which may change it itself
+        changes = (self._before.items() ^ os.environ.items()) - HARMLESS
+        names = {name for name, _ in changes} - HARMLESS_NAMES
+        self.changed = tuple(sorted(names.union(self.changed)))
+        self._before = None
+
+
+def hiding_modules(folder: str) -> tuple[str, ...]:
+    """Return the modules of a folder that the standard library or the environment has, too.
+
+    A process that has imported those before the script begins gives it them in place of its own.
+    """
+    # an environment may lie in this folder
+    elsewhere = [path for path in sys.path if os.path.realpath(path) != folder]
+    names = set()
+    for entry in os.scandir(folder):
+        name, ending = os.path.splitext(entry.name)
+        is_package = not ending and os.path.exists(os.path.join(entry.path, "__init__.py"))
+        if (ending == ".py" or is_package) and (
+            name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere) is not None
+        ):
+            names.add(name)
+    return tuple(sorted(names))

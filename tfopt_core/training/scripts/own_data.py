@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,10 +14,13 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Change
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import unchanged
+from tfopt_core.training.scripts.keras_patches import replace
+
+if TYPE_CHECKING:
+    from tfopt_core.training.scripts.own_loop import OwnLoop
 
 # Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
 LIBRARIES = ("tensorflow", "keras")
@@ -50,31 +54,32 @@ class OwnData:
     """Replaces the iteration over data sets in the script's code while it is installed.
 
     :param plugins: returns the resolved stack, given the plan of the first data set by its split.
-    :param updates: whether an update was made so far.
-    :param active: whether the script itself is running, and no call of `fit`.
-    :param follow: has a data set go on where the one that it replaces has come to.
     :param guard: carries out what plugins do, and notes their errors, which the script may catch.
-    :param on_batch: called after each batch, outside of a call of tf.function.
     :param begun: when the script last began to iterate before its first update, in nanoseconds.
     :param waited_ns: how long the script waited for batches.
     :param in_graph: whether a data set was iterated within a tf.function, where it is left alone.
     """
 
-    run: RunContext
-    changes: tuple[Change, ...]
+    loop: OwnLoop
     plugins: Callable[[dict[str, DataPlan]], tuple[StackedPlugin, ...]]
-    updates: Callable[[], bool]
-    active: Callable[[], bool]
-    follow: Callable[[Any, Any], None] = lambda given, replacement: None
-    on_batch: Callable[[], None] = lambda: None
-    guard: Callable[[Callable[[], Any]], Any] = lambda act: act()
+    guard: Callable[[Callable[[], Any]], Any]
     sets: list[OwnDataSet] = attrs.field(factory=list)
     begun: int | None = None
     waited_ns: int = 0
     in_graph: bool = False
     _busy: bool = False
     _timed: set[type[Any]] = attrs.field(factory=set)
-    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    @property
+    def updates(self) -> bool:
+        """Whether an update was made so far."""
+        return self.loop.clock.started is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether the script itself is running, and neither a plugin nor a call of `fit`."""
+        return not self._busy and not self.loop.session.patches.within_fit
 
     def install(self) -> None:
         """Replace the iteration over a `tf.data.Dataset`; nothing is computed here, so that the
@@ -88,7 +93,7 @@ class OwnData:
             if not self._is_of_the_script():
                 return begin(dataset)
             served = self._served(dataset)
-            if not self.updates():
+            if not self.updates:
                 self.begun = running_ns()
             elements = begin(served)
             self._time(type(elements))
@@ -97,12 +102,12 @@ class OwnData:
         @functools.wraps(reduce)
         def watched_reduce(dataset: Any, *given: Any, **named: Any) -> Any:
             # what AutoGraph makes of a loop over a data set
-            if self.active() and not self._busy and not tf.executing_eagerly():
+            if self.active and not tf.executing_eagerly():
                 self.in_graph = True
             return reduce(dataset, *given, **named)
 
-        self._replace(tf.data.Dataset, "__iter__", replaced_iter)
-        self._replace(tf.data.Dataset, "reduce", watched_reduce)
+        replace(self._put_back, tf.data.Dataset, "__iter__", replaced_iter)
+        replace(self._put_back, tf.data.Dataset, "reduce", watched_reduce)
 
     def _time(self, iterator: type[Any]) -> None:
         """Time the next element of iterators of a class, which has no public name."""
@@ -113,26 +118,21 @@ class OwnData:
 
         @functools.wraps(following)
         def timed_next(elements: Any) -> Any:
-            if self._busy or not self.active():
+            if not self.active:
                 return following(elements)
             asked = running_ns()
             try:
                 return following(elements)
             finally:
                 # before the first update it is the start of the pipeline
-                self.waited_ns += (running_ns() - asked) * self.updates()
-                self.on_batch()
+                self.waited_ns += (running_ns() - asked) * self.updates
+                self.loop.boundary()
 
-        self._replace(iterator, "__next__", timed_next)
-
-    def _replace(self, owner: type[Any], name: str, method: Any) -> None:
-        self._put_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
-        setattr(owner, name, method)
+        replace(self._put_back, iterator, "__next__", timed_next)
 
     def remove(self) -> None:
         """Restore the methods."""
-        while self._put_back:
-            self._put_back.pop()()
+        self._put_back.close()
         self._timed.clear()
 
     def of(self, split: str) -> Iterator[OwnDataSet]:
@@ -147,7 +147,7 @@ class OwnData:
         for _ in range(2):  # this function's frame, and that of the replacement
             frame = None if frame is None else frame.f_back
         caller = "" if frame is None else str(frame.f_globals.get("__name__", ""))
-        if self._busy or not self.active() or caller.partition(".")[0] in LIBRARIES:
+        if not self.active or caller.partition(".")[0] in LIBRARIES:
             return False
         if not tf.executing_eagerly():
             self.in_graph = True
@@ -171,25 +171,25 @@ class OwnData:
         return known.data
 
     def _rewritten(self, dataset: Any) -> OwnDataSet:
-        split = "validation" if self.updates() else "train"
+        split, session = "validation" if self.updates else "train", self.loop.session
         before = DataPlan.from_dataset(dataset)
         plugins = self.plugins({split: before})
-        stack = Stack(plugins, ScriptDefaults(None, {split: before}), self.changes)
+        stack = Stack(plugins, ScriptDefaults(None, {split: before}), session.changes)
         steps = int(dataset.cardinality())
         run = attrs.evolve(
-            self.run,
+            session.run,
             fit_index=len(self.sets),
             epochs=EPOCHS,
             batch_size=before.batch_size,
             steps_per_epoch=steps if steps > 0 else None,
             element_spec=dataset.element_spec,
             settings=stack.settings,
-            states={plugin: dict(state) for plugin, state in self.run.states.items()},
+            states={plugin: dict(state) for plugin, state in session.run.states.items()},
         )
         after = stack.build_dataset(run, split)
         data = dataset
         if not unchanged(after, before):
             data = lower(after)
-            self.follow(dataset, data)
+            session.shuffle_draws.follow(dataset, data)
         run = attrs.evolve(run, datasets={split: data})
         return OwnDataSet(split, before, after, stack, run, data)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from tfopt_core.hooks import Effect, RunContext
+from tfopt_core.hooks import Effect
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.own_loop import with_unreached
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Change
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.own_loop import OwnLoop
 
@@ -18,7 +17,7 @@ NO_DATA_SET = "the script's loop iterates over no tf.data.Dataset"
 IN_GRAPH = "the script iterates over its data within a tf.function, where they stay as they are"
 
 
-def trained_models(variables: Set[int]) -> tuple[Any, ...]:
+def trained_models(variables: Collection[int]) -> tuple[Any, ...]:
     """Return built models that together have these variables, the largest first.
 
     A model within another is left out, as is the functional model within a Sequential.
@@ -41,7 +40,7 @@ def trained_models(variables: Set[int]) -> tuple[Any, ...]:
     return tuple(taken)
 
 
-def _is_trained(model: Any, variables: Set[int]) -> bool:
+def _is_trained(model: Any, variables: Collection[int]) -> bool:
     try:
         trained = model.trainable_variables if model.built else ()
     except Exception:
@@ -57,42 +56,32 @@ def parameters(model: Any) -> int:
     return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
 
 
-def effects_of_loop(
-    loop: OwnLoop,
-    plugins: Sequence[StackedPlugin],
-    run: RunContext,
-    changes: Sequence[Change],
-) -> dict[str, Effect]:
+def effects_of_loop(loop: OwnLoop, plugins: Sequence[StackedPlugin]) -> dict[str, Effect]:
     """Return the effect of each plugin of the stack, by name.
 
     A plugin is applied if it was on one of the trained models or data sets.
 
     :param plugins: the whole stack; those that do not reach the loop are told so.
-    :param run: the context that was in effect as the script began.
-    :param changes: what the plugins changed before the model was built.
     :raises PluginError: naming the plugin that failed.
     """
     import keras
 
-    reaching = [one for one in plugins if one.name in run.settings]
-    models = trained_models(loop.variables) or (keras.Sequential(),)
-    sets = () if loop.data is None else tuple(loop.data.sets)
+    session, sets = loop.session, loop.data.sets
+    reaching = [one for one in plugins if one.name in session.run.settings]
+    models = trained_models(loop.updated) or (keras.Sequential(),)
     places = [(one.stack, one.run) for one in sets]
-    places = places or [(Stack(reaching, ScriptDefaults(), changes), run)]
+    places = places or [(Stack(reaching, ScriptDefaults(), session.changes), session.run)]
     found = [stack.report_effects(context, models[0]) for stack, context in places]
     stack, context = places[0]
     found += [stack.report_effects(context, model) for model in models[1:]]
-    effects = {one.name: _together([each[one.name] for each in found]) for one in reaching}
-    for one in reaching if not sets else ():
-        if set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}:
-            why = IN_GRAPH if loop.data is not None and loop.data.in_graph else NO_DATA_SET
+    effects = {}
+    for one in reaching:
+        each = [effects_there[one.name] for effects_there in found]
+        # applied if it was on any of them
+        applied = dict.fromkeys(effect.detail for effect in each if effect.applied)
+        effects[one.name] = Effect.applied_as("; ".join(applied)) if applied else each[0]
+        on_data = set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}
+        if on_data and not sets:
+            why = IN_GRAPH if loop.data.in_graph else NO_DATA_SET
             effects[one.name] = Effect.not_applied(why)
     return with_unreached(effects, plugins)
-
-
-def _together(effects: Sequence[Effect]) -> Effect:
-    """Return the effect on all models and data sets: applied if it was on any of them."""
-    applied = dict.fromkeys(effect.detail for effect in effects if effect.applied)
-    if applied:
-        return Effect.applied_as("; ".join(applied))
-    return effects[0]

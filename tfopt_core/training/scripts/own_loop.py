@@ -1,11 +1,12 @@
-"""Watch a training loop of the script's own: its updates, its traces, its data sets."""
+"""Watch a training loop of the script's own: its updates, its traces, its losses, its data."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ import attrs
 
 from tfopt_core.hooks import Finding
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.scripts.loss_watch import LossWatch
+from tfopt_core.training.scripts.keras_patches import replace
 from tfopt_core.training.scripts.own_data import OwnData
-from tfopt_core.training.scripts.surface import Surface
+from tfopt_core.training.scripts.session import Session
 from tfopt_core.training.scripts.update_clock import UpdateClock
 
 # A function that is traced in more calls than this is traced for each new argument.
 USUAL_TRACES = 4
+NOT_WATCHED = (
+    "the script computes its loss within a tf.function, where it is not watched for nan; its "
+    "weights are checked at the end of each run"
+)
 # Libraries that call an optimizer for the script, and the folders of others.
 _LIBRARIES = ("keras", "tensorflow", "tfopt_core")
 _FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -44,18 +49,20 @@ class OwnLoop:
     eager update, the next batch.
 
     :param clock: reads the updates and times them.
-    :param data: the data sets over which the loop iterates.
-    :param losses: the losses that Python is given.
+    :param data: the data sets over which the loop iterates; whoever watches the loop sets it.
+    :param last_loss: the last loss that Python was given, by an eager gradient tape or
+        `train_on_batch`; None for none. It is read at the end of a run, since reading waits for the
+        device. A loss of nan makes the weights nan, and with them the losses that follow.
     :param updated: the variables that were updated, by their ids.
     :param eager: the line of the first update that was made eagerly; None if all are in graphs.
     :param ended: when the script came to its end, in nanoseconds; None before.
     :param tapes: how often a `tf.GradientTape` was entered.
     """
 
-    surface: Surface
+    session: Session
     clock: UpdateClock = attrs.field(init=False)
-    data: OwnData | None = None
-    losses: LossWatch = attrs.field(factory=LossWatch)
+    data: OwnData = attrs.field(init=False)
+    last_loss: Any = None
     updated: dict[int, Any] = attrs.field(factory=dict)
     eager: CallSite | None = None
     by_train_on_batch: bool = False
@@ -67,7 +74,7 @@ class OwnLoop:
     _called: int = 0
     _taped: int | None = None
     _inside: threading.local = attrs.field(factory=threading.local)
-    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
     @clock.default
     def _make_clock(self) -> UpdateClock:
@@ -80,11 +87,11 @@ class OwnLoop:
         # the class of its functions has no public name
         function = type(tf.function(_nothing))
         call, enter = function.__call__, tf.GradientTape.__enter__
-        gradient = tf.GradientTape.gradient
+        gradient, patches = tf.GradientTape.gradient, self.session.patches
 
         @functools.wraps(call)
         def watched_call(called: Any, *given: Any, **named: Any) -> Any:
-            if self.surface.within_fit or getattr(self._inside, "call", False):
+            if patches.within_fit or getattr(self._inside, "call", False):
                 return call(called, *given, **named)
             self._inside.call, traced = True, self._traced
             if self.clock.started is None:
@@ -100,7 +107,7 @@ class OwnLoop:
 
         @functools.wraps(enter)
         def watched_enter(tape: Any) -> Any:
-            if not self.surface.within_fit:
+            if not patches.within_fit:
                 self.tapes += 1
                 self._taped = self._taped or running_ns()
             return enter(tape)
@@ -109,23 +116,25 @@ class OwnLoop:
         def watched_gradient(
             tape: Any, target: Any, sources: Any, *given: Any, **named: Any
         ) -> Any:
-            if tf.executing_eagerly() and not self.surface.within_fit and self._trains(sources):
-                self.losses.see_target(target)
+            if tf.executing_eagerly() and not patches.within_fit and self._trains(sources):
+                self.last_loss = target
             return gradient(tape, target, sources, *given, **named)
 
         watched_gradient = tf.autograph.experimental.do_not_convert(watched_gradient)
-        self._replace(function, "__call__", watched_call)
-        self._replace(tf.GradientTape, "__enter__", watched_enter)
-        self._replace(tf.GradientTape, "gradient", watched_gradient)
-        self._replace(self.surface, "on_update", self._update)
-        self._replace(self.surface, "on_logs", self.losses.see_logs)
+        for owner, name, method in (
+            (function, "__call__", watched_call),
+            (tf.GradientTape, "__enter__", watched_enter),
+            (tf.GradientTape, "gradient", watched_gradient),
+            (patches, "on_update", self._update),
+            (patches, "on_logs", self._see_logs),
+        ):
+            replace(self._put_back, owner, name, method)
+        self.data.install()
 
     def remove(self) -> None:
         """Restore the methods."""
-        while self._put_back:
-            self._put_back.pop()()
-        if self.data is not None:
-            self.data.remove()
+        self._put_back.close()
+        self.data.remove()
 
     def boundary(self) -> None:
         """Read the clock if that is due."""
@@ -138,21 +147,28 @@ class OwnLoop:
         """Return the updates of all optimizers since each was first seen."""
         return sum(_iterations(one) - before for one, before in self._optimizers.values())
 
-    @property
-    def variables(self) -> Set[int]:
-        """The ids of the variables that were updated."""
-        return self.updated.keys()
-
-    @property
-    def optimizers(self) -> tuple[str, ...]:
-        """The class of each optimizer that made an update."""
-        return tuple(type(one).__name__ for one, _ in self._optimizers.values())
-
     def at_the_end(self) -> None:
         """Read the clock a last time, if the script made any update."""
         self.ended = self.clock.now()
         if self.clock.started is not None:
             self.clock.read()
+
+    def why_diverged(self, weights: Iterable[Any]) -> str | None:
+        """Return which of the last loss and the weights is not finite; None if all are."""
+        import keras
+        import numpy as np
+
+        updates = self.clock.updates
+        for value in () if self.last_loss is None else keras.tree.flatten(self.last_loss):
+            numbers = np.asarray(value, dtype=np.float64)
+            if not np.isfinite(numbers).all():
+                wrong = numbers[~np.isfinite(numbers)].flat[0]
+                return f"the loss was {wrong} at update {updates:,}"
+        for weight in weights:
+            if not bool(keras.ops.all(keras.ops.isfinite(weight))):
+                name = getattr(weight, "path", weight.name)
+                return f'the weight "{name}" is not finite after update {updates:,}'
+        return None
 
     def findings(self) -> Iterator[Finding]:
         """Yield what costs time in the loop, each with its line."""
@@ -186,27 +202,28 @@ class OwnLoop:
         inside = getattr(self._inside, "call", False)
         if self.clock.started is None:
             at = self._called if inside else self._taped or running_ns()
-            begun = None if self.data is None else self.data.begun
-            self.clock.begin(at if begun is None else min(at, begun))
+            self.clock.begin(at if self.data.begun is None else min(at, self.data.begun))
         if not tf.executing_eagerly():
             self._traced += 1
             return apply()
         if self.eager is None:
             self.eager = _site_of_the_script()
-            self.by_train_on_batch = self.surface.within_train_on_batch
+            self.by_train_on_batch = self.session.patches.within_train_on_batch
         result = apply()
         if not inside:
             self.boundary()
         return result
 
+    def _see_logs(self, logs: Any) -> None:
+        """Take the result of `train_on_batch`: a loss, a list that begins with it, or a dict."""
+        if isinstance(logs, Mapping):
+            logs = logs.get("loss")
+        self.last_loss = logs[0] if isinstance(logs, Sequence) and logs else logs
+
     def _trains(self, sources: Any) -> bool:
         """Return whether a gradient is that of variables that are trained, as far as is known."""
         each = sources if isinstance(sources, list | tuple) else [sources]
         return not self.updated or any(id(one) in self.updated for one in each)
-
-    def _replace(self, owner: Any, name: str, method: Any) -> None:
-        self._put_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
-        setattr(owner, name, method)
 
 
 def _nothing() -> None:
@@ -236,20 +253,12 @@ def _site_of_the_script() -> CallSite | None:
 
 def _eager_step(site: CallSite, by_train_on_batch: bool) -> Finding:
     """Return the finding of a step that Python runs operation by operation."""
-    detail = "every operation of a step is started from Python"
+    detail, line = "every operation of a step is started from Python", site.line
     if by_train_on_batch:
         mend = "compile(run_eagerly=False)"
-        return Finding(
-            kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{site.line}"
-        )
-    if site.function.startswith("<"):
+    elif site.function.startswith("<"):
         mend = "put the step into a function, with @tf.function above it"
-        return Finding(
-            kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{site.line}"
-        )
-    return Finding(
-        kind="runs-eagerly",
-        detail=f"{detail}: line {site.line} of {site.function} updates the weights eagerly",
-        mend=f"put @tf.function above def {site.function}",
-        place=f"{site.file}:{site.first_line}",
-    )
+    else:
+        detail += f": line {line} of {site.function} updates the weights eagerly"
+        mend, line = f"put @tf.function above def {site.function}", site.first_line
+    return Finding(kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+
+from tfopt_core.training.scripts.keras_patches import replace
 
 # Libraries in which the functions are replaced wherever they are exported, and nowhere else.
 EXPORTING = ("keras", "tensorflow")
@@ -28,7 +31,7 @@ class Seeding:
     seen: list[str] = attrs.field(factory=list)
     _seed: int = 0
     _inside: bool = False
-    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
     def begin(self, seed: int) -> None:
         """Set all seeds, and replace the functions that set them."""
@@ -38,18 +41,14 @@ class Seeding:
 
         self._seed = seed
         keras.utils.set_random_seed(seed)
-        for name, function in (
-            ("keras.utils.set_random_seed", keras.utils.set_random_seed),
-            ("tf.random.set_seed", tf.random.set_seed),
-        ):
-            self._everywhere(name, function)
-        self._on(np.random, "seed", "np.random.seed")
-        self._on(random, "seed", "random.seed")
+        self._everywhere("keras.utils.set_random_seed", keras.utils.set_random_seed)
+        self._everywhere("tf.random.set_seed", tf.random.set_seed)
+        for module, name in ((np.random, "np.random.seed"), (random, "random.seed")):
+            replace(self._put_back, module, "seed", self._replacement(name, module.seed))
 
     def end(self) -> None:
         """Restore the functions."""
-        while self._put_back:
-            self._put_back.pop()()
+        self._put_back.close()
 
     def in_words(self) -> str | None:
         """Return a sentence for the report; None if the script set no seed."""
@@ -74,13 +73,7 @@ class Seeding:
                 continue
             for key, value in list(vars(module).items()):
                 if value is function:
-                    setattr(module, key, replacement)
-                    self._put_back.append(functools.partial(setattr, module, key, function))
-
-    def _on(self, module: Any, key: str, name: str) -> None:
-        function = getattr(module, key)
-        setattr(module, key, self._replacement(name, function))
-        self._put_back.append(functools.partial(setattr, module, key, function))
+                    replace(self._put_back, module, key, replacement)
 
     def _replacement(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

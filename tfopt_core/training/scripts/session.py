@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import attrs
 
@@ -20,13 +21,13 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.loss_scaling import scaling_optimizer
 from tfopt_core.training.precision import keep_in_float32, set_policy
 from tfopt_core.training.scripts.call import FitCall
-from tfopt_core.training.scripts.compiled import CompiledModels
+from tfopt_core.training.scripts.compiled import Compiled, compiled_of, let_go
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import FitData
 from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.scripts.keras_patches import KerasPatches
 from tfopt_core.training.scripts.limits import cut_short
 from tfopt_core.training.scripts.seeding import Seeding
-from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.strategy import apart_from_earlier_strategies, hide_one_device
 
@@ -44,37 +45,28 @@ class Session:
 
     :param on_fit: carries out each call of `fit`.
     :param seeding: replaces the seeds that the script sets; None leaves them.
+    :param run: the context from which each fit derives its own, once the session has begun.
+    :param patches: the replaced methods of Keras, and the counts of their calls.
     """
 
     job: Job
     on_fit: OnFit
     seeding: Seeding | None = None
-    models: CompiledModels = attrs.field(factory=CompiledModels)
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
     default_policy: Any = None
     changes: tuple[Change, ...] = ()
     shuffle_draws: ShuffleDraws = attrs.field(factory=ShuffleDraws)
     calls: int = 0
-    _run: RunContext | None = None
+    run: RunContext = attrs.field(init=False)
+    patches: KerasPatches = attrs.field(init=False)
+    _models: WeakSet[Any] = attrs.field(factory=WeakSet)
     _scope: Any = None
-    _surface: Surface = attrs.field(init=False)
     _inside: threading.local = attrs.field(factory=threading.local)
     _scopes: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
-    @_surface.default
-    def _make_surface(self) -> Surface:
-        return Surface(self._compile, self._fit)
-
-    @property
-    def run(self) -> RunContext:
-        """The context from which each fit derives its own."""
-        assert self._run is not None
-        return self._run
-
-    @property
-    def surface(self) -> Surface:
-        """The replaced methods of Keras, and the counts of their calls."""
-        return self._surface
+    @patches.default
+    def _make_patches(self) -> KerasPatches:
+        return KerasPatches(self._compile, self._fit)
 
     def begin(self) -> None:
         """Set policy and strategy, and replace `compile` and `fit`.
@@ -85,36 +77,34 @@ class Session:
 
         job = self.job
         stack = Stack(job.plugins, ScriptDefaults(), job.runtime_changes)
-        self._run = RunContext(
+        self.run = RunContext(
             seed=job.seed, variant=job.variant, epochs=0, batch_size=None, machine=job.machine,
             settings=stack.settings, folder=job.folder, directory=job.recipe.directory,
             kept=job.kept,
         )  # fmt: skip
-        self.precision = stack.configure_precision(self._run)
+        self.precision = stack.configure_precision(self.run)
         if self.precision != PrecisionPolicy():
             # only here: to read it makes it float32 for good, also for a script that sets floatx
             before = keras.config.dtype_policy()
             self.default_policy = set_policy(self.precision)
             self._scopes.callback(keras.config.set_dtype_policy, before)
         apart_from_earlier_strategies()
-        strategy = stack.build_strategy(self._run)
+        strategy = stack.build_strategy(self.run)
         import tensorflow as tf
 
         if strategy is not tf.distribute.get_strategy():
             self._scope = strategy.scope()
             self._scope.__enter__()
             self._scopes.callback(self._leave_scope)
-        self._run = attrs.evolve(
-            self._run, strategy=strategy, replicas=strategy.num_replicas_in_sync
-        )
+        self.run = attrs.evolve(self.run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
         self.changes = stack.all_changes
         if self.seeding is not None:
             self.seeding.begin(job.seed)
             self._scopes.callback(self.seeding.end)
         self.shuffle_draws.install()
         self._scopes.callback(self.shuffle_draws.remove)
-        self._surface.install()
-        self._scopes.callback(self._surface.remove)
+        self.patches.install()
+        self._scopes.callback(self.patches.remove)
 
     def take(self, job: Job) -> None:
         """Go on with the stack of another job, in a fit that is made again.
@@ -130,7 +120,7 @@ class Session:
                 raise CannotShare(f'plugin "{stacked.name}" changes the model')
         settings = {stacked.name: stacked.settings for stacked in job.plugins}
         self.job, self.changes = job, tuple(job.runtime_changes)
-        self._run = attrs.evolve(
+        self.run = attrs.evolve(
             self.run, seed=job.seed, variant=job.variant, folder=job.folder, settings=settings
         )
 
@@ -155,13 +145,18 @@ class Session:
 
     def end(self) -> None:
         """Restore Keras and the script's models."""
-        self.models.put_back()
+        for model in list(self._models):
+            let_go(model)
         self._scopes.close()
+
+    def _compiled(self, model: Any) -> Compiled:
+        self._models.add(model)
+        return compiled_of(model)
 
     # Replacements of Keras' own methods.
 
     def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        self.models.of(model).compiled_with(dict(arguments))
+        self._compiled(model).compiled_with(dict(arguments))
         if self.precision.scope == "layers":
             result = original(model, **arguments)  # it may compute with it until it calls fit
             hide_one_device(model, self.run.strategy)
@@ -203,4 +198,4 @@ class Session:
             )
         if spec.max_epochs is not None or spec.max_steps is not None:
             call.cut = cut_short(spec, FitData(call, 0).steps_per_epoch())
-        return FitWorkload.of(self, call, self.models.of(call.model), self.run.seed)
+        return FitWorkload.of(self, call, self._compiled(call.model), self.run.seed)

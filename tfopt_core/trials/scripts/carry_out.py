@@ -28,7 +28,7 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     if isinstance(task, RunTask):
         training = ScriptTraining(task, tell)
         return training.report(training.to_its_end(training.enter_folder()))
-    look: ScriptLook[LookTask] = ScriptLook(task, tell)
+    look = ScriptLook(task, tell)
     end = look.to_its_end(look.enter_folder())
     answer = look.at_the_end(end)
     if answer is not None:

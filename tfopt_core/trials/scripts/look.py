@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, cast
 
 import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
+from tfopt_core.training.replay.data import EPOCHS
+from tfopt_core.training.scripts.call import lengthen
+from tfopt_core.training.scripts.fit_workload import FitWorkload, of_call
+from tfopt_core.training.scripts.fitting import FitState
+from tfopt_core.training.scripts.limits import stopping_after
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.factories import Load
-from tfopt_core.trials.scripts.run import ScriptRun
+from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
 from tfopt_core.workers.channel import Parent
 from tfopt_core.workers.task import (
     LookTask,
@@ -22,26 +27,15 @@ from tfopt_core.workers.task import (
     named_function,
 )
 
-if TYPE_CHECKING:
-    from tfopt_core.training.scripts.fit_state import FitState
-    from tfopt_core.training.scripts.fit_workload import FitWorkload
-
-AnyLook = TypeVar("AnyLook", bound=LookTask)
-
 # The steps of each fit before the one to examine.
 STEPS_OF_OTHERS = 2
 
 
 @attrs.define(eq=False)
-class ScriptLook(ScriptRun[AnyLook]):
+class ScriptLook(ScriptRun[LookTask]):
     """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        from tfopt_core.training.replay.data import EPOCHS
-        from tfopt_core.training.scripts.fit_workload import of_call
-        from tfopt_core.training.scripts.limits import stopping_after
-        from tfopt_core.training.scripts.planned_history import lengthen
-
         if self.own is not None:
             self.own.loop.remove()
         number = self.task.job.recipe.workload.fit or 1
@@ -73,8 +67,6 @@ class ScriptLook(ScriptRun[AnyLook]):
 
     def _serve(self, load: Load, workload: FitWorkload) -> NoReturn:
         """Examine the fit for this task, then for each that follows if it can be made again."""
-        from tfopt_core.training.scripts.fit_state import FitState
-
         state: FitState | None
         try:
             state = FitState.of(workload)
@@ -96,8 +88,7 @@ class ScriptLook(ScriptRun[AnyLook]):
             assert isinstance(task, LookTask)
             task.job.folder.mkdir(parents=True, exist_ok=True)
             # the process works on in the private folder of its first task
-            self.task = cast(AnyLook, attrs.evolve(task, private=self.task.private))
-            self.task = self.on_this_machine()
+            self.task = on_this_machine(attrs.evolve(task, private=self.task.private))
             state.restore()
             self.session.take(self.task.job)
             return self._examine(load)
@@ -119,7 +110,8 @@ class ScriptLook(ScriptRun[AnyLook]):
         own = self.own
         assert own is not None
         if own.is_known(whole=isinstance(self.task, PrepareTask)):
-            self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(self._refusal())))
+            why = self.why_nothing(ScriptEnd(status=0))
+            self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(why)))
 
     def _examine_loop(self) -> Answer | None:
         """Return the result of the task for the script's own loop; None if that is refused."""
@@ -128,9 +120,6 @@ class ScriptLook(ScriptRun[AnyLook]):
             return None
         found = named_function(task.own_look)(task, self.tell_in_words, self.own)
         return None if found is None else self._with_environment(cast(Answer, found))
-
-    def _refusal(self) -> str:
-        return self.why_nothing(ScriptEnd(status=0))
 
     def _examine(self, load: Load) -> Answer:
         answer = cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
 from tfopt_core.data import DataPlan
+from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.records.dry_build import Estimate, Prepared
@@ -16,12 +17,18 @@ from tfopt_core.records.messages import StepDone, Tell
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.own_data import OwnData
-from tfopt_core.training.scripts.own_effects import effects_of_loop, parameters, trained_models
+from tfopt_core.training.scripts.own_data import EPOCHS, OwnData
+from tfopt_core.training.scripts.own_effects import (
+    NO_DATA_SET,
+    effects_of_loop,
+    parameters,
+    trained_models,
+)
 from tfopt_core.training.scripts.own_loop import OwnLoop
 from tfopt_core.training.scripts.session import Session
+from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
-from tfopt_core.trials.scripts.own_probe import LoopData, OwnLoopProbe
+from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.workers.task import PrepareTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
@@ -32,6 +39,7 @@ LOOK_SECONDS, WARM_SECONDS = 10.0, 5.0
 LOOK_UPDATES, LONGEST_LOOK, LEAST_UPDATES = 10, 30.0, 2
 # Progress is told this often.
 TELL_NS = 500_000_000
+NOT_TIMED = "its setting is found by timing steps, which a loop of the script's own does not allow"
 
 
 def baseline_in_words(limit: int | None) -> str:
@@ -73,16 +81,10 @@ class LoopOfScript:
         :param guard: carries out what plugins do, see `OwnData`.
         :param resolves: whether to resolve settings of "auto" at the first data set.
         """
-        loop = OwnLoop(session.surface)
+        loop = OwnLoop(session)
         watched = cls(job, session, loop, resolves, plugins=reaching(job.plugins))
-        loop.data = OwnData(
-            session.run, session.changes, watched.resolved,
-            updates=lambda: loop.clock.started is not None,
-            active=lambda: not session.surface.within_fit,
-            follow=session.shuffle_draws.follow, on_batch=loop.boundary, guard=guard,
-        )  # fmt: skip
+        loop.data = OwnData(loop, watched.resolved, guard)
         loop.install()
-        loop.data.install()
         return watched
 
     def resolved(self, plans: Mapping[str, DataPlan]) -> tuple[StackedPlugin, ...]:
@@ -93,7 +95,11 @@ class LoopOfScript:
         if self.resolves and not self._is_resolved:
             self._is_resolved = True
             job = attrs.evolve(self.job, plugins=self.plugins)
-            found = resolve_all(job, LoopData.of(plans), OwnLoopProbe)
+            data = Workload(
+                train=plans.get("train"), validation=plans.get("validation"),
+                build_model=_no_model, epochs=EPOCHS,
+            )  # fmt: skip
+            found = resolve_all(job, data, OwnLoopProbe)
             self.plugins, self.search_notes = found.plugins, dict(found.search_notes)
         return self.plugins
 
@@ -152,7 +158,7 @@ class LoopOfScript:
         """
         loop, clock, seconds = self.loop, self.loop.clock, self.seconds
         peak_rss, peak_device, used = peak_rss_bytes(), peak_device_bytes(), cpu_seconds()
-        models = trained_models(loop.variables)
+        models = trained_models(loop.updated)
         # an optimizer may update the variables that it was built with
         weights = [*loop.updated.values()] or [w for one in models for w in one.trainable_variables]
         outcome = FitOutcome(
@@ -167,24 +173,23 @@ class LoopOfScript:
         return RunReport(
             wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,
             cpu_seconds=used, effects=self.effects(), fits=(outcome,), exit_status=status,
-            diverged=loop.losses.why_diverged(weights, clock.updates),
+            diverged=loop.why_diverged(weights),
         )  # fmt: skip
 
     def effects(self) -> dict[str, Any]:
         """Return the effect of each plugin of the stack, by name."""
-        return effects_of_loop(self.loop, self.job.plugins, self.session.run, self.session.changes)
+        return effects_of_loop(self.loop, self.job.plugins)
 
     def prepared(self, task: PrepareTask) -> Prepared:
         """Return the result of a dry build, from the first steps."""
         limit = self.job.recipe.workload.max_steps
         plugins = self.resolved({})
-        assert self.loop.data is not None
         sets = {one.split: one for one in reversed(self.loop.data.sets)}
         train = sets.get("train")
         stack = train.stack if train else Stack(plugins, ScriptDefaults(), self.session.changes)
         by_name = {one.name: one for one in plugins}
         effects = self.effects()
-        models = trained_models(self.loop.variables)
+        models = trained_models(self.loop.updated)
         return Prepared(
             plugins=tuple(
                 plan_of(stack, one, by_name.get(one.name, one), self.search_notes.get(one.name, ()))
@@ -205,3 +210,33 @@ class LoopOfScript:
             not_applied={name: e.detail for name, e in effects.items() if not e.applied},
             own_loop=True,
         )  # fmt: skip
+
+
+@attrs.define(eq=False)
+class OwnLoopProbe(ProcessProbe):
+    """The `Probe` with which settings of "auto" are resolved in a loop of the script's own: of its
+    data and the machine only."""
+
+    def plan(self, split: str = "train") -> DataPlan:
+        """Return the plan of the loop's data. :raises PluginRefused: if there are none."""
+        plan: DataPlan | None = getattr(self.workload, split)
+        if plan is None and split == "train":
+            raise PluginRefused(NO_DATA_SET)
+        if plan is None:
+            raise ValueError(f"the loop has no {split} data so far")
+        return plan
+
+    def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """Return the mean bytes of an example, and their number."""
+        self.plan(split)
+        return super().element_bytes(split)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse. :raises PluginRefused: always."""
+        raise PluginRefused(NOT_TIMED)
+
+    step_seconds = peak_memory_bytes = model = training = _refuse
+
+
+def _no_model() -> NoReturn:
+    raise PluginRefused(NOT_TIMED)

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import attrs
 
@@ -17,18 +17,16 @@ from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.records.messages import Message
 from tfopt_core.training.factory import module_file
-from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
-from tfopt_core.training.scripts.early_environment import EarlyEnvironment
-from tfopt_core.training.scripts.hiding_modules import hiding_modules
-from tfopt_core.training.scripts.importing import WhenImported
-from tfopt_core.training.scripts.running import ScriptEnd, run_script
+from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow
+from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.scripts.importing import EarlyEnvironment, WhenImported, hiding_modules
+from tfopt_core.training.scripts.private_folder import move_log_folders
+from tfopt_core.training.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_trained
 from tfopt_core.training.scripts.seeding import Seeding
+from tfopt_core.training.scripts.session import Session
+from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.workers.channel import reworded
-from tfopt_core.workers.task import LookTask, Task, failure_of
-
-if TYPE_CHECKING:
-    from tfopt_core.training.scripts.fit_workload import FitWorkload
-    from tfopt_core.trials.scripts.own_loop import LoopOfScript
+from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 
@@ -53,11 +51,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     early: EarlyEnvironment = attrs.field(factory=EarlyEnvironment)
     hiding: tuple[str, ...] = ()
     _runtime_is_set: bool = False
-
-    @property
-    def own_seeds(self) -> bool:
-        """Whether the script's own seeds stay, and none are set for it."""
-        return False
 
     def enter_folder(self) -> Path:
         """Enter the folder that the script runs in. Return the script's path in it."""
@@ -109,13 +102,17 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if number is not None and calls and end.error is None:
             return f"the script calls fit {calls} times only, and fit = {number} is asked for"
         if self.session is None:
-            return why_nothing_trained(end, TrainingCalls())
-        surface = self.session.surface
-        trained = TrainingCalls(
-            fits=calls, updates=surface.updates, batches_alone=surface.batches_alone,
-            tapes=0 if self.own is None else self.own.loop.tapes,
-        )  # fmt: skip
-        return why_nothing_trained(end, trained) + self._about_precision(end, calls)
+            return why_nothing_trained(end)
+        patches = self.session.patches
+        tapes = 0 if self.own is None else self.own.loop.tapes
+        why = why_nothing_trained(
+            end,
+            fits=calls,
+            updates=patches.updates,
+            batches_alone=patches.batches_alone,
+            tapes=tapes,
+        )
+        return why + self._about_precision(end, calls)
 
     def _about_precision(self, end: ScriptEnd, fits: int) -> str:
         """Return what the scope of the dtype policy may have to do with that; "" if nothing."""
@@ -138,21 +135,17 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if self._runtime_is_set:
             return
         self._runtime_is_set = True
-        from tfopt_core.training.runtime import apply_in_process
-
         apply_in_process(self.task.job.runtime)
 
     def _begin(self) -> None:
         """Patch Keras once it is imported, before any model is built."""
         import keras
 
-        from tfopt_core.training.scripts.session import Session
-
         self._tensorflow_imported()  # in case that Keras is imported first
         self._noting(functools.partial(_check_backend, keras.config.backend()))
-        if not self.own_seeds:
+        if not (isinstance(self.task, RunTask) and self.task.own_seeds):
             self.seeding = Seeding()
-        self.task = self.on_this_machine()
+        self.task = on_this_machine(self.task)
         job = self.task.job
         has_own_loop = job.recipe.workload.has_own_loop
         # the other plugins of the stack cannot reach a loop of the script's own
@@ -163,8 +156,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if has_own_loop:
             self._noting(functools.partial(check_precision, self.session.precision))
         if has_own_loop or isinstance(self.task, LookTask):
-            from tfopt_core.trials.scripts.own_loop import LoopOfScript
-
             resolves = isinstance(self.task, LookTask)
             # a look does not know the loop yet, and may come to a fit
             watched = job if has_own_loop else attrs.evolve(job, plugins=())
@@ -173,12 +164,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             clock.on_read = functools.partial(self._noting, self._loop_was_read)
             if self.task.is_limited:
                 clock.limit = job.recipe.workload.max_steps
-
-    def on_this_machine(self) -> AnyTask:
-        """Return the task, on the machine as TensorFlow sees it. Keras is imported by then."""
-        from tfopt_core.training.runtime import seen_by_tensorflow
-
-        return attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))
 
     def _fit(self, workload: FitWorkload, started: int) -> Any:
         if self.task.job.recipe.workload.has_own_loop:
@@ -220,8 +205,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def _guarded(self, on_fit: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
         def guarded(workload: Any, started: int) -> Any:
             if self.task.private is not None:
-                from tfopt_core.training.scripts.private_folder import move_log_folders
-
                 move_log_folders(workload.call.callbacks, self.task.private)
             return self._noting(lambda: on_fit(workload, started))
 
@@ -236,6 +219,11 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
                 # the main thread may wait for this one for ever
                 self._end_here(failure_of(error))
             raise
+
+
+def on_this_machine(task: AnyTask) -> AnyTask:
+    """Return the task, on the machine as TensorFlow sees it. Keras is imported by then."""
+    return attrs.evolve(task, job=seen_by_tensorflow(task.job))
 
 
 def _check_backend(backend: str) -> None:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from tfopt_core.errors import WorkloadError, ran_out_of_memory
 from tfopt_core.records.run import RunReport
+from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.training.scripts.limits import cut_in_words
-from tfopt_core.training.scripts.loss_watch import NOT_WATCHED
+from tfopt_core.training.scripts.own_loop import NOT_WATCHED
 from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.trials.scripts.fits import report_of
+from tfopt_core.trials.run import pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.trials.turns import Turn
 from tfopt_core.workers.task import RunTask
-
-if TYPE_CHECKING:
-    from tfopt_core.training.scripts.fit_workload import FitWorkload
-    from tfopt_core.training.scripts.fitting import FitOfScript
+from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
 @attrs.define(eq=False)
@@ -35,11 +35,6 @@ class ScriptTraining(ScriptRun[RunTask]):
     def _first_turn(self) -> Turn | None:
         return Turn(self.tell) if self.task.in_turns else None
 
-    @property
-    def own_seeds(self) -> bool:
-        """Whether the task keeps the script's own seeds."""
-        return self.task.own_seeds
-
     def report(self, end: ScriptEnd) -> RunReport:
         """Return what was observed of the run.
 
@@ -51,26 +46,19 @@ class ScriptTraining(ScriptRun[RunTask]):
             raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
+        report = self._with_end(report_of(self.task.job, self.fits, end), end)
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
-        after_fits = script_error = None
-        out_of_memory = False
-        if trouble is not None and self.task.measured and self._fits_are_done():
-            after_fits = self.in_words(trouble)
-        elif end.error is not None:
-            script_error = self.in_words(end.error)
-            out_of_memory = end.raised is not None and ran_out_of_memory(end.raised)
-        return attrs.evolve(
-            report_of(self.task.job, self.fits, end),
-            notes=tuple(self.in_words(note) for note in self._notes(end)),
-            after_fits=after_fits,
-            script_error=script_error,
-            out_of_memory=out_of_memory,
-        )
+        if trouble is None or not self.task.measured or not self._fits_are_done():
+            return report
+        after_fits = self.in_words(trouble)
+        return attrs.evolve(report, after_fits=after_fits, script_error=None, out_of_memory=False)
 
     def _report_of_loop(self, end: ScriptEnd) -> RunReport:
         """Return what was observed of a run that trained in a loop of the script's own."""
         assert self.own is not None
-        report = self.own.run_report(end.status)
+        return self._with_end(self.own.run_report(end.status), end)
+
+    def _with_end(self, report: RunReport, end: ScriptEnd) -> RunReport:
         return attrs.evolve(
             report,
             notes=tuple(self.in_words(note) for note in self._notes(end)),
@@ -108,25 +96,27 @@ class ScriptTraining(ScriptRun[RunTask]):
         loop = None if self.own is None else self.own.loop
         if not self.fits and (loop is None or not loop.clock.updates):
             yield self.why_nothing(end)
-        if loop is not None and loop.clock.updates and not loop.losses.seen and self.task.measured:
+        if (
+            loop is not None
+            and loop.clock.updates
+            and loop.last_loss is None
+            and self.task.measured
+        ):
             yield NOT_WATCHED
         seeding = None if self.seeding is None else self.seeding.in_words()
         if seeding:
             yield seeding
         if end.read_input:
             yield "the script read standard input, which is empty here"
-        surface = None if self.session is None else self.session.surface
+        patches = None if self.session is None else self.session.patches
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
-        if surface is not None and surface.threads:
-            yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
-        if surface is not None and self.fits and (surface.updates or surface.batches_alone):
+        if patches is not None and patches.threads:
+            yield f"fit() was called in a thread ({', '.join(sorted(patches.threads))})"
+        if patches is not None and self.fits and (patches.updates or patches.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        from tfopt_core.training.scripts.fitting import train_fit
-        from tfopt_core.trials.run import pacing_of
-
         task = self.task
         if workload.data.steps_per_epoch() == 0:
             self.empty_fits += 1
@@ -139,3 +129,31 @@ class ScriptTraining(ScriptRun[RunTask]):
         if task.save_to is not None and judged:
             self._last_model = built.stack.unwrap(built.model)
         return history
+
+
+def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunReport:
+    """Return what is observed of a run with these fits.
+
+    :param fits: in the order of their calls; if the recipe names a fit, it alone is judged.
+    :raises WorkloadError: if the fit that the recipe names did not come.
+    """
+    judged_number = job.recipe.workload.fit
+    numbers = [fit.number for fit in fits]
+    if judged_number is not None and judged_number not in numbers:
+        before = f"; {end.error}" if end.error is not None else ""
+        raise WorkloadError(
+            f"fit = {judged_number} is judged, and in this run the script trained by "
+            f"{len(fits)} call{'s' * (len(fits) != 1)} of fit only{before}"
+        )
+    judged = [fit for fit in fits if judged_number in (None, fit.number)]
+    return RunReport(
+        wall_seconds=sum(fit.outcome.wall_seconds for fit in judged),
+        peak_rss_bytes=peak_rss_bytes(),
+        peak_device_bytes=peak_device_bytes() if fits else None,
+        cpu_seconds=cpu_seconds(),
+        effects=effects_of(judged),
+        fits=tuple(fit.outcome for fit in fits),
+        judged=None if judged_number is None else numbers.index(judged_number),
+        exit_status=end.status,
+        diverged=next((str(fit.diverged) for fit in judged if fit.diverged), None),
+    )

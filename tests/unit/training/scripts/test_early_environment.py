@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core.training.scripts.early_environment import EarlyEnvironment
+from tfopt_core.training.scripts.importing import EarlyEnvironment
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from tfopt_core.training.scripts.judged_metric import judged_metric
+from tfopt_core.training.scripts.defaults import judged_metric
 
 
 @pytest.mark.parametrize(

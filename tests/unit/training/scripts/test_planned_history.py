@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tfopt_core.training.scripts.call import lengthen
 from tfopt_core.training.scripts.limits import CutShort
-from tfopt_core.training.scripts.planned_history import lengthen
 
 
 def call(epochs=6, often=1, cut=None, last_epoch=None):

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -18,7 +18,7 @@ OnUpdate = Callable[[Any, Any, Callable[[], Any]], Any]
 
 
 @attrs.define(eq=False)
-class Surface:
+class KerasPatches:
     """Replaces `keras.Model.compile` and `fit`, and restores them.
 
     A model that overrides them and calls `super()` uses the replacements too.
@@ -37,7 +37,7 @@ class Surface:
     on_update: OnUpdate | None = None
     on_logs: Callable[[Any], None] = lambda logs: None
     threads: set[str] = attrs.field(factory=set)
-    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
     _fits: int = 0
     _alone: int = 0
 
@@ -71,8 +71,12 @@ class Surface:
             thread = threading.current_thread()
             if thread is not threading.main_thread():
                 self.threads.add(thread.name)
-            with self._within_fit():
+            # for all threads: a strategy's replicas are traced in threads of their own
+            self._fits += 1
+            try:
                 return self.on_fit(model, fit, given, named)
+            finally:
+                self._fits -= 1
 
         self._replace(keras.Model, "compile", replaced_compile)
         self._replace(keras.Model, "fit", replaced_fit)
@@ -104,21 +108,15 @@ class Surface:
 
     def remove(self) -> None:
         """Restore the methods."""
-        while self._put_back:
-            self._put_back.pop()()
-
-    @contextlib.contextmanager
-    def _within_fit(self) -> Iterator[None]:
-        # for all threads: a strategy's replicas are traced in threads of their own
-        self._fits += 1
-        try:
-            yield
-        finally:
-            self._fits -= 1
+        self._put_back.close()
 
     def _replace(self, owner: type[Any], name: str, method: Any) -> None:
         # on the class that defines it: Keras checks whether a model overrides `compile`
         defining = next(each for each in owner.__mro__ if name in vars(each))
-        before = vars(defining)[name]
-        setattr(defining, name, method)
-        self._put_back.append(lambda: setattr(defining, name, before))
+        replace(self._put_back, defining, name, method)
+
+
+def replace(put_back: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Replace an attribute of a class, module or object until `put_back` is closed."""
+    put_back.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)

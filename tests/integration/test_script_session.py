@@ -35,7 +35,6 @@ from tfopt_core.records.variants import Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.replay import replay
-from tfopt_core.training.scripts.fit_workload import of_call
 from tfopt_core.training.scripts.fitting import train_fit
 from tfopt_core.training.scripts.session import Session
 
@@ -267,12 +266,16 @@ class FitOfSession:
 
             def replay_fit(workload: Any, started: int) -> None:
                 call = workload.call.short(2, how["batches"])
-                of_fit = of_call(
-                    lambda: type(workload).of(
+
+                def of_fit(job: Job) -> Any:
+                    import keras
+
+                    keras.utils.set_random_seed(SEED)
+                    return type(workload).of(
                         made, call, workload.compiled, SEED, ended=part != "training",
                         batches=how["batches"], before=workload,
-                    )
-                )  # fmt: skip
+                    )  # fmt: skip
+
                 job = attrs.evolve(made.job, variant=variant.name)
                 found.append(replay(job, shared, part, **how, load=of_fit))
 

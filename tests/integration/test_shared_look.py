@@ -23,7 +23,7 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.fit_workload import FitWorkload, of_call
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import FitState, train_fit
 from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.preparation import prepare
@@ -83,12 +83,12 @@ def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
 def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[float]]:
     """The history of the fit with these plugins."""
 
-    def again() -> FitWorkload:
-        return FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
+    import keras
 
     job = attrs.evolve(session.job, plugins=named(*plugins))
     session.take(job)
-    workload = of_call(again)(job)
+    keras.utils.set_random_seed(SEED)
+    workload = FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
     _, history = train_fit(workload, workload.built(job), 0, lambda message: None)
     return dict(history.history)
 

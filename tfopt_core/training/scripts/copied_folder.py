@@ -46,23 +46,13 @@ class CopiedFolder(PrivateFolder):
         """
         made = cls(folder, private_folders(folder), os.path.realpath(place))
         try:
-            copied_whole = made.fill()
+            made._fill(why_no_overlay)
         except OSError as error:
             raise InputError(
                 f'"{error.filename}" cannot be copied into the private folder of a run: '
                 f"{error.strerror}; isolate = false in [workload] runs in the folder itself"
             ) from error
-        if not copied_whole:
-            raise InputError(
-                f"a measured run works on a copy of {_in_words(made.folders)}, and that is more "
-                f"than {LIMIT_BYTES >> 20:,} MiB; isolate = false in [workload] (or --set "
-                "workload.isolate=false) runs in the folder itself; or have overlay mounts "
-                f"allowed ({why_no_overlay})"
-            )
         return made
-
-    def command(self) -> list[str]:
-        return []
 
     def mount(self) -> None:
         """Do nothing: the copy is there."""
@@ -83,8 +73,11 @@ class CopiedFolder(PrivateFolder):
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         return [entry for entry in entries_of(folder) if entry.path != self.place]
 
-    def fill(self) -> bool:
-        """Copy the folders. Return False, with the copy in part, if they are too large."""
+    def _fill(self, why_no_overlay: str) -> None:
+        """Copy the folders.
+
+        :raises InputError: if they are too large; the copy is made in part then.
+        """
         for folder in self.folders:
             os.makedirs(self._copy_of(folder))
         for folder in self.folders:
@@ -99,7 +92,13 @@ class CopiedFolder(PrivateFolder):
                 size = entry.stat(follow_symlinks=False).st_size
                 left -= max(size if entry.is_file(follow_symlinks=False) else 0, ENTRY_BYTES)
                 if left < 0:
-                    return False
+                    named = " and ".join(f'"{folder}"' for folder in self.folders)
+                    raise InputError(
+                        f"a measured run works on a copy of {named}, and that is more than "
+                        f"{LIMIT_BYTES >> 20:,} MiB; isolate = false in [workload] (or --set "
+                        "workload.isolate=false) runs in the folder itself; or have overlay "
+                        f"mounts allowed ({why_no_overlay})"
+                    )
                 if entry.is_dir(follow_symlinks=False) and _is_copied(entry, shared):
                     os.mkdir(self._copy_of(entry.path))
                     waiting.append(entry.path)
@@ -107,7 +106,6 @@ class CopiedFolder(PrivateFolder):
                     shutil.copy2(entry.path, self._copy_of(entry.path))
                 else:
                     self._link(entry.path)
-        return True
 
     def _link(self, path: str) -> None:
         os.symlink(self._target(path), self._copy_of(path))
@@ -161,7 +159,3 @@ def _is_copied(entry: os.DirEntry[str], shared: tuple[str, ...]) -> bool:
     if entry.path in shared or os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
         return False
     return os.access(entry.path, os.R_OK | os.X_OK)
-
-
-def _in_words(folders: tuple[str, ...]) -> str:
-    return " and ".join(f'"{folder}"' for folder in folders)

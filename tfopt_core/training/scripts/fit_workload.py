@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -56,7 +56,6 @@ class FitWorkload(Workload):
     compiled: Compiled
     session: Session
     own_plans: Mapping[str, DataPlan]
-    fit_index: int = 0
 
     @classmethod
     def of(
@@ -78,16 +77,14 @@ class FitWorkload(Workload):
         :param before: a workload of the same data, which may have begun to read a generator.
         :raises WorkloadError: if the installed Keras does not show what `fit` does with the data.
         """
-        missing = why_without("script-fits")
-        if missing:
-            raise WorkloadError(missing)
+        if why_without("script-fits"):
+            raise WorkloadError(why_without("script-fits"))
         readers = {} if before is None else before.data.readers
         data = FitData(call, seed, ended or bool(session.job.plugins), readers)
         data.check()
-        steps = call.steps_per_epoch
         own = {split: data.plan(split) for split in call.splits}
         if ended:
-            own["train"] = ended_after(own["train"], steps)
+            own["train"] = ended_after(own["train"], call.steps_per_epoch)
         plans = own
         if batches is not None:
             plans = {split: data.first(split, plan, batches) for split, plan in own.items()}
@@ -107,7 +104,6 @@ class FitWorkload(Workload):
             compiled=compiled,
             session=session,
             own_plans=own,
-            fit_index=call.number - 1,
         )
 
     @property
@@ -148,7 +144,10 @@ class FitWorkload(Workload):
 
         :raises WorkloadError: if a step fails.
         """
-        built = _with_short_calls(built)
+        # a call may otherwise be a whole epoch, as in a resident loop
+        steps = min(DRY_STEPS, built.training.steps_per_execution)
+        training = attrs.evolve(built.training, steps_per_execution=steps)
+        built = attrs.evolve(built, training=training)
         timed = TimedFunction(built, distribution_of(built))
         timed.install()
         timed.begin_fit()
@@ -168,7 +167,6 @@ class FitWorkload(Workload):
     def built(self, job: Job) -> Built:
         """Call every hook of a fit, and set the results on the model.
 
-        :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
         :raises PluginError, PluginRefused: naming the plugin that failed.
         :raises WorkloadError: for a change that is impossible in a script.
         """
@@ -187,15 +185,12 @@ class FitWorkload(Workload):
             precision = stack.configure_precision(run)
         plans = {split: stack.build_dataset(run, split) for split in before}
         with run.strategy.scope():
-            wrapped = stack.wrap_model(run)
-            if wrapped is not model:
+            if stack.wrap_model(run) is not model:
+                [*_, by] = (c.plugin for c in stack.all_changes if c.hook == "wrap_model")
                 reason = (
                     "returned another model than the script's; it may only change that one in place"
                 )
-                by = [change.plugin for change in stack.all_changes if change.hook == "wrap_model"]
-                raise (
-                    PluginError(str(by[-1]), "wrap_model", reason) if by else WorkloadError(reason)
-                )
+                raise PluginError(str(by), "wrap_model", reason)
             float32_layers = _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
@@ -254,7 +249,7 @@ class FitWorkload(Workload):
         begun = self.session.run
         return attrs.evolve(
             begun,
-            fit_index=self.fit_index,
+            fit_index=self.call.number - 1,
             epochs=max(1, self.call.epochs),
             batch_size=self.train.batch_size,
             settings=stack.settings,
@@ -334,15 +329,6 @@ def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
     )
 
 
-def _with_short_calls(built: Built) -> Built:
-    """Return the same training with at most `DRY_STEPS` steps in a call of its train function.
-
-    A call may otherwise be a whole epoch, as in a resident loop.
-    """
-    steps = min(DRY_STEPS, built.training.steps_per_execution)
-    return attrs.evolve(built, training=attrs.evolve(built.training, steps_per_execution=steps))
-
-
 def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:
     """Return the options with steps per call that divide the steps of an epoch, so that no call
     reaches past the end of an epoch.
@@ -356,15 +342,3 @@ def _whole_calls(training: Any, steps_per_epoch: int | None, own: int) -> Any:
     calls = -(-steps_per_epoch // own)
     fits = (n for n in range(min(max(1, asked // own), calls), 0, -1) if calls % n == 0)
     return attrs.evolve(training, steps_per_execution=own * next(fits))
-
-
-def of_call(make: Callable[[], FitWorkload]) -> Callable[[Job], FitWorkload]:
-    """Return a replacement for `training.build.load`, which seeds and makes the workload."""
-
-    def load(job: Job) -> FitWorkload:
-        import keras
-
-        keras.utils.set_random_seed(job.seed)
-        return make()
-
-    return load

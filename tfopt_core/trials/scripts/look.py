@@ -10,9 +10,10 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer
+from tfopt_core.training.job import Job
 from tfopt_core.training.replay.data import EPOCHS
 from tfopt_core.training.scripts.call import lengthen
-from tfopt_core.training.scripts.fit_workload import FitWorkload, of_call
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import FitState
 from tfopt_core.training.scripts.limits import stopping_after
 from tfopt_core.training.scripts.running import ScriptEnd
@@ -49,9 +50,11 @@ class ScriptLook(ScriptRun[LookTask]):
         if workload.data.steps_per_epoch() == 0:
             raise WorkloadError(f"fit {call.number}: the training data are empty")
 
-        def make() -> Any:
-            task = self.task
-            of = functools.partial(type(workload).of, self.session, before=workload)
+        def load(job: Job) -> FitWorkload:
+            import keras
+
+            keras.utils.set_random_seed(job.seed)
+            task, of = self.task, functools.partial(FitWorkload.of, self.session, before=workload)
             if not isinstance(task, ReplayTask):
                 return of(call, workload.compiled, task.job.seed, ended=True)
             return of(
@@ -60,7 +63,6 @@ class ScriptLook(ScriptRun[LookTask]):
                 ended=task.part != "training", batches=task.batches,
             )  # fmt: skip
 
-        load = of_call(make)
         if not self.task.stays:
             return self._end_here(self._examine(load))
         return self._serve(load, workload)

@@ -25,7 +25,7 @@ def diagnose_loop(task: DiagnoseTask, tell: Tell, own: LoopOfScript) -> Diagnose
     begun = perf_counter()
     diagnosis = _diagnosis(own)
     limit = task.job.recipe.workload.max_steps
-    if limit is None and not own.ended:
+    if limit is None and own.loop.ended is None:
         limit = own.loop.clock.updates  # a run ends where the look does
     measuring_seconds, share = own.loop.clock.seconds, diagnosis.input_seconds / own.step_seconds
     result = diagnosed_of(

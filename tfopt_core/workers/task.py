@@ -21,7 +21,7 @@ from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.factories:carry_out"
-SCRIPT = "tfopt_core.trials.scripts.carry_out:carry_out"
+SCRIPT = "tfopt_core.trials.scripts:carry_out"
 
 
 @attrs.frozen(kw_only=True)

@@ -20,7 +20,7 @@ from tfopt_core.trials.scripts.own_loop import LoopOfScript
 )
 def test_a_look_ends_once_enough_was_seen_beside_tracing(seconds, warm, updates, known):
     clock = SimpleNamespace(
-        limit=None, seconds=seconds, updates=updates, warm=[SimpleNamespace(seconds=warm)]
+        is_over=False, seconds=seconds, updates=updates, warm=[SimpleNamespace(seconds=warm)]
     )
     own = LoopOfScript(job=None, session=None, loop=SimpleNamespace(clock=clock))
     assert own.is_known(whole=False) is known

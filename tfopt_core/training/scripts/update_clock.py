@@ -83,6 +83,11 @@ class UpdateClock:
         """The blocks in which no step was traced."""
         return tuple(block for block in self.blocks if not block.cold)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all updates of the run were made."""
+        return self.limit is not None and self.updates >= self.limit
+
     def _may_be_over(self) -> bool:
         """Return whether the calls since the last reading may have made all updates left."""
         if self.limit is None:

@@ -53,7 +53,7 @@ class LoopOfScript:
     """A script's own loop under a stack, watched from the import of Keras on.
 
     :param job: with the whole stack; `plugins` are those of it that reach the loop.
-    :param ended: whether the script has come to its end.
+    :param resolves: whether settings of "auto" are still to be resolved, at the first data set.
     :param search_notes: how settings of "auto" were found, by plugin.
     """
 
@@ -61,10 +61,8 @@ class LoopOfScript:
     session: Session
     loop: OwnLoop
     resolves: bool = False
-    ended: bool = False
     plugins: tuple[StackedPlugin, ...] = ()
     search_notes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
-    _is_resolved: bool = False
     _told: int = 0
 
     @classmethod
@@ -92,8 +90,8 @@ class LoopOfScript:
 
         :param plans: the data plans that are known, by split.
         """
-        if self.resolves and not self._is_resolved:
-            self._is_resolved = True
+        if self.resolves:
+            self.resolves = False
             job = attrs.evolve(self.job, plugins=self.plugins)
             data = Workload(
                 train=plans.get("train"), validation=plans.get("validation"),
@@ -116,7 +114,7 @@ class LoopOfScript:
         :param whole: whether to watch as many updates as a run makes.
         """
         clock = self.loop.clock
-        if clock.limit is not None and clock.updates >= clock.limit:
+        if clock.is_over:
             return True
         if clock.seconds >= LONGEST_LOOK:
             return clock.updates >= LEAST_UPDATES
@@ -136,8 +134,7 @@ class LoopOfScript:
     def seconds(self) -> float:
         """The time from the first step until the script's end, or the last update that was seen."""
         clock, ended = self.loop.clock, self.loop.ended
-        limited = clock.limit is not None and clock.updates >= clock.limit
-        if ended is None or clock.started is None or limited:
+        if ended is None or clock.started is None or clock.is_over:
             return clock.seconds
         return (ended - clock.started) / 1e9
 

@@ -29,6 +29,9 @@ from tfopt_core.workers.channel import reworded
 from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of
 
 AnyTask = TypeVar("AnyTask", bound=Task)
+OTHER_BACKEND = (
+    'the script sets the Keras backend to "{}", and tfopt optimizes TensorFlow training only'
+)
 
 
 @attrs.define(eq=False)
@@ -79,7 +82,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         with WhenImported(actions, self.early.note):
             end = run_script(path, workload.args, workload.module)
         if self.own is not None:
-            self.own.ended = True
             self._noting(self.own.loop.at_the_end)
             self.own.loop.remove()
         if self.session is not None:
@@ -96,7 +98,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         """Return why the fit to examine never came."""
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
         if backend != "tensorflow":
-            return _other_backend(backend)
+            return OTHER_BACKEND.format(backend)
         number = self.task.job.recipe.workload.fit
         calls = 0 if self.session is None else self.session.calls
         if number is not None and calls and end.error is None:
@@ -106,12 +108,9 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         patches = self.session.patches
         tapes = 0 if self.own is None else self.own.loop.tapes
         why = why_nothing_trained(
-            end,
-            fits=calls,
-            updates=patches.updates,
-            batches_alone=patches.batches_alone,
+            end, fits=calls, updates=patches.updates, batches_alone=patches.batches_alone,
             tapes=tapes,
-        )
+        )  # fmt: skip
         return why + self._about_precision(end, calls)
 
     def _about_precision(self, end: ScriptEnd, fits: int) -> str:
@@ -150,8 +149,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         has_own_loop = job.recipe.workload.has_own_loop
         # the other plugins of the stack cannot reach a loop of the script's own
         plugins = reaching(job.plugins) if has_own_loop else job.plugins
-        begun = attrs.evolve(job, plugins=plugins)
-        self.session = Session(begun, self._guarded(self._fit), self.seeding)
+        self.session = Session(attrs.evolve(job, plugins=plugins), self._fit, self.seeding)
         self._noting(self.session.begin)
         if has_own_loop:
             self._noting(functools.partial(check_precision, self.session.precision))
@@ -166,9 +164,14 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
                 clock.limit = job.recipe.workload.max_steps
 
     def _fit(self, workload: FitWorkload, started: int) -> Any:
-        if self.task.job.recipe.workload.has_own_loop:
-            raise WorkloadError(BOTH)
-        return self._on_fit(workload, started)
+        def fit() -> Any:
+            if self.task.job.recipe.workload.has_own_loop:
+                raise WorkloadError(BOTH)
+            return self._on_fit(workload, started)
+
+        if self.task.private is not None:
+            move_log_folders(workload.call.callbacks, self.task.private)
+        return self._noting(fit)
 
     def _loop_was_read(self) -> None:
         """Handle a reading of the updates of the script's own loop."""
@@ -202,14 +205,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             message = failure_of(error)
         self._end_here(message)
 
-    def _guarded(self, on_fit: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
-        def guarded(workload: Any, started: int) -> Any:
-            if self.task.private is not None:
-                move_log_folders(workload.call.callbacks, self.task.private)
-            return self._noting(lambda: on_fit(workload, started))
-
-        return guarded
-
     def _noting(self, act: Callable[[], Any]) -> Any:
         try:
             return act()
@@ -228,11 +223,4 @@ def on_this_machine(task: AnyTask) -> AnyTask:
 
 def _check_backend(backend: str) -> None:
     if backend != "tensorflow":
-        raise InputError(_other_backend(backend))
-
-
-def _other_backend(backend: str) -> str:
-    return (
-        f'the script sets the Keras backend to "{backend}", and tfopt optimizes TensorFlow '
-        "training only"
-    )
+        raise InputError(OTHER_BACKEND.format(backend))

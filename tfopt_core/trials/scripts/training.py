@@ -75,7 +75,7 @@ class ScriptTraining(ScriptRun[RunTask]):
         assert self.own is not None
         clock = self.own.loop.clock
         self.own.tell_progress(self.tell)
-        if clock.limit is not None and clock.updates >= clock.limit:
+        if clock.is_over:
             self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
         if self._turn is not None and clock.warm and self._turn.is_over:
             self._turn.end()

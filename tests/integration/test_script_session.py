@@ -125,10 +125,7 @@ def forms() -> dict[str, Any]:
         "validation split": {"x": x, "y": y, "validation_split": 0.25, "epochs": 2},
         "validation arrays": {"x": x, "y": y, "validation_data": (x[:20], y[:20])},
         "weights and a validation split": {
-            "x": x,
-            "y": y,
-            "sample_weight": np.linspace(0, 1, 96),
-            "validation_split": 0.25,
+            "x": x, "y": y, "sample_weight": np.linspace(0, 1, 96), "validation_split": 0.25,
             "epochs": 2,
         },
         "sample weights": {"x": x, "y": y, "sample_weight": np.linspace(0, 1, 96)},
@@ -136,18 +133,14 @@ def forms() -> dict[str, Any]:
         "initial epoch": {"x": x, "y": y, "epochs": 4, "initial_epoch": 2},
         "steps": {"x": x, "y": y, "steps_per_epoch": 3, "epochs": 2},
         "steps and a validation split": {
-            "x": x,
-            "y": y,
-            "steps_per_epoch": 3,
-            "validation_split": 0.25,
-            "epochs": 2,
+            "x": x, "y": y, "steps_per_epoch": 3, "validation_split": 0.25, "epochs": 2,
         },
         "data set": {"x": dataset, "validation_data": dataset.take(2), "epochs": 2},
         "repeated": {"x": dataset.repeat(), "steps_per_epoch": 4, "epochs": 2},
         "pydataset": {"x": Batches(), "epochs": 2, "shuffle": False},
         "generator": {"x": endless(), "steps_per_epoch": 3, "epochs": 2},
         "tensors": {"x": tf.constant(x), "y": tf.constant(y)},
-    }
+    }  # fmt: skip
 
 
 FORMS = (
@@ -366,14 +359,6 @@ def test_a_chunk_never_reaches_past_the_steps_that_are_asked_for(tmp_path):
         histories(forms()["repeated"] | {"steps_per_epoch": 6})
     assert fits[0].outcome.steps == 12
     assert fits[0].effects["chunked"].detail.startswith("3 steps a call")
-
-
-def test_resident_loop_takes_over_arrays(tmp_path):
-    with session(tmp_path, Resident(xla=False)) as (_, fits):
-        history = histories(forms()["arrays"] | {"epochs": 8})[0]
-    assert fits[0].effects["resident"].applied
-    assert history["loss"][-1] < history["loss"][0]
-    assert fits[0].outcome.steps == 40
 
 
 def test_precision_is_in_effect_inside_and_not_after(tmp_path):
@@ -730,45 +715,40 @@ def test_models_and_their_data_are_let_go(tmp_path):
     assert done.out.split() == ["None", "None"], done.err
 
 
+@contextmanager
+def cut_short(folder: Path) -> Iterator[list[Any]]:
+    """The fits of a session, each of which ends after its first steps."""
+    with session(folder) as (made, fits):
+
+        def cut(fit: Any, started: int) -> Any:
+            seen, history = train_fit(
+                fit, fit.built(made.job), started, lambda message: None,
+                cuts_short=lambda blocks: True,
+            )  # fmt: skip
+            fits.append(seen)
+            return history
+
+        made.on_fit = cut
+        yield fits
+
+
 def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
     import tensorflow as tf
 
     x, y = examples(1200)
     endless = tf.data.Dataset.from_tensor_slices((x, y)).batch(32).repeat()
-    job_fits = []
-    with session(tmp_path) as (made_session, _):
-
-        def cut(fit: Any, started: int) -> Any:
-            built = fit.built(made_session.job)
-            seen, history = train_fit(
-                fit, built, started, lambda message: None, cuts_short=lambda blocks: True
-            )
-            job_fits.append(seen)
-            return history
-
-        made_session.on_fit = cut
+    with cut_short(tmp_path) as fits:
         network().fit(
             x, y, batch_size=1, epochs=2, validation_data=endless, validation_steps=2, verbose=0
         )
-    [seen] = job_fits
+    [seen] = fits
     assert seen.outcome.cut_short
     assert len(seen.outcome.validation_seconds) == 1
 
 
 def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_are_cut(tmp_path):
     x, y = examples(1200)
-    seen = []
-    with session(tmp_path) as (made_session, _):
-
-        def cut(fit: Any, started: int) -> Any:
-            fitted, history = train_fit(
-                fit, fit.built(made_session.job), started, lambda message: None,
-                cuts_short=lambda blocks: True,
-            )  # fmt: skip
-            seen.append(fitted)
-            return history
-
-        made_session.on_fit = cut
+    with cut_short(tmp_path) as seen:
         made = network()
         data = {"x": x, "y": y, "batch_size": 1, "validation_data": (x[:9], y[:9]), "verbose": 0}
         first = made.fit(epochs=10, validation_freq=5, **data)

@@ -24,10 +24,12 @@ OWN = {
     ("python_source.py", "_fields"),
     ("pipeline.py", "_fields"), ("json_types.py", "_validators"),
     ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),
-    ("training.py", "_without_optionals"), ("script_look.py", "_getframe"),
+    ("training.py", "_without_optionals"),
     ("fork.py", "_servers"),
 }  # fmt: skip
-OF_PYTHON = {"_exit", "_exit_function", "_clear", "_run_exitfuncs", "_shutdown", "_value_"}
+OF_PYTHON = {
+    "_exit", "_exit_function", "_clear", "_getframe", "_run_exitfuncs", "_shutdown", "_value_",
+}  # fmt: skip
 MEMBERS = {member for feature in FEATURES.values() for member in feature.each()}
 MODULES = {owner.partition(":")[0] for owner, _ in MEMBERS}
 

@@ -45,13 +45,14 @@ class Compiled:
     def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:
         """Return the training options of the script, for the plugins."""
         given = self.given or {}
+        jit_compile = given.get("jit_compile", model.jit_compile)
         return TrainingOptions(
             optimizer=self._optimizer_of_script(model),
             loss=given.get("loss", model.loss if model.compiled else None),
             metrics=_listed(given.get("metrics")),
             weighted_metrics=_listed(given.get("weighted_metrics")),
             loss_weights=given.get("loss_weights"),
-            jit_compile=_as_option(given.get("jit_compile", model.jit_compile)),
+            jit_compile="auto" if jit_compile == "auto" else bool(jit_compile),
             steps_per_execution=int(given.get("steps_per_execution", model.steps_per_execution)),
             callbacks=tuple(callbacks),
         )
@@ -161,7 +162,3 @@ def _compile_by(model: Any, jit_compile: Any) -> None:
     if model.jit_compile != jit_compile:
         model.jit_compile = jit_compile
         model.test_function = model.predict_function = None
-
-
-def _as_option(jit_compile: Any) -> bool | str:
-    return "auto" if jit_compile == "auto" else bool(jit_compile)

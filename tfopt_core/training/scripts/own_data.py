@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +143,8 @@ class OwnData:
         """Return whether the script's own code begins to iterate, eagerly."""
         import tensorflow as tf
 
-        frame = inspect.currentframe()
-        for _ in range(2):  # this function's frame, and that of the replacement
-            frame = None if frame is None else frame.f_back
-        caller = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+        # behind this function's frame, and that of the replacement
+        caller = str(sys._getframe(2).f_globals.get("__name__", ""))
         if not self.active or caller.partition(".")[0] in LIBRARIES:
             return False
         if not tf.executing_eagerly():

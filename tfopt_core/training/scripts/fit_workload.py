@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -34,9 +34,6 @@ from tfopt_core.training.sources import ended_after
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.workload import Workload
 
-if TYPE_CHECKING:
-    from tfopt_core.training.scripts.session import Session
-
 BASELINE = "the script as it is"
 # The most steps of a dry build in one call of the train function.
 DRY_STEPS = 4
@@ -48,19 +45,20 @@ class FitWorkload(Workload):
 
     Every build uses that same model: the changes of one stack are removed before the next build.
 
+    :param session: the `Session` of the script, which makes these workloads.
     :param own_plans: of the script's own data, of which `train` and `validation` may be a part.
     """
 
     call: FitCall
     data: FitData
     compiled: Compiled
-    session: Session
+    session: Any
     own_plans: Mapping[str, DataPlan]
 
     @classmethod
     def of(
         cls,
-        session: Session,
+        session: Any,
         call: FitCall,
         compiled: Compiled,
         seed: int,
@@ -246,7 +244,7 @@ class FitWorkload(Workload):
         return replaced, unweighed if left is None else {}
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
-        begun = self.session.run
+        begun: RunContext = self.session.run
         return attrs.evolve(
             begun,
             fit_index=self.call.number - 1,

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -18,9 +18,8 @@ from tfopt_core.training.clock import running_ns
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import unchanged
 from tfopt_core.training.scripts.keras_patches import replace
-
-if TYPE_CHECKING:
-    from tfopt_core.training.scripts.own_loop import OwnLoop
+from tfopt_core.training.scripts.session import Session
+from tfopt_core.training.scripts.update_clock import UpdateClock
 
 # Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
 LIBRARIES = ("tensorflow", "keras")
@@ -60,7 +59,8 @@ class OwnData:
     :param in_graph: whether a data set was iterated within a tf.function, where it is left alone.
     """
 
-    loop: OwnLoop
+    session: Session
+    clock: UpdateClock
     plugins: Callable[[dict[str, DataPlan]], tuple[StackedPlugin, ...]]
     guard: Callable[[Callable[[], Any]], Any]
     sets: list[OwnDataSet] = attrs.field(factory=list)
@@ -74,12 +74,12 @@ class OwnData:
     @property
     def updates(self) -> bool:
         """Whether an update was made so far."""
-        return self.loop.clock.started is not None
+        return self.clock.started is not None
 
     @property
     def active(self) -> bool:
         """Whether the script itself is running, and neither a plugin nor a call of `fit`."""
-        return not self._busy and not self.loop.session.patches.within_fit
+        return not self._busy and not self.session.patches.within_fit
 
     def install(self) -> None:
         """Replace the iteration over a `tf.data.Dataset`; nothing is computed here, so that the
@@ -111,6 +111,8 @@ class OwnData:
 
     def _time(self, iterator: type[Any]) -> None:
         """Time the next element of iterators of a class, which has no public name."""
+        import tensorflow as tf
+
         if iterator in self._timed:
             return
         self._timed.add(iterator)
@@ -126,7 +128,8 @@ class OwnData:
             finally:
                 # before the first update it is the start of the pipeline
                 self.waited_ns += (running_ns() - asked) * self.updates
-                self.loop.boundary()
+                if self.updates and tf.executing_eagerly():
+                    self.clock.boundary()
 
         replace(self._put_back, iterator, "__next__", timed_next)
 
@@ -169,7 +172,7 @@ class OwnData:
         return known.data
 
     def _rewritten(self, dataset: Any) -> OwnDataSet:
-        split, session = "validation" if self.updates else "train", self.loop.session
+        split, session = "validation" if self.updates else "train", self.session
         before = DataPlan.from_dataset(dataset)
         plugins = self.plugins({split: before})
         stack = Stack(plugins, ScriptDefaults(None, {split: before}), session.changes)

@@ -81,7 +81,7 @@ class LoopOfScript:
         """
         loop = OwnLoop(session)
         watched = cls(job, session, loop, resolves, plugins=reaching(job.plugins))
-        loop.data = OwnData(loop, watched.resolved, guard)
+        loop.data = OwnData(session, loop.clock, watched.resolved, guard)
         loop.install()
         return watched
 

@@ -83,7 +83,7 @@ def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(ha
 def test_a_measurement_goes_on_behind_a_run_that_hangs(hanging, forked_runs, monkeypatch, capsys):
     # the command in this process, where the clock is set; its runs are forks as ever
     monkeypatch.setattr(
-        "tfopt_core.app.apply._runner",
+        "tfopt_core.commands.apply._runner",
         lambda request, limits: contextlib.nullcontext(
             forked_runs.with_spawn(SpawnRunner(limits=limits))
         ),

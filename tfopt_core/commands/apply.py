@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import rich_click as click
 
 from tfopt_core.commands import completion
@@ -20,11 +22,26 @@ from tfopt_core.commands.options import (
     verbose_option,
     write_option,
 )
+from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tfopt_core.app.apply_options import ApplyOptions  # half of the start of every command
-    from tfopt_core.records.results import Comparison
+    from tfopt_core.app.first_contact import NothingToMeasure
+    from tfopt_core.recipe import WorkloadSpec
+    from tfopt_core.records.results import Comparison, Results
+    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.trials.request import Request
+    from tfopt_core.workers.spawn import Runner
+    from tfopt_core.workers.supervise import Limits
+
+
+PLAN = (
+    "looking at {script} for up to 30 s, trying what it proposes for about a minute, then pairs of "
+    "runs"
+)
 
 
 @click.command()
@@ -107,7 +124,6 @@ def apply(
     plugin seems to save time, it prints what bounds a step and what each plugin did, and ends with
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.app.apply import conduct
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.first_contact import NothingToMeasure
     from tfopt_core.commands.output import ReportFiles
@@ -173,3 +189,125 @@ def judged(comparison: Comparison, require: str) -> tuple[bool, str]:
         return comparison.verdict is Verdict.FITS, comparison.statement
     lighter = memory.verdict is MemoryVerdict.LIGHTER or comparison.verdict is Verdict.FITS
     return lighter, memory.statement
+
+
+def conduct(options: ApplyOptions, view: Terminal) -> Results | NothingToMeasure:
+    """Measure, unless a look at a script finds nothing that is worth it.
+
+    While another process measures in the project, wait for it.
+
+    :param view: shows the progress.
+    :raises InputError: for errors in the recipe, the script or the options.
+    :raises TfoptError: for an error that prevents every run.
+    """
+    from tfopt_core.app.command_request import alone_in_project, make_request, seconds_of
+    from tfopt_core.app.script_target import script_of
+    from tfopt_core.measurement.resume import resume
+    from tfopt_core.measurement.session import measure
+    from tfopt_core.workers.supervise import Limits
+
+    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
+    limits = Limits(total=limit)
+    spec = script_of(options.target, module=options.module)
+    with ExitStack() as alone:
+
+        def wait(results: Path) -> None:
+            command = f"tfopt apply {options.target}"
+            alone.enter_context(alone_in_project(results, command, view, no_wait=options.no_wait))
+
+        if spec is not None:
+            return _first_contact(options, spec, limits, view, wait)
+        request, folder = make_request(
+            options.target, options.changes(), compares=not options.resuming,
+            save_to=options.save_to, debug=options.debug,
+        )  # fmt: skip
+        wait(folder)  # once everything has been checked that can be
+        if not options.resuming:
+            return _run(measure, request, folder, limits, view)
+        from tfopt_core.trials.workload_options import options_in_stack
+
+        stack = (*options_in_stack(request.recipe), *request.plugins)
+        return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, view)
+
+
+def _first_contact(
+    options: ApplyOptions,
+    spec: WorkloadSpec,
+    limits: Limits,
+    view: Terminal,
+    wait: Callable[[Path], None],
+) -> Results | NothingToMeasure:
+    """Look at a script, write its recipe, and measure that.
+
+    :param wait: waits until nobody else measures, called with the folder of the project's results.
+    """
+    from tfopt_core.app.command_request import make_request, project_of, results_of
+    from tfopt_core.app.first_contact import (
+        check_contact,
+        keep_outcome,
+        look_at,
+        nothing_to_measure,
+        prepared_for,
+    )
+    from tfopt_core.measurement.session import measure
+
+    spec = check_contact(options, spec)  # bad input is said before anybody waits
+    # where its recipe goes
+    wait(results_of(project_of((options.write_to or Path("recipe.toml")).absolute().parent)))
+    view.plan(PLAN.format(script=spec.label))
+    contact = look_at(options, spec, limits, view)
+    if contact.measured is None:
+        return nothing_to_measure(options.target, contact.draft)
+    request, folder = make_request(
+        str(contact.path), options.overrides,
+        compares=bool(contact.draft.stack),  # with nothing exact it is a recipe of comments
+        save_to=options.save_to, debug=options.debug,
+    )  # fmt: skip
+    prepared, request = prepared_for(contact, request)
+    results = _run(
+        measure, request, folder, limits, view, prepared_before=(prepared, request),
+        extended=None if contact.extended is None else contact.extended.prepared,
+    )  # fmt: skip
+    try:
+        keep_outcome(contact, results)
+    except InputError as error:
+        # the verdict is printed all the same
+        return attrs.evolve(results, warnings=(*results.warnings, str(error)))
+    return results
+
+
+def _run(
+    measure: Callable[..., Results],
+    request: Request,
+    folder: Path,
+    limits: Limits,
+    view: Terminal,
+    **known: Any,
+) -> Results:
+    """Measure, or resume, with the project's store; `folder` is that of its results."""
+    from tfopt_core.store.database import Store, store_path
+
+    with (
+        Store(store_path(folder.parent)) as store,
+        view.measuring() as observer,
+        _runner(request, limits) as runner,
+    ):
+        return measure(request, runner=runner, store=store, observer=observer, **known)
+
+
+def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
+    """Return the runner of the measurement; for a distributed stack it starts all processes.
+
+    :raises InputError: if this process is part of a cluster that was started already.
+    """
+    from tfopt_core.app.command_request import check_none_described, cluster_of
+    from tfopt_core.workers.clusters.local import LocalCluster
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    spawn = SpawnRunner(limits=limits)
+    if cluster_of(request) is None:
+        return ForkRunner(spawn)
+    check_none_described(request.environment, "apply")
+    # processes of a cluster are never forked, so their baseline is not forked either
+    return nullcontext(LocalCluster(inner=spawn, spawn=spawn))

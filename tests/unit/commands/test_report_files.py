@@ -22,7 +22,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have `apply` measure nothing, and give these results."""
 
     def give(results: Any) -> None:
-        monkeypatch.setattr("tfopt_core.app.apply.conduct", lambda *_: results)
+        monkeypatch.setattr("tfopt_core.commands.apply.conduct", lambda *_: results)
 
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     give(make_results())

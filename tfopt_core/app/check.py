@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -55,26 +56,16 @@ def check_recipe(
         if traits(stacked.name, type(stacked.plugin)).role == "observer"
     )
     plugins = tuple(stacked for stacked in plugins if stacked not in observers)
-    problems.extend(_baseline_problems(reading, compares))
+    if reading.recipe is not None:  # the rest of it is right
+        for key, why, mend in baseline_faults(reading.recipe, compares=compares):
+            path = f"measure.baseline.{key}" if key else "measure.baseline"
+            problems.append(reading.problem(path, why, mend))
     if compares:
-        plugins = (*_options_in_stack(reading), *plugins)
+        if reading.recipe is not None:
+            plugins = (*options_in_stack(reading.recipe), *plugins)
         problems.extend(_comparison_problems(reading, plugins, observers))
     recipe = reading.with_problems(problems).require()
     return CheckedRecipe(recipe, plugins, reading, observers)
-
-
-def _options_in_stack(reading: Reading) -> tuple[StackedPlugin, ...]:
-    return () if reading.recipe is None else options_in_stack(reading.recipe)
-
-
-def _baseline_problems(reading: Reading, compares: bool) -> list[Problem]:
-    """Return what is wrong with the baseline's options, where the rest of the recipe is right."""
-    if reading.recipe is None:
-        return []
-    return [
-        reading.problem("measure.baseline" + (f".{key}" if key else ""), why, mend)
-        for key, why, mend in baseline_faults(reading.recipe, compares=compares)
-    ]
 
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
@@ -106,19 +97,14 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
 
 def _workload_problems(reading: Reading) -> list[Problem]:
     problems = []
-    use, factory, script, module, folder = (
-        reading.value(f"workload.{key}") for key in ("use", "factory", "script", "module", "folder")
-    )
-    named = {
-        "use": WorkloadSpec(use=use) if isinstance(use, str) and use else None,
-        "factory": WorkloadSpec(factory=factory) if isinstance(factory, str) and factory else None,
-        "script": WorkloadSpec(script=script) if isinstance(script, str) and script else None,
-        "module": WorkloadSpec(module=module) if isinstance(module, str) and module else None,
-    }
-    for key, spec in named.items():
+    for key in ("use", "factory", "script", "module"):
+        name, folder = reading.value(f"workload.{key}"), reading.value("workload.folder")
+        if not (isinstance(name, str) and name):
+            continue
         # `python -m` finds a module from where it runs
         below = folder if key == "module" and isinstance(folder, str) else ""
-        missing = missing_workload(spec, reading.directory / below) if spec else None
+        named: dict[str, Any] = {key: name}
+        missing = missing_workload(WorkloadSpec(**named), reading.directory / below)
         if missing is not None:
             problems.append(reading.problem(f"workload.{key}", missing))
     return problems
@@ -134,25 +120,14 @@ def _comparison_problems(
         problems.append(reading.problem(f"plugins.{observers[0].name}", only, mend))
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
-    if not (
-        plugins
-        or reading.entries
-        or unread
-        or any(p.path.startswith("plugins") for p in reading.problems)
-    ):
-        problems.append(
-            reading.problem(
-                "plugins",
-                "the stack is empty, so there is nothing to compare",
-                "add [[plugins]] tables; `tfopt plugins` lists what there is",
-            )
-        )
+    wrong = any(problem.path.startswith("plugins") for problem in reading.problems)
+    if not (plugins or reading.entries or unread or wrong):
+        why = "the stack is empty, so there is nothing to compare"
+        mend = "add [[plugins]] tables; `tfopt plugins` lists what there is"
+        problems.append(reading.problem("plugins", why, mend))
     if reading.value("measure.pairs") is not None and reading.value("measure.budget"):
-        problems.append(
-            reading.problem(
-                "measure.budget", "a budget chooses the number of pairs", "remove one of the two"
-            )
-        )
+        why = "a budget chooses the number of pairs"
+        problems.append(reading.problem("measure.budget", why, "remove one of the two"))
     return [*problems, *missing_target(reading, plugins)]
 
 

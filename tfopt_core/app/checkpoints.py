@@ -85,7 +85,9 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
     """
     folder = folder.absolute()
     make_ours(folder)
-    code = _facts(request)
+    # independent of the project's path
+    root = str(request.recipe.directory.resolve())
+    code = {name.replace(root, "."): value for name, value in fingerprint(request).items()}
     if not resume:
         if names_in(folder):
             raise InputError(f'there are checkpoints already; use --resume, or remove "{folder}"')
@@ -102,7 +104,7 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
     about = values["about"]
     changed = [
         *recipe_differences(about["recipe"], request.recipe.to_dict()),
-        *differences(*(_without_place(facts) for facts in (about["fingerprint"], code))),
+        *differences(*_parts(about["fingerprint"], code, of_the_place=False)),
     ]
     if changed:
         raise InputError(
@@ -118,7 +120,7 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
         start=newest.name,
         values=values,
         damaged=newest.damaged,
-        moved=differences(*(_place(facts) for facts in (about["fingerprint"], code))),
+        moved=differences(*_parts(about["fingerprint"], code, of_the_place=True)),
         code=code,
     )
 
@@ -130,15 +132,9 @@ def after_interruption(point: ResumePoint) -> ResumePoint:
     return attrs.evolve(point, start=newest.name, values=values)
 
 
-def _facts(request: Request) -> dict[str, str]:
-    """Return what the training depends on, by name; independent of the project's path."""
-    root = str(request.recipe.directory.resolve())
-    return {name.replace(root, "."): value for name, value in fingerprint(request).items()}
-
-
-def _place(facts: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in facts.items() if name in OF_THE_PLACE}
-
-
-def _without_place(facts: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in facts.items() if name not in OF_THE_PLACE}
+def _parts(*sides: Mapping[str, str], of_the_place: bool) -> list[dict[str, str]]:
+    """Return of each side the facts of the machine, or those of the training."""
+    return [
+        {name: value for name, value in facts.items() if (name in OF_THE_PLACE) is of_the_place}
+        for facts in sides
+    ]

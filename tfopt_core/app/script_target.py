@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -80,15 +80,14 @@ def check_script(spec: WorkloadSpec) -> WorkloadSpec:
     path = Path(spec.script or "")
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "is not there"
-        hint = did_you_mean(path.name, _scripts_beside(path))
+        beside: list[str] = []
+        with suppress(OSError):  # such as a folder that may not be read
+            beside = [file.name for file in path.parent.glob("*.py")]
+        hint = did_you_mean(path.name, beside)
         raise InputError(f'the script "{path}" {what}{f"; {hint}" if hint else ""}')
-    return attrs.evolve(spec, script=from_here(path))
-
-
-def from_here(path: Path) -> str:
-    """Return a path from the working directory, an absolute one if it lies elsewhere."""
     absolute, here = path.absolute(), Path.cwd()
-    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+    inside = absolute.is_relative_to(here)
+    return attrs.evolve(spec, script=str(absolute.relative_to(here) if inside else absolute))
 
 
 def for_recipe_in(folder: Path, spec: WorkloadSpec) -> WorkloadSpec:
@@ -137,10 +136,3 @@ def without_places(label: str, path: Path) -> Iterator[None]:
             raise
         texts = (f"{p.message}; {p.mend}" if p.mend else p.message for p in ours)
         raise InputError(f"{label}: {'; '.join(texts)}") from error
-
-
-def _scripts_beside(path: Path) -> list[str]:
-    try:
-        return [file.name for file in path.parent.glob("*.py")]
-    except OSError:  # such as a folder that may not be read
-        return []

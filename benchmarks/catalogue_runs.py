@@ -17,7 +17,7 @@ import tomlkit
 from catalogue_rows import ROWS, Place, Row
 from cattrs import Converter
 
-from tfopt_core.app.command_request import cluster_of, make_request
+from tfopt_core.commands.request import cluster_of, make_request
 from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.card import Equivalence, equivalence_of
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # A plugin's run is compared with that of the baseline whose process started in the same way.
 BASELINE, NEW_PROCESS = "baseline", "baseline in a new process"
 # The folders of tfopt_core whose code no run of a training executes.
-NOT_TRAINING = frozenset({"app", "commands", "diagnosis", "measurement", "report", "store"})
+NOT_TRAINING = frozenset({"commands", "diagnosis", "measurement", "report", "store"})
 OBSERVER = "an observer, which joins one extra, untimed run"
 
 _converter = Converter()

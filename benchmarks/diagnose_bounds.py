@@ -63,7 +63,7 @@ def diagnosed(recipe: Path) -> dict[str, Any]:
 
 def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
     """A request for the baseline, and for a stack for each part of a step."""
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
     from tfopt_core.errors import RecipeError
 
     requests: dict[str, Any] = {}

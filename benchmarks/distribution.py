@@ -21,7 +21,7 @@ from statistics import median
 
 from options import make_parser, positive
 
-from tfopt_core.app.command_request import make_request
+from tfopt_core.commands.request import make_request
 from tfopt_core.records.results import FitResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes

@@ -84,8 +84,8 @@ def memory(name: str, recipe: str) -> str:
 
     Both run in new processes, since forked runs share the memory of TensorFlow's libraries.
     """
-    from tfopt_core.app.command_request import make_request
-    from tfopt_core.app.training import train_once
+    from tfopt_core.commands.request import make_request
+    from tfopt_core.commands.training import train_once
     from tfopt_core.trials.preparation import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner
 
@@ -115,7 +115,7 @@ def waiting(epochs: int, examples: int | None) -> tuple[float, float]:
     import keras
     import tensorflow as tf
 
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
     from tfopt_core.training.build import build, load
     from tfopt_core.training.job import Job
     from tfopt_core.trials.preparation import prepare

@@ -41,7 +41,7 @@ SMOKE_RECIPE = RECIPE.replace("epochs = 4", "epochs = 2").replace("40000", "640"
 
 def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
     """The request of this recipe, its runs' folders below this one."""
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
 
     (folder / "pyproject.toml").touch()
     path = folder / "recipe.toml"

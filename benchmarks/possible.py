@@ -232,7 +232,7 @@ def main() -> None:
         parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(READY)}")
     if options.rounds < 2:
         parser.error("--rounds: at least 2, or there is no interval")
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
     from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 

@@ -210,7 +210,7 @@ def ours(name: str) -> list[Contestant]:
 @functools.cache
 def plugins_of(name: str, recipe: str) -> list[str]:
     """Return the names of a recipe's plugins, in order."""
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recipe.toml"

@@ -15,8 +15,8 @@ import pytest
 from support.forked_command import runs_forked
 from support.real_process import environment, tfopt, tiny_project, wait_until
 
-from tfopt_core.app.command_request import make_request
 from tfopt_core.commands.main import run
+from tfopt_core.commands.request import make_request
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import supervise

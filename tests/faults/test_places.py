@@ -13,8 +13,8 @@ import pytest
 from support.in_process import tfopt_here
 from support.real_process import make_project, python, tfopt, tiny_project
 
-from tfopt_core.app.check import check_recipe
-from tfopt_core.app.command_request import (
+from tfopt_core.commands.check import check_recipe
+from tfopt_core.commands.request import (
     RESULTS,
     SEARCHES,
     make_request,

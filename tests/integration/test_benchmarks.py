@@ -18,7 +18,7 @@ from support.forked_command import HASTY
 from support.real_process import python
 from support.stored_measurements import FIRST_RESULTS, make_run
 
-from tfopt_core.app.command_request import make_request
+from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.records.fit import Block

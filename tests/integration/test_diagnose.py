@@ -206,7 +206,7 @@ def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, qui
 
 
 def request_for(project: Path):
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.commands.request import make_request
 
     request, _ = make_request(str(project / "recipe.toml"), (), compares=False, keeps=False)
     return attrs.evolve(request, plugins=(), folder=project / "runs")

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from support.forked_command import runs_forked
 
-from tfopt_core.app.command_request import make_request
+from tfopt_core.commands.request import make_request
 from tfopt_core.records.messages import EpochDone
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant

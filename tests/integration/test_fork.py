@@ -19,7 +19,7 @@ from support.real_process import TINY, environment, make_project
 from tfopt_data.prefetch import Prefetch
 from tfopt_distribute.one_device import OneDevice
 
-from tfopt_core.app.command_request import make_request
+from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec

@@ -9,7 +9,7 @@ from support.in_process import tfopt_here
 from support.real_process import TINY, environment, make_project, run, tfopt, tfopt_anew
 
 from tfopt_core import __version__
-from tfopt_core.app.check import check_recipe
+from tfopt_core.commands.check import check_recipe
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import shipped_recipes
 

@@ -17,13 +17,10 @@ from pathlib import Path
 
 HEAVY = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 SERVER = f"""
-import importlib, json, os, pkgutil, sys
+import json, os, sys
 from importlib.metadata import entry_points
-import rich.table, tomlkit, tfopt_core.commands
+import rich.table, tomlkit
 from tfopt_core.commands.main import run
-
-for module in pkgutil.iter_modules(tfopt_core.commands.__path__, "tfopt_core.commands."):
-    importlib.import_module(module.name)
 
 for found in entry_points(group="tfopt.plugins"):
     if found.dist.name == "tfopt":

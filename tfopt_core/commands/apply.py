@@ -28,8 +28,8 @@ from tfopt_core.records.verdict import MemoryVerdict, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tfopt_core.app.apply_options import ApplyOptions  # half of the start of every command
-    from tfopt_core.app.first_contact import NothingToMeasure
+    from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
+    from tfopt_core.commands.first_contact import NothingToMeasure
     from tfopt_core.recipe import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
     from tfopt_core.report.terminal import Terminal
@@ -124,8 +124,8 @@ def apply(
     plugin seems to save time, it prints what bounds a step and what each plugin did, and ends with
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.app.apply_options import ApplyOptions
-    from tfopt_core.app.first_contact import NothingToMeasure
+    from tfopt_core.commands.apply_options import ApplyOptions
+    from tfopt_core.commands.first_contact import NothingToMeasure
     from tfopt_core.commands.output import ReportFiles
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
@@ -170,8 +170,8 @@ def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: 
 
 def _recipe_of(asked: ApplyOptions) -> str | None:
     """Return the recipe that was measured, as the user names it; None if options changed it."""
-    from tfopt_core.app.first_contact import written_recipe
-    from tfopt_core.app.script_target import script_of
+    from tfopt_core.commands.first_contact import written_recipe
+    from tfopt_core.commands.script_target import script_of
 
     spec = script_of(asked.target, module=asked.module)
     if spec is not None:
@@ -200,8 +200,8 @@ def conduct(options: ApplyOptions, view: Terminal) -> Results | NothingToMeasure
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
     """
-    from tfopt_core.app.command_request import alone_in_project, make_request, seconds_of
-    from tfopt_core.app.script_target import script_of
+    from tfopt_core.commands.request import alone_in_project, make_request, seconds_of
+    from tfopt_core.commands.script_target import script_of
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
     from tfopt_core.workers.supervise import Limits
@@ -241,14 +241,14 @@ def _first_contact(
 
     :param wait: waits until nobody else measures, called with the folder of the project's results.
     """
-    from tfopt_core.app.command_request import make_request, project_of, results_of
-    from tfopt_core.app.first_contact import (
+    from tfopt_core.commands.first_contact import (
         check_contact,
         keep_outcome,
         look_at,
         nothing_to_measure,
         prepared_for,
     )
+    from tfopt_core.commands.request import make_request, project_of, results_of
     from tfopt_core.measurement.session import measure
 
     spec = check_contact(options, spec)  # bad input is said before anybody waits
@@ -300,7 +300,7 @@ def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
 
     :raises InputError: if this process is part of a cluster that was started already.
     """
-    from tfopt_core.app.command_request import check_none_described, cluster_of
+    from tfopt_core.commands.request import check_none_described, cluster_of
     from tfopt_core.workers.clusters.local import LocalCluster
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner

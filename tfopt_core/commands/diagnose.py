@@ -32,8 +32,8 @@ def diagnose(
     """
     import attrs
 
-    from tfopt_core.app.command_request import temporary_request
     from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.commands.request import temporary_request
     from tfopt_core.diagnosis.process import diagnose as measure_parts
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis

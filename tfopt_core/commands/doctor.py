@@ -16,8 +16,8 @@ from tfopt_core.commands.options import debug_option, json_option
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.app.findings import DoctorFinding
     from tfopt_core.hooks import Machine
+    from tfopt_core.report.listing import DoctorFinding
 
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,
 # `present`, `detail` and `how_to_get`.
@@ -71,15 +71,15 @@ def examine() -> tuple[DoctorFinding, ...]:
 def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     import subprocess
 
-    from tfopt_core.app.findings import DoctorFinding
-    from tfopt_core.app.versions import NOT_INSTALLED, package_findings, version_findings
     from tfopt_core.commands.doctor_gpu import (
         check_device,
         device_findings,
         process_findings,
         unopened_gpus,
     )
+    from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
     from tfopt_core.hooks.machine import ask_driver
+    from tfopt_core.report.listing import DoctorFinding
     from tfopt_core.training.runtime import check_environment
 
     version = ".".join(map(str, sys.version_info[:3]))
@@ -127,8 +127,8 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
 
     :param missing: one sentence for each feature that is disabled because a member is missing.
     """
-    from tfopt_core.app.findings import DoctorFinding
     from tfopt_core.private_api import FEATURES
+    from tfopt_core.report.listing import DoctorFinding
 
     if not missing:
         count = len({member for feature in FEATURES.values() for member in feature.each()})
@@ -142,7 +142,7 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
 
 
 def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
-    from tfopt_core.app.findings import DoctorFinding
+    from tfopt_core.report.listing import DoctorFinding
 
     cpus = f"{machine.cpu_model}, {machine.cpu_count} of {machine.cpu_count_total} usable"
     yield DoctorFinding("CPU", None, cpus)
@@ -163,8 +163,8 @@ def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
 
 
 def _data_sources() -> Iterator[DoctorFinding]:
-    from tfopt_core.app.findings import DoctorFinding
     from tfopt_core.hooks.installed.discovery import registrations
+    from tfopt_core.report.listing import DoctorFinding
 
     for name, entries in registrations(DATA_SOURCES_GROUP).items():
         try:

@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.errors import cure_of
+from tfopt_core.report.listing import DoctorFinding
 
 TIME_LIMIT_SECONDS = 90
 WITH_CUDA = "pip install 'tfopt[and-cuda]'"

@@ -27,8 +27,8 @@ def init(**options: Any) -> None:
     recipe as comments. Arguments after -- are the script's own. If no plugin seems to save time,
     it prints what bounds a step, and writes nothing.
     """
-    from tfopt_core.app.apply_options import ApplyOptions
-    from tfopt_core.app.first_contact import NothingToMeasure, look_alone
+    from tfopt_core.commands.apply_options import ApplyOptions
+    from tfopt_core.commands.first_contact import NothingToMeasure, look_alone
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.terminal import Terminal

@@ -43,7 +43,7 @@ def launch(
 
     To train on several machines, start `tfopt train` on each of them.
     """
-    from tfopt_core.app.training import train_once
+    from tfopt_core.commands.training import train_once
     from tfopt_core.records.messages import EpochDone
     from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
     from tfopt_core.report.style.console import make_console
@@ -95,8 +95,8 @@ def make_cluster_request(
     :param workers, parameter_servers: the number of each; None for those of the recipe.
     :raises InputError: for errors in the recipe, and for a stack that trains in one process.
     """
-    from tfopt_core.app.command_request import check_none_described, make_request
-    from tfopt_core.app.script_target import refuse_script
+    from tfopt_core.commands.request import check_none_described, make_request
+    from tfopt_core.commands.script_target import refuse_script
     from tfopt_core.hooks.stack import Stack
     from tfopt_core.hooks.values import Defaults
 

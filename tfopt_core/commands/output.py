@@ -36,7 +36,7 @@ class ReportFiles:
         :raises InputError: if one cannot be written, if two of them are standard output, or if
             jinja2 is missing for HTML.
         """
-        from tfopt_core.app.command_request import check_writable
+        from tfopt_core.commands.request import check_writable
 
         if _is_stdout(self.json_path) and _is_printed(self.markdown_path):
             raise InputError(

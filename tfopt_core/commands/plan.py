@@ -22,9 +22,9 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     """
     import attrs
 
-    from tfopt_core.app.check import missing_target
-    from tfopt_core.app.command_request import temporary_request
+    from tfopt_core.commands.check import missing_target
     from tfopt_core.commands.output import ReportFiles, show_list
+    from tfopt_core.commands.request import temporary_request
     from tfopt_core.report.plan import render_plan
     from tfopt_core.trials.preparation import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.app.command_request import temporary_request
-from tfopt_core.app.findings import DoctorFinding
+from tfopt_core.commands.request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
@@ -20,6 +19,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_both
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
+from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import check_plugin

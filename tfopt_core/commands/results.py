@@ -136,7 +136,7 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
 
 def _opened(project: Path | None) -> tuple[Path, Store | None]:
     """Return the path of a project's results, the current one for None, and its store, if any."""
-    from tfopt_core.app.command_request import project_of
+    from tfopt_core.commands.request import project_of
     from tfopt_core.store.database import Store, store_path
 
     path = store_path(project_of(Path.cwd()) if project is None else project)

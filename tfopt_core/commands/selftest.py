@@ -51,7 +51,7 @@ def _control_trials(times: int, view: Terminal) -> Iterator[ControlTrial]:
     import tempfile
     from pathlib import Path
 
-    from tfopt_core.app.command_request import new_id
+    from tfopt_core.commands.request import new_id
     from tfopt_core.hooks import read_machine
     from tfopt_core.measurement.selftest import controls, run_trial
     from tfopt_core.training.runtime import check_environment

@@ -12,7 +12,7 @@ from tfopt_core.commands.options import debug_option, recipe_argument, save_opti
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.app.checkpoints import ResumePoint
+    from tfopt_core.training.checkpoints.config import ResumePoint
     from tfopt_core.trials.request import Request
 
 
@@ -50,8 +50,8 @@ def train(
     """
     import attrs
 
-    from tfopt_core.app.command_request import cluster_of, make_request
-    from tfopt_core.app.training import runners_of, train_once, train_script
+    from tfopt_core.commands.request import cluster_of, make_request
+    from tfopt_core.commands.training import runners_of, train_once, train_script
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
@@ -87,7 +87,7 @@ def train(
             )
     except KeyboardInterrupt:
         if point is not None:
-            from tfopt_core.app.checkpoints import after_interruption  # imports NumPy
+            from tfopt_core.commands.checkpoints import after_interruption  # imports NumPy
 
             console.print(render_last_checkpoint(after_interruption(point)))
         raise
@@ -107,7 +107,7 @@ def checkpoints_of(
     """
     if not resume and folder is None:
         return None
-    from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
+    from tfopt_core.commands.checkpoints import FOLDER, open_checkpoints
 
     if request.recipe.workload.is_script:
         raise InputError(

@@ -55,9 +55,9 @@ def tune(json_path: Path | None, quiet: bool, **options: Any) -> int:
     With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
     the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.
     """
-    from tfopt_core.app.tune import TuneOptions
-    from tfopt_core.app.tune import tune as search
     from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.commands.search import TuneOptions
+    from tfopt_core.commands.search import tune as search
     from tfopt_core.report.terminal import Terminal
     from tfopt_core.report.tuning import render_tuned
 

@@ -6,16 +6,29 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+import attrs
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
 
 NAME_WIDTH = 26
+
+
+@attrs.frozen
+class DoctorFinding:
+    """A fact about this machine or a plugin.
+
+    `ok` is False if it needs a mend, None if it is neutral.
+    """
+
+    subject: str
+    ok: bool | None
+    detail: str
+    mend: str = ""
 
 
 def render_plugins(infos: Sequence[PluginInfo]) -> RenderableType:

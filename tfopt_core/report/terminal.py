@@ -1,4 +1,4 @@
-"""The terminal view of a use case while it runs: `tfopt_core.app.view.View`."""
+"""The terminal view of a command while it runs."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.report_results import make_comparison, make_memory
 
-from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.commands.apply import conduct, exit_code
+from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.main import run
 from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict

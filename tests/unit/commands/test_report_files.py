@@ -12,7 +12,7 @@ from support.diagnosed import make_diagnosed
 from support.in_process import tfopt_here
 from support.report_results import make_comparison, make_results
 
-from tfopt_core.app.first_contact import NothingToMeasure
+from tfopt_core.commands.first_contact import NothingToMeasure
 from tfopt_core.diagnosis.draft import LeftOut
 from tfopt_core.records.verdict import Verdict
 

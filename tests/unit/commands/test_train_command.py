@@ -6,9 +6,9 @@ import pytest
 from support.real_process import make_project
 from support.report_results import make_prepared, make_run
 
-from tfopt_core.app import training as once
-from tfopt_core.app.command_request import make_request
+from tfopt_core.commands import training as once
 from tfopt_core.commands.main import run
+from tfopt_core.commands.request import make_request
 from tfopt_core.commands.train import checkpoints_of
 from tfopt_core.training.checkpoints.file import Checkpoint
 from tfopt_core.training.checkpoints.folder import Writer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.app.versions import (
+from tfopt_core.commands.versions import (
     check_versions,
     package_findings,
     requirement,

@@ -13,12 +13,12 @@ import pytest
 from support.in_process import tfopt_here
 from support.report_results import make_prepared
 
-from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
+from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.report.results.as_json import to_json
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "json.md"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.app.check import check_recipe
+from tfopt_core.commands.check import check_recipe
 from tfopt_core.recipe import read_recipe, shipped_recipes, summary
 from tfopt_core.recipe.layer import RESERVED
 from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, text_of

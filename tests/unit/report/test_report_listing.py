@@ -6,10 +6,10 @@ import pytest
 from rich.console import RenderableType
 from support.report_results import show
 
-from tfopt_core.app.findings import DoctorFinding
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.report.listing import (
+    DoctorFinding,
     render_card,
     render_doctor,
     render_plugins,

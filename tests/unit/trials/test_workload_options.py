@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tfopt_core.app.check import check_recipe
+from tfopt_core.commands.check import check_recipe
 from tfopt_core.errors import RecipeError
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.stack import StackedPlugin

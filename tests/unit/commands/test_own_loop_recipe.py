@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.app.check import check_recipe
+from tfopt_core.commands.check import check_recipe
 from tfopt_core.errors import RecipeError
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.command_request import (
+from tfopt_core.commands.request import (
     SEARCHES,
     alone_in_project,
     check_writable,
@@ -25,9 +25,9 @@ from tfopt_core.recipe.ranges import Choices
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfopt_core.app.view import View
     from tfopt_core.errors import Problem
     from tfopt_core.recipe import Reading, Recipe
+    from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
     from tfopt_core.tuning.results import TuneResult
     from tfopt_core.tuning.storage import StudyStorage
@@ -57,7 +57,7 @@ class TuneOptions:
     debug: bool = False
 
 
-def tune(options: TuneOptions, view: View) -> TuneResult:
+def tune(options: TuneOptions, view: Terminal) -> TuneResult:
     """Search, prove the winner by fresh pairs, write its recipe, and return the result.
 
     :param view: shows the progress.

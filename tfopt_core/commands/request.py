@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.check import check_recipe
-from tfopt_core.app.script_target import check_as_recipe, script_of
-from tfopt_core.app.versions import check_versions
+from tfopt_core.commands.check import check_recipe
+from tfopt_core.commands.script_target import check_as_recipe, script_of
+from tfopt_core.commands.versions import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks import ClusterOptions, read_machine
@@ -34,7 +34,7 @@ from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
 
 if TYPE_CHECKING:
-    from tfopt_core.app.view import View
+    from tfopt_core.report.terminal import Terminal
 
 # Files that mark the root of a project.
 MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
@@ -146,7 +146,7 @@ def project_of(start: Path) -> Path:
 
 @contextmanager
 def alone_in_project(
-    results: Path, command: str, view: View, *, no_wait: bool = False
+    results: Path, command: str, view: Terminal, *, no_wait: bool = False
 ) -> Iterator[None]:
     """Wait until no other measurement is under way in a project, and keep others waiting.
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from support.fake_role import RUN
 
-from tfopt_core.app.training import train_once, train_script
+from tfopt_core.commands.training import train_once, train_script
 from tfopt_core.hooks import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.app.check import CheckedRecipe, check_recipe
+from tfopt_core.commands.check import CheckedRecipe, check_recipe
 from tfopt_core.errors import InputError, RecipeError, WorkloadError, did_you_mean
 from tfopt_core.recipe import Reading, WorkloadSpec
 from tfopt_core.recipe.tree import Node, Place

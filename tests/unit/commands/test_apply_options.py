@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core.app.apply_options import ApplyOptions
-from tfopt_core.app.first_contact import check_contact
+from tfopt_core.commands.apply_options import ApplyOptions
+from tfopt_core.commands.first_contact import check_contact
 from tfopt_core.errors import InputError
 from tfopt_core.recipe import WorkloadSpec
 

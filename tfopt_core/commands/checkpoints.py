@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 from cattrs import structure, unstructure
@@ -16,39 +15,11 @@ from tfopt_core.errors import InputError
 from tfopt_core.measurement.fingerprint import OF_THE_PLACE, differences, fingerprint
 from tfopt_core.measurement.resume import recipe_differences
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.training.checkpoints.config import CheckpointConfig
+from tfopt_core.training.checkpoints.config import CheckpointConfig, ResumePoint
 from tfopt_core.training.checkpoints.folder import make_ours, names_in, newest_in
 from tfopt_core.trials.request import Request, with_prepared
 
 FOLDER = "checkpoints"
-
-
-@attrs.frozen(kw_only=True)
-class ResumePoint:
-    """The checkpoints of a training, and the one that it resumes from.
-
-    :param start: the file to resume from, None to train from the start; `values` are its content.
-    :param damaged: newer checkpoints that were passed over.
-    :param moved: the differences of the machine since then, in words.
-    :param code: the facts that the training depends on, by name.
-    """
-
-    folder: Path
-    start: str | None = None
-    values: Mapping[str, Any] = attrs.field(factory=dict)
-    damaged: tuple[str, ...] = ()
-    moved: tuple[str, ...] = ()
-    code: Mapping[str, str] = attrs.field(factory=dict)
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to train."""
-        return bool(self.values.get("finished"))
-
-    @property
-    def epochs(self) -> int:
-        """Epochs that are done."""
-        return int(self.values.get("epochs", 0))
 
 
 def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | None:

@@ -10,8 +10,8 @@ import attrs
 import pytest
 from support.tuned import make_tuned
 
-from tfopt_core.app.command_request import RESULTS
-from tfopt_core.app.tune import TuneOptions, objective_of, shared_storage, tune, written
+from tfopt_core.commands.request import RESULTS
+from tfopt_core.commands.search import TuneOptions, objective_of, shared_storage, tune, written
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe import read_recipe
 from tfopt_core.report.terminal import Terminal

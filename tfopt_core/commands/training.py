@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.command_request import cluster_of
+from tfopt_core.commands.request import cluster_of
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
@@ -27,7 +27,7 @@ from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
 
 if TYPE_CHECKING:
-    from tfopt_core.app.checkpoints import ResumePoint  # imports NumPy
+    from tfopt_core.training.checkpoints.config import ResumePoint
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 
@@ -65,7 +65,7 @@ def train_once(
     with sigterm_interrupts(), _removed_at_the_end(request.folder):
         resuming = checkpoints = None
         if point is not None:
-            from tfopt_core.app.checkpoints import checkpoint_config, resumed  # imports NumPy
+            from tfopt_core.commands.checkpoints import checkpoint_config, resumed  # imports NumPy
 
             resuming = resumed(point, request)
         prepared, request = resuming or prepare(request, quiet)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.command_request import make_request
-from tfopt_core.app.script_target import (
+from tfopt_core.commands.request import make_request
+from tfopt_core.commands.script_target import (
     check_script,
     factory_of,
     for_recipe_in,
@@ -37,11 +37,11 @@ from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.statistics.wording import seconds_in_words
 
 if TYPE_CHECKING:
-    from tfopt_core.app.apply_options import ApplyOptions
-    from tfopt_core.app.view import View
+    from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
+    from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.supervise import Limits
@@ -103,7 +103,7 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     return check_script(spec)
 
 
-def look_alone(options: ApplyOptions, view: View) -> Contact | NothingToMeasure:
+def look_alone(options: ApplyOptions, view: Terminal) -> Contact | NothingToMeasure:
     """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
     :returns: what was written; or that nothing was, since nothing is worth measuring.
@@ -132,7 +132,7 @@ def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
     )  # fmt: skip
 
 
-def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: View) -> Contact:
+def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Terminal) -> Contact:
     """Look at a script or factory for some seconds, and write the recipe that is worth measuring.
 
     :param options: those of `tfopt apply`.

@@ -4,8 +4,8 @@ Without a promise: names move and go as these need them.
 """
 
 from tfopt_core.errors import describe, did_you_mean
-from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
 from tfopt_core.hooks.machine import process_cpus
+from tfopt_core.hooks.plugin_class import number_or, size_in_words, user_cache_folder
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks

@@ -16,7 +16,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.records.results import Results
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.store.exported import read_results
+from tfopt_core.store.decoding import read_results
 
 # the same examples each time, but by tools/fuzz.py, which draws anew
 few = few_examples(20, derandomize=settings().max_examples <= THOROUGH_EXAMPLES)

@@ -14,8 +14,8 @@ import numpy as np
 from support.lazy_modules import keras, tf
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.hooks.context import ProbedTraining
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Machine, RunContext, TrainingOptions

@@ -11,7 +11,7 @@ import pytest
 
 from tfopt_core.api import _as_texts
 from tfopt_core.errors import InputError
-from tfopt_core.recipe.overrides import parse_overrides
+from tfopt_core.recipe.layers import parse_overrides
 
 
 @pytest.mark.parametrize(

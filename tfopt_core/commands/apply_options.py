@@ -63,7 +63,7 @@ class ApplyOptions:
 
         :raises InputError: for options that exclude each other.
         """
-        from tfopt_core.recipe.overrides import parse_overrides
+        from tfopt_core.recipe.layers import parse_overrides
 
         asked: dict[str, Any] = {}
         for change in parse_overrides(self.overrides, []):

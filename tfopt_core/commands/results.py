@@ -192,7 +192,7 @@ def _concluded(text: str, project: Path | None) -> Results:
     :raises InputError: if they are unknown, ambiguous, or without a verdict.
     """
     from tfopt_core.records.results import Results
-    from tfopt_core.store.exported import read_results
+    from tfopt_core.store.decoding import read_results
 
     if text != LAST and (Path(text).suffix or os.sep in text or os.path.isfile(text)):
         return read_results(Path(text))
@@ -211,7 +211,7 @@ def _diagnosis_of(results: Results, path: Path) -> Diagnosed:
 
     :raises InputError: if it cannot be read, or is of another recipe or machine.
     """
-    from tfopt_core.store.exported import read_diagnosis
+    from tfopt_core.store.decoding import read_diagnosis
 
     diagnosed = read_diagnosis(path)
     if diagnosed.recipe_sha256 != results.recipe_sha256:

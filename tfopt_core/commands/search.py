@@ -19,8 +19,8 @@ from tfopt_core.commands.request import (
 from tfopt_core.errors import InputError, RecipeError, StoreError, did_you_mean
 from tfopt_core.files import write_text
 from tfopt_core.recipe import TuneSpec, shipped_recipes
+from tfopt_core.recipe.formats import Choices
 from tfopt_core.recipe.model import TuneObjective
-from tfopt_core.recipe.ranges import Choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

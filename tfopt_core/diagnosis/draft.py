@@ -13,8 +13,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
-from tfopt_core.recipe.commented import commented_recipe
-from tfopt_core.recipe.writing import PlannedPlugin, SpareKey
+from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, commented_recipe
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Estimate
 from tfopt_core.statistics.wording import bound_in_words

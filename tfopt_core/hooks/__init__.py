@@ -1,11 +1,16 @@
 """The contract between core and plugins: hooks, values, the stack and its guards."""
 
-from tfopt_core.hooks.cluster import Cluster, ClusterOptions, Serve
-from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.context import (
+    Cluster,
+    ClusterOptions,
+    Probe,
+    ProbedTraining,
+    RunContext,
+    Serve,
+)
 from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
 from tfopt_core.hooks.plugin_class import Plugin, plugin, setting
-from tfopt_core.hooks.probe import Probe, ProbedTraining
 from tfopt_core.hooks.specs import hookimpl
 from tfopt_core.hooks.values import (
     Change,

@@ -1,16 +1,22 @@
-"""The class attributes and the card of a plugin, read without TensorFlow."""
+"""The class attributes and the card of a plugin, read without TensorFlow, and calls of its code."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import attrs
 
-from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.guards import guarded
+from tfopt_core.errors import (
+    PluginDefinitionError,
+    PluginError,
+    PluginRefused,
+    TfoptError,
+    describe,
+    ran_out_of_memory,
+)
 
 # "unknown": the plugin does not declare it; a replay decides.
 Equivalence = Literal["exact", "order", "rounding", "unknown", "changes"]
@@ -54,34 +60,44 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
     :raises PluginDefinitionError: if an attribute has an invalid value.
     """
 
-    def names(attribute: str) -> tuple[str, ...]:
-        value = getattr(plugin_class, attribute)
+    values = {one.name: getattr(plugin_class, one.name) for one in attrs.fields(Traits)}
+    for attribute, allowed in (("role", ROLES), ("model_change", MODEL_CHANGES)):
+        if values[attribute] not in allowed:
+            choices = ", ".join(f'"{item}"' for item in allowed)
+            raise PluginDefinitionError(
+                name, f'"{attribute}" is "{values[attribute]}", not one of {choices}'
+            )
+    for attribute in ("targets", "requires", "conflicts", "before", "after"):
+        value = values[attribute]
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
             raise PluginDefinitionError(name, f'"{attribute}" is not a tuple of strings')
-        return tuple(value)
-
-    def one_of(attribute: str, allowed: Sequence[str]) -> str:
-        value = getattr(plugin_class, attribute)
-        if value not in allowed:
-            choices = ", ".join(f'"{item}"' for item in allowed)
-            raise PluginDefinitionError(name, f'"{attribute}" is "{value}", not one of {choices}')
-        return cast(str, value)
-
-    targets = names("targets")
-    for target in targets:
+        values[attribute] = tuple(value)
+    for target in values["targets"]:
         if target not in TARGETS:
             raise PluginDefinitionError(
                 name, f'"targets" holds "{target}", not one of {", ".join(TARGETS)}'
             )
-    return Traits(
-        targets=targets,
-        role=one_of("role", ROLES),
-        model_change=one_of("model_change", MODEL_CHANGES),
-        requires=names("requires"),
-        conflicts=names("conflicts"),
-        before=names("before"),
-        after=names("after"),
-    )
+    return Traits(**values)
+
+
+def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:
+    """Call a method of a plugin. Return its value.
+
+    :raises PluginError: for an error of the method, naming plugin and hook.
+    """
+    try:
+        return call()
+    except PluginRefused as refusal:
+        named = refusal.named(plugin)
+        if named is refusal:
+            raise  # `from refusal` would make it its own cause
+        raise named from refusal
+    except (TfoptError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise PluginError(
+            plugin, hook, describe(error), out_of_memory=ran_out_of_memory(error)
+        ) from error
 
 
 def equivalence_of(name: str, plugin: Any) -> Equivalence:

@@ -11,9 +11,9 @@ import attrs
 import pluggy
 
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
+from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
-from tfopt_core.hooks.guards import guarded
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import OWNER_HOOK, PROJECT, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
@@ -65,9 +65,16 @@ class Stack:
         for stacked in self.plugins:
             check_class(stacked.name, type(stacked.plugin))
             check_hooks(stacked.name, type(stacked.plugin))
-            self._register(stacked.plugin, stacked.name)
+            try:
+                self._manager.register(stacked.plugin, stacked.name)
+            except (pluggy.PluginValidationError, ValueError) as error:
+                raise PluginDefinitionError(stacked.name, str(error).replace("\n", " ")) from error
         self._manager.check_pending()
-        self._owner = self._find_owner()
+        owners = self._implementations(OWNER_HOOK)
+        if len(owners) > 1:
+            why = "each builds the distribution strategy; keep one of them"
+            raise PluginConflict([owner.plugin_name for owner in owners], why, OWNER_HOOK)
+        self._owner = owners[0] if owners else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,15 +100,15 @@ class Stack:
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
         start = self._defaults.configure_runtime(machine, recipe)
-        options = self._value("configure_runtime", start, machine=machine, recipe=recipe)
-        assert isinstance(options, RuntimeOptions)
+        options: RuntimeOptions = self._value(
+            "configure_runtime", start, machine=machine, recipe=recipe
+        )
         return options
 
     def configure_precision(self, run: RunContext) -> PrecisionPolicy:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
         start = self._defaults.configure_precision(run)
-        policy = self._value("configure_precision", start, run=run)
-        assert isinstance(policy, PrecisionPolicy)
+        policy: PrecisionPolicy = self._value("configure_precision", start, run=run)
         return policy
 
     def build_strategy(self, run: RunContext) -> Any:
@@ -109,14 +116,8 @@ class Stack:
         if self._owner is None:
             return self._defaults.default_strategy(run)
         strategy = _call(OWNER_HOOK, self._owner, run=run)
-        expected = self._defaults.expected(OWNER_HOOK)
-        if strategy is None or (expected is not None and not isinstance(strategy, expected)):
-            what = "nothing" if strategy is None else f"a {type(strategy).__name__}"
-            raise PluginError(
-                self._owner.plugin_name,
-                OWNER_HOOK,
-                f"returned {what}; return a tf.distribute.Strategy",
-            )
+        owner, expected = self._owner.plugin_name, self._defaults.expected(OWNER_HOOK)
+        _check(owner, OWNER_HOOK, strategy, expected, "return a tf.distribute.Strategy")
         return self.with_strategy(strategy)
 
     def with_strategy(self, strategy: Any) -> Any:
@@ -137,8 +138,7 @@ class Stack:
     def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
         start = self._defaults.configure_training(run, model)
-        options = self._value("configure_training", start, run=run, model=model)
-        assert isinstance(options, TrainingOptions)
+        options: TrainingOptions = self._value("configure_training", start, run=run, model=model)
         return options
 
     def on_epoch_end(
@@ -184,10 +184,8 @@ class Stack:
             return effect_of(changes)
         effect = _call("report_effect", implementation, run=run, model=model, changes=changes)
         if not isinstance(effect, Effect):
-            raise PluginError(
-                stacked.name, "report_effect",
-                f"returned a {type(effect).__name__}; return an Effect",
-            )  # fmt: skip
+            why = f"returned a {type(effect).__name__}; return an Effect"
+            raise PluginError(stacked.name, "report_effect", why)
         return effect
 
     def unwrap(self, model: Any) -> Any:
@@ -196,9 +194,7 @@ class Stack:
             unwrap = functools.partial(stacked.plugin.unwrap, model)
             model = guarded(stacked.name, "unwrap", unwrap)
             expected = self._defaults.expected("wrap_model")
-            if model is None or (expected is not None and not isinstance(model, expected)):
-                what = "nothing" if model is None else f"a {type(model).__name__}"
-                raise PluginError(stacked.name, "unwrap", f"returned {what}; return the model")
+            _check(stacked.name, "unwrap", model, expected, "return the model")
         return model
 
     # How they are called.
@@ -208,37 +204,23 @@ class Stack:
         found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
         return found
 
-    def _find_owner(self) -> pluggy.HookImpl | None:
-        owners = self._implementations(OWNER_HOOK)
-        if len(owners) > 1:
-            raise PluginConflict(
-                [owner.plugin_name for owner in owners],
-                "each builds the distribution strategy; keep one of them", OWNER_HOOK,
-            )  # fmt: skip
-        return owners[0] if owners else None
-
-    def _register(self, plugin: Any, name: str) -> None:
-        try:
-            self._manager.register(plugin, name)
-        except (pluggy.PluginValidationError, ValueError) as error:
-            raise PluginDefinitionError(name, str(error).replace("\n", " ")) from error
-
     def _value(self, hook: str, value: Any, **arguments: Any) -> Any:
         """Return the value that the plugins make of this one, each of the one before it."""
         for implementation in self._implementations(hook):
             plugin, before = implementation.plugin_name, value
             value = _call(hook, implementation, **{**arguments, VALUE_HOOKS[hook]: before})
-            self._check(plugin, hook, value)
+            expected = self._defaults.expected(hook)
+            wanted = "the value" if expected is None else f"a {expected.__name__}"
+            mend = f"end it with return, {wanted}" if value is None else f"return {wanted}"
+            _check(plugin, hook, value, expected, mend)
             self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
 
-    def _check(self, plugin: str, hook: str, value: Any) -> None:
-        expected = self._defaults.expected(hook)
-        wanted = "the value" if expected is None else f"a {expected.__name__}"
-        if value is None:
-            raise PluginError(plugin, hook, f"returned nothing; end it with return, {wanted}")
-        if expected is not None and not isinstance(value, expected):
-            raise PluginError(plugin, hook, f"returned a {type(value).__name__}; return {wanted}")
+
+def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, mend: str) -> None:
+    if value is None or (expected is not None and not isinstance(value, expected)):
+        what = "nothing" if value is None else f"a {type(value).__name__}"
+        raise PluginError(plugin, hook, f"returned {what}; {mend}")
 
 
 def _call(hook: str, implementation: pluggy.HookImpl, **arguments: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core.hooks.cluster import ClusterOptions
+from tfopt_core.hooks.context import ClusterOptions
 
 TrainStep = Callable[..., Any]
 
@@ -167,8 +167,8 @@ class Control:
 class Defaults:
     """The defaults that need no workload, enough to configure a runtime in the parent.
 
-    `training` adds those that need one. `types` holds the return type of each value hook; a tuple
-    means any of its types, and a hook without an entry is not checked.
+    `training` adds those that need one. `types` holds the return type of each hook; one without an
+    entry is not checked.
     """
 
     types: ClassVar[dict[str, type[Any]]] = {
@@ -206,13 +206,6 @@ class Defaults:
         raise NotImplementedError
 
 
-@runtime_checkable
-class DescribesChange(Protocol):
-    """A value that describes how it differs from an earlier one."""
-
-    def describe_change(self, before: Any) -> tuple[str, ...]: ...
-
-
 @attrs.frozen(eq=False)
 class Change:
     """The value before and after one plugin's implementation of one hook.
@@ -239,20 +232,16 @@ class Change:
         """Return the differences as text, such as `steps_per_execution: 1 -> 16`."""
         if self.after is self.before:
             return ()
-        if isinstance(self.after, DescribesChange):
-            return self.after.describe_change(self.before)
-        if attrs.has(type(self.after)) and type(self.after) is type(self.before):
-            return tuple(_field_differences(self.before, self.after))
-        return (f"{_word(self.before)} -> {_word(self.after)}",)
-
-
-def _field_differences(before: Any, after: Any) -> list[str]:
-    differences = []
-    for attribute in attrs.fields(type(after)):
-        old, new = getattr(before, attribute.name), getattr(after, attribute.name)
-        if old is not new and old != new:
-            differences.append(f"{attribute.name}: {_word(old)} -> {_word(new)}")
-    return differences
+        if hasattr(self.after, "describe_change"):  # as a `DataPlan` has it
+            return tuple(self.after.describe_change(self.before))
+        if not attrs.has(type(self.after)) or type(self.after) is not type(self.before):
+            return (f"{_word(self.before)} -> {_word(self.after)}",)
+        names = (attribute.name for attribute in attrs.fields(type(self.after)))
+        pairs = ((name, getattr(self.before, name), getattr(self.after, name)) for name in names)
+        return tuple(
+            f"{name}: {_word(old)} -> {_word(new)}"
+            for name, old, new in pairs if old is not new and old != new
+        )  # fmt: skip
 
 
 def _word(value: Any) -> str:

@@ -8,7 +8,6 @@ Nothing here imports TensorFlow or NumPy, or knows a plugin: `tfopt_core.hooks` 
 settings of plugins, and `Reading.with_problems` adds the problems that it finds.
 """
 
-from tfopt_core.recipe.locate import locate
 from tfopt_core.recipe.model import (
     MeasureSpec,
     Objective,
@@ -21,6 +20,7 @@ from tfopt_core.recipe.model import (
 )
 from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.shipped import find_recipe, shipped_recipes, summary
+from tfopt_core.recipe.toml import locate
 from tfopt_core.recipe.tree import Place
 
 __all__ = [

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
-from tfopt_core.recipe.json_types import Format
-from tfopt_core.recipe.values import Fault, Invalid, checked, expected, faults_of
+import attrs
+
+from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe.tree import Fault
+from tfopt_core.recipe.values import Format, Invalid, checked, expected, faults_of, show
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
 _PAIRS, _SECONDS = "a whole number of at least 4", "a number of seconds above 0"
@@ -102,5 +105,166 @@ Variables = Annotated[
         "type": "object",
         "additionalProperties": {"type": "string"},
         "propertyNames": {"not": {"enum": sorted(INTERPRETER_VARIABLES)}},
+    }),
+]  # fmt: skip
+
+# Ranges that a search draws values from, as recipes and plugins write them: `[32, 64, 128]` are
+# choices, `{ low = 1e-4, high = 1e-2, log = true }` are the numbers between two ends, whole ones if
+# both ends are.
+Value = bool | int | float | str
+
+RANGE_KEYS = ("low", "high", "log", "step")
+_EXAMPLES = "write { low = 1e-4, high = 1e-2, log = true } or choices such as [32, 64, 128]"
+
+
+@attrs.frozen
+class Choices:
+    """Some values of one kind, at least two."""
+
+    values: tuple[Value, ...]
+
+    def holds(self, value: object) -> bool:
+        """Return whether a value is one of the choices."""
+        return any(value == one and type(value) is type(one) for one in self.values)
+
+
+@attrs.frozen
+class Between:
+    """The numbers from `low` to `high`, both included: on a log scale, or each `step` from low."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
+    step: int | float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
+
+    def holds(self, value: object) -> bool:
+        """Return whether a value is one of the numbers."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not self.low <= value <= self.high or (self.whole and not isinstance(value, int)):
+            return False
+        if self.step is None:
+            return True
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) < 1e-9 * max(1.0, abs(steps))
+
+
+SearchRange = Choices | Between
+
+
+def search_range(value: object) -> SearchRange:
+    """Return the range that an array or a table of TOML means.
+
+    :raises Invalid: with all of its faults.
+    """
+    if isinstance(value, list | tuple):
+        faults = tuple(_faults_of_choices(value))
+    elif isinstance(value, Mapping):
+        faults = tuple(_faults_of_ends(value))
+    else:
+        raise expected("an array of choices or a table with low and high", value, _EXAMPLES)
+    if faults:
+        raise Invalid(*faults)
+    return Between(**value) if isinstance(value, Mapping) else Choices(tuple(value))
+
+
+def _search_ranges(value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise expected("a table", value)
+    faults: list[Fault] = []
+    for key, one in value.items():
+        try:
+            search_range(one)
+        except Invalid as invalid:
+            faults += [attrs.evolve(fault, at=(key, *fault.at)) for fault in invalid.faults]
+    if faults:
+        raise Invalid(*faults)
+
+
+def _faults_of_choices(values: list[Any] | tuple[Any, ...]) -> Iterator[Fault]:
+    if unfit := faults_of(values, Any):
+        yield from unfit
+        return
+    kinds = set()
+    for index, one in enumerate(values):
+        if not isinstance(one, bool | int | float | str):
+            message = f"expected a number, a string or a boolean, got {show(one)}"
+            yield Fault(message, at=(index,))
+        else:
+            kinds.add(type(one) if isinstance(one, bool | str) else float)
+    if len(kinds) > 1:
+        yield Fault("the choices are of several kinds", "give numbers, strings or booleans alone")
+    elif any(one in values[:index] for index, one in enumerate(values)):
+        yield Fault("a choice stands twice", "name each once")
+    elif len(values) < 2:
+        what = "an empty range" if not values else "one choice"
+        yield Fault(f"{what} leaves nothing to search", "give two choices at least")
+
+
+def _faults_of_ends(table: Mapping[str, Any]) -> Iterator[Fault]:
+    for key in table:
+        if key not in RANGE_KEYS:
+            hint = did_you_mean(key, RANGE_KEYS) or f"a range has {', '.join(RANGE_KEYS)}"
+            yield Fault("unknown key", hint, at=(key,))
+    for key in ("low", "high"):
+        if key not in table:
+            yield Fault(f'"{key}" is missing', _EXAMPLES)
+    numbers = {}
+    for key in ("low", "high", "step"):
+        if key in table:
+            faults = faults_of(table[key], float)
+            yield from (attrs.evolve(fault, at=(key,)) for fault in faults)
+            if not faults:
+                numbers[key] = table[key]
+    log = table.get("log", False)
+    if faults := faults_of(log, bool):
+        yield from (attrs.evolve(fault, at=("log",)) for fault in faults)
+        log = False
+    if not {"low", "high"} <= numbers.keys():
+        return
+    low, high, step = numbers["low"], numbers["high"], numbers.get("step")
+    if low >= high:
+        yield Fault(f"low ({low}) is not below high ({high})", "give the smaller number as low")
+    if log and low <= 0:
+        yield Fault(f"a log scale begins above 0, and low is {low}", "raise low, or remove log")
+    if step is None:
+        return
+    if log:
+        yield Fault("a log scale has no step", "remove step or log", at=("step",))
+    elif step <= 0 or (low < high and step > high - low):
+        yield Fault(
+            f"a step of {step} makes no second value from {low} to {high}",
+            "give a step above 0 that is no larger than the range", at=("step",),
+        )  # fmt: skip
+
+
+_CHOICES: Mapping[str, Any] = {
+    "anyOf": [
+        {"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": kind}}
+        for kind in ("number", "string", "boolean")
+    ]
+}
+_BETWEEN: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["low", "high"],
+    "properties": {
+        "low": {"description": "The smallest number; whole ones if both ends and the step are.",
+                "type": "number"},
+        "high": {"description": "The largest number.", "type": "number"},
+        "log": {"description": "Whether to draw on a log scale.", "type": "boolean"},
+        "step": {"description": "The distance of the numbers, from low.", "type": "number",
+                 "exclusiveMinimum": 0},
+    },
+}  # fmt: skip
+SearchRanges = Annotated[
+    Mapping[str, Any],
+    Format(_search_ranges, {
+        "type": "object", "additionalProperties": {"anyOf": [_CHOICES, _BETWEEN]}
     }),
 ]  # fmt: skip

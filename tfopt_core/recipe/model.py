@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
 from attrs.validators import ge, optional
 
-from tfopt_core.recipe.formats import Duration, Pairs, SecondsOrWhole, Variables, Word, duration
-from tfopt_core.recipe.ranges import SearchRange, SearchRanges, search_range
+from tfopt_core.recipe.formats import (
+    Duration,
+    Pairs,
+    SearchRange,
+    SearchRanges,
+    SecondsOrWhole,
+    Variables,
+    Word,
+    duration,
+    search_range,
+)
+from tfopt_core.recipe.rules import (
+    RESERVED_KEYS,
+    TARGET_BOUNDS,
+    WORKLOAD_CHOICES,
+    exactly_one,
+    metric_is_given,
+    workload_rules,
+)
 from tfopt_core.recipe.shipped import folder_of
-from tfopt_core.recipe.table import Table, exactly_one, key, to_json
-from tfopt_core.recipe.tree import NOWHERE, Node
-from tfopt_core.recipe.values import Fault
+from tfopt_core.recipe.table import Table, key, to_json
+from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
-WORKLOAD_CHOICES = ("use", "factory", "script", "module")
-# Only scripts have these, started by their path or as a module.
-SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_epochs", "max_steps")
-# Keys that are about calls of `fit`.
-FIT_KEYS = ("fit", "max_epochs")
-TARGET_BOUNDS = ("at_least", "at_most")
 # Pairs of a measurement, and how many seconds each of their runs trains behind its start.
 PAIRS, WARM_SECONDS = 6, 5.0
-
-
 # Which contrast is the headline of a measurement.
 Objective = Literal["time", "memory", "time-to-target"]
-
 
 _POSITIVE = optional(ge(1))
 
@@ -38,11 +45,6 @@ _POSITIVE = optional(ge(1))
 def _as_float(value: Any) -> Any:
     # 600 and 600.0 mean the same recipe, so they must not differ in its hash.
     return float(value) if type(value) is int else value
-
-
-def _metric_is_given(given: Set[str]) -> Iterator[Fault]:
-    if "metric" not in given:
-        yield Fault('"metric" is missing', 'add, for example, metric = "val_accuracy"')
 
 
 @attrs.frozen
@@ -55,6 +57,12 @@ class PluginEntry:
     use: str
     settings: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     where: Node = attrs.field(default=NOWHERE, eq=False, repr=False)
+
+    @classmethod
+    def of(cls, name: str, plugin: Node) -> PluginEntry:
+        """Return the plugin that a table of a recipe describes."""
+        settings = {k: v for k, v in plugin.plain().items() if k not in RESERVED_KEYS}
+        return cls(name, settings, plugin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as plain data for JSON."""
@@ -135,29 +143,8 @@ class WorkloadSpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault unless there is one workload, and for keys that do not apply to it."""
-        yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
-        if given & {"script", "module"}:
-            for key in ("epochs", "batch_size"):
-                if key in given:
-                    mend = "remove it"
-                    if key == "epochs":
-                        mend += '; "max_epochs" cuts a script short'
-                    yield Fault("a script sets this itself", mend, at=(key,))
-            if "options" in given:
-                mend = 'give a script its arguments as args = ["--lr", "0.1"]'
-                yield Fault("options are arguments of a factory", mend, at=("options",))
-            for key in FIT_KEYS if "loop" in given else ():
-                if key in given:
-                    mend = 'remove it; "max_steps" ends a run after so many updates'
-                    yield Fault("a loop of the script's own has no call of fit", mend, at=(key,))
-            return
-        for key in SCRIPT_KEYS:
-            if key in given:
-                mend = "remove it"
-                if key == "args":
-                    mend = "give a factory its arguments under [workload.options]"
-                yield Fault("this is about a script, and there is none", mend, (key,))
+        """Return the faults of a table without one workload, or with keys of another one."""
+        return workload_rules(given)
 
 
 @attrs.frozen
@@ -184,7 +171,7 @@ class QualitySpec(Table):
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault if the metric is missing."""
-        return _metric_is_given(given)
+        return metric_is_given(given)
 
 
 @attrs.frozen
@@ -204,7 +191,7 @@ class TargetSpec(Table):
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault unless there are a metric and one bound."""
-        yield from _metric_is_given(given)
+        yield from metric_is_given(given)
         yield from exactly_one(given, TARGET_BOUNDS, "bound")
 
 

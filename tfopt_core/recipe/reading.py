@@ -10,10 +10,15 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import Problem, RecipeError, did_you_mean
-from tfopt_core.recipe.chain import read_chain
+from tfopt_core.recipe.formats import Word
+from tfopt_core.recipe.layers import (
+    apply_overrides,
+    is_enabled,
+    merge_layers,
+    parse_overrides,
+    read_layer,
+)
 from tfopt_core.recipe.model import PluginEntry, Recipe
-from tfopt_core.recipe.overrides import apply_overrides, parse_overrides
-from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.shipped import (
     find_recipe,
     folder_of,
@@ -21,8 +26,10 @@ from tfopt_core.recipe.shipped import (
     names_nearby,
     shipped_recipes,
 )
-from tfopt_core.recipe.structure import ROOT_KEYS, entries_of, structure
-from tfopt_core.recipe.tree import NOWHERE, Node, Place
+from tfopt_core.recipe.structure import ROOT_KEYS, structure
+from tfopt_core.recipe.toml import parse_toml, read_bytes
+from tfopt_core.recipe.tree import NOWHERE, Node, Place, split_path
+from tfopt_core.recipe.values import faults_of
 
 
 @attrs.frozen
@@ -121,23 +128,94 @@ def read_recipe(
             return Reading(tuple(problems), files=(file,))
         if found is not None and found != path:
             path, file = found, str(found)
-    chain = read_chain(path, file, shipped, text)
-    problems += chain.problems
-    layer = apply_overrides(chain.layer, changes, problems, complete=chain.complete)
-    entries, fit = entries_of(layer.plugins, problems)
+    root, files, complete = _read_chain(path, file, shipped, text, problems)
+    root = apply_overrides(root, changes, problems, complete=complete)
+    stack = root.table().get("plugins", NOWHERE).table()
+    entries, fit = [], True
+    for name, plugin in stack.items():
+        if is_enabled(plugin):
+            entries.append(PluginEntry.of(name, plugin))
+            faults = faults_of(entries[-1].settings, Any)
+            problems += plugin.problems(faults)
+            fit = fit and not faults
     recipe = structure(
-        Recipe,
-        layer.tables,
-        problems,
-        complete=chain.complete,
-        known=ROOT_KEYS,
-        name=_name_of(path),
-        plugins=entries,
-        path=path.absolute(),
-    )
-    files = (*chain.files, *(change.place.file for change in changes))
-    reading = Reading((), recipe if fit else None, entries, files, layer.tables)
-    return attrs.evolve(reading, problems=_ordered(problems, files))
+        Recipe, root, problems, complete=complete, known=ROOT_KEYS, name=_name_of(path),
+        plugins=tuple(entries), path=path.absolute(),
+    )  # fmt: skip
+    files = (*files, *(change.place.file for change in changes))
+    in_order = _ordered(problems, files)
+    return Reading(in_order, recipe if fit else None, tuple(entries), files, root)
+
+
+def _read_chain(
+    path: Path, file: str, shipped: Mapping[str, Path], text: str | None, problems: list[Problem]
+) -> tuple[Node, tuple[str, ...], bool]:
+    """Read a recipe with everything that it extends, and append the problems.
+
+    :returns: the recipe merged with its bases; the names of their files in messages, the recipe
+        first; and whether all could be read: if not, a key that is missing may be in another.
+    """
+    layers: list[Node] = []
+    seen: dict[str, str] = {}  # real path -> name for messages
+    place = Place(file, 0, "")
+    base: Path | None = path
+    while base is not None:
+        try:
+            root = parse_toml(read_bytes(base) if text is None else text.encode(), file)
+        except RecipeError as error:
+            problems += error.problems
+            break
+        except ValueError as cause:
+            # If a base cannot be opened, the problem is at the line that names it.
+            problems.append(place.problem(f'"{file}": {cause}' if layers else str(cause)))
+            break
+        text = None
+        seen[os.path.realpath(base)] = file
+        layers.append(read_layer(root, problems))
+        extends = root.table().get("extends")
+        if extends is None:
+            break
+        path, place = base, extends.place
+        base = _base_of(extends, path, seen, shipped, problems)
+        if base is not None:
+            # names are relative to the same folder as the recipe's
+            name = str(extends.value)
+            beside = os.path.join(os.path.dirname(file), name)
+            file = beside if base == path.parent / name else str(base)
+    complete = bool(layers) and "extends" not in layers[-1].table()
+    merged = layers.pop() if layers else Node({}, Place(file, 0, ""))
+    while layers:
+        merged = merge_layers(merged, layers.pop())
+    return merged, tuple(seen.values()) or (file,), complete
+
+
+def _base_of(
+    extends: Node,
+    path: Path,
+    seen: Mapping[str, str],
+    shipped: Mapping[str, Path],
+    problems: list[Problem],
+) -> Path | None:
+    if wrong := extends.problems(faults_of(extends.plain(), Word)):
+        problems += wrong
+        return None
+    name = str(extends.value)
+    folder = folder_of(path)
+    base = find_recipe(name, folder=folder, shipped=shipped)
+    if base is None:
+        mend = did_you_mean(name, names_nearby(folder, shipped))
+        message = f'there is no file and no shipped recipe "{name}"'
+        problems.append(extends.place.problem(message, mend))
+        return None
+    real = os.path.realpath(base)
+    if real in seen:
+        files = list(seen.values())
+        ring = [*files[list(seen).index(real) :], seen[real]]
+        shown = " extends ".join(f'"{file}"' for file in ring)
+        message = f"the recipe extends itself: {shown}"
+        problems.append(extends.place.problem(message, "take out one of these lines"))
+        return None
+    return base
 
 
 def _name_of(path: Path) -> str:

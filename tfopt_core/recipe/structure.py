@@ -6,12 +6,10 @@ from collections.abc import Iterator, Set
 from typing import Any, TypeVar
 
 from tfopt_core.errors import Problem, did_you_mean
-from tfopt_core.recipe.layer import PluginLayer
-from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.model import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.recipe.table import Key, Table, keys_of
-from tfopt_core.recipe.tree import Node
-from tfopt_core.recipe.values import converted, expected, faults_in_field, faults_of
+from tfopt_core.recipe.tree import Node, join_path
+from tfopt_core.recipe.values import converted, expected, faults_in_field
 
 T = TypeVar("T", bound=Table)
 
@@ -50,21 +48,6 @@ def structure(
     problems += node.problems(faults)
     # Everything that the constructor checks was checked above, key by key.
     return table(**values) if whole and not faults else None
-
-
-def entries_of(
-    plugins: tuple[PluginLayer, ...], problems: list[Problem]
-) -> tuple[tuple[PluginEntry, ...], bool]:
-    """Return the plugins of the stack, and whether a recipe can hold all of their settings."""
-    entries = []
-    fit = True
-    for plugin in plugins:
-        if plugin.enabled:
-            entries.append(plugin.entry())
-            faults = faults_of(plugin.settings.plain(), Any)
-            problems += plugin.settings.problems(faults)
-            fit = fit and not faults
-    return tuple(entries), fit
 
 
 def _value(key: Key, node: Node, problems: list[Problem], *, complete: bool) -> Any:

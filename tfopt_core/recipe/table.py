@@ -7,13 +7,14 @@ run even if another key is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from datetime import date, time
 from typing import Any, get_args
 
 import attrs
 
-from tfopt_core.recipe.values import Fault, faults_of, field_types, listing
+from tfopt_core.recipe.tree import Fault
+from tfopt_core.recipe.values import faults_of, field_types
 
 
 def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
@@ -92,14 +93,3 @@ def to_json(value: Any) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     return value
-
-
-def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[Fault]:
-    """Yield a fault unless exactly one of some keys is given; `what` names them in the message."""
-    present = [name for name in names if name in given]
-    if not present:
-        yield Fault(f"no {what}", f"give {listing(names, 'or')}")
-    elif len(present) > 1:
-        both = listing([f'"{name}"' for name in present], "and")
-        count = {2: "two", 3: "three", 4: "four"}[len(present)]
-        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(present[1],))

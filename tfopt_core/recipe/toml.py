@@ -1,15 +1,19 @@
-"""Parse TOML bytes to data with places, or raise the one problem that prevents it."""
+"""Parse TOML bytes to data with places, or raise the one problem that prevents it.
+
+`tomllib` and `tomlkit` give no position of keys, which messages need. The locator reads only text
+that `tomllib` has accepted, so it checks nothing; tests compare it with `tomllib`.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.errors import Problem
-from tfopt_core.recipe.locate import locate
-from tfopt_core.recipe.tree import Node, place_values
+from tfopt_core.errors import Problem, RecipeError
+from tfopt_core.recipe.tree import KeyPath, Node, place_values
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
@@ -31,14 +35,19 @@ _MENDS = (
     (re.compile(r"^expected '=' after a key"), 'write key = value, with text in "quotes"'),
     (re.compile(r"^invalid value"), 'put text in "quotes", and close brackets'),
 )
-
-
-class TomlError(Exception):
-    """A file that cannot be read as TOML; `problem` holds place and cause."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        super().__init__(str(problem))
+# Of the locator
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+# A multi-line string may end in up to five quotes, of which the last three close it.
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
+    r"|'''.*?'''(?:'{0,2})"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|'[^']*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]*")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -57,7 +66,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_toml(data: bytes, file: str) -> Node:
-    """Parse the bytes of a file; `file` is its name in messages. Raises `TomlError`."""
+    """Parse the bytes of a file; `file` is its name in messages.
+
+    :raises RecipeError: with the one problem that prevents it.
+    """
     text = _decode(data, file)
     if match := _BARE_CR.search(text):
         raise _error(
@@ -100,7 +112,9 @@ def nested_too_deep(value: Any) -> bool:
 
 def _decode(data: bytes, file: str) -> str:
     if len(data) > MAX_BYTES:
-        raise TomlError(Problem(file, 0, "", "the file is larger than 1 MiB", "is it a recipe?"))
+        raise RecipeError(
+            [Problem(file, 0, "", "the file is larger than 1 MiB", "is it a recipe?")]
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,10 +122,10 @@ def _decode(data: bytes, file: str) -> str:
         offset = error.start + (len(_BOM) if data.startswith(_BOM) else 0)
         line = data.count(b"\n", 0, offset) + 1
         message = f"byte {offset} is not UTF-8"
-        raise TomlError(Problem(file, line, "", message, "save the file as UTF-8")) from None
+        raise RecipeError([Problem(file, line, "", message, "save the file as UTF-8")]) from None
 
 
-def _syntax_error(file: str, text: str, complaint: str) -> TomlError:
+def _syntax_error(file: str, text: str, complaint: str) -> RecipeError:
     match = _POSITION.search(complaint)
     if match is None:
         return _error(file, text, None, complaint)
@@ -120,18 +134,131 @@ def _syntax_error(file: str, text: str, complaint: str) -> TomlError:
     mend = next((mend for pattern, mend in _MENDS if pattern.search(message)), "")
     if match[1] is None:
         return _error(file, text, len(text), f"{message} at the end of the file", mend)
-    return TomlError(Problem(file, int(match[1]), "", message, mend, column=int(match[2])))
+    return RecipeError([Problem(file, int(match[1]), "", message, mend, column=int(match[2]))])
 
 
-def _too_deep(file: str, text: str) -> TomlError:
+def _too_deep(file: str, text: str) -> RecipeError:
     match = _DEEP_ARRAY.search(text)  # the likely cause; nested tables have no line
     message = f"arrays and tables are nested deeper than {MAX_DEPTH} levels"
     return _error(file, text, match.start() if match else None, message)
 
 
-def _error(file: str, text: str, position: int | None, message: str, mend: str = "") -> TomlError:
+def _error(file: str, text: Any, position: int | None, message: str, mend: str = "") -> RecipeError:
     if position is None:
-        return TomlError(Problem(file, 0, "", message, mend))
+        return RecipeError([Problem(file, 0, "", message, mend)])
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
-    return TomlError(Problem(file, line, "", message, mend, column=column))
+    return RecipeError([Problem(file, line, "", message, mend, column=column)])
+
+
+def locate(text: str) -> dict[KeyPath, int]:
+    """Map the path of every key and array element of a valid TOML text to its 1-based line.
+
+    A table's line is that of its first mention, an array element's that of its first character.
+    """
+    return _Locator(text).run()
+
+
+class _Locator:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.lines: dict[KeyPath, int] = {}
+        self._table_arrays: dict[KeyPath, int] = {}  # path -> number of [[elements]] so far
+        self._newlines = [match.start() for match in re.finditer("\n", text)]
+
+    def run(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
+        while True:
+            self._skip(_BLANK)
+            if self.position >= len(self.text):
+                return self.lines
+            if self._take("[["):
+                table = self._header(of_array=True)
+            elif self._take("["):
+                table = self._header(of_array=False)
+            else:
+                self._pair(table)
+
+    def _header(self, *, of_array: bool) -> KeyPath:
+        line = self._line()
+        path: KeyPath = ()
+        keys = self._dotted_key()
+        for key in keys[:-1]:
+            path = self._enter((*path, key), line)
+        path = (*path, keys[-1])
+        self._take("]]" if of_array else "]")
+        if not of_array:
+            return self._enter(path, line)
+        self.lines.setdefault(path, line)
+        index = self._table_arrays.get(path, 0)
+        self._table_arrays[path] = index + 1
+        self.lines[*path, index] = line
+        return (*path, index)
+
+    def _enter(self, path: KeyPath, line: int) -> KeyPath:
+        """Record a table of a header; the name of an array of tables means its last element."""
+        self.lines.setdefault(path, line)
+        if path in self._table_arrays:
+            return (*path, self._table_arrays[path] - 1)
+        return path
+
+    def _pair(self, table: KeyPath) -> None:
+        line = self._line()
+        path = table
+        for key in self._dotted_key():
+            path = (*path, key)
+            self.lines.setdefault(path, line)
+        self._take("=")
+        self._skip(_SPACE)
+        self._value(path)
+
+    def _value(self, path: KeyPath) -> None:
+        if self._take("["):
+            index = 0
+            while self._another("]"):
+                self.lines[*path, index] = self._line()
+                self._value((*path, index))
+                index += 1
+        elif self._take("{"):
+            while self._another("}"):
+                self._pair(path)
+        elif self.text[self.position] in "\"'":
+            self._skip(_STRING)
+        else:
+            self._skip(_SCALAR)
+
+    def _another(self, closing: str) -> bool:
+        """Move to the next element of an array or inline table; False once it is closed."""
+        self._skip(_BLANK)
+        if self._take(","):
+            self._skip(_BLANK)
+        return not self._take(closing)
+
+    def _dotted_key(self) -> list[str]:
+        keys = []
+        while True:
+            self._skip(_SPACE)
+            if self.text[self.position] in "\"'":
+                quoted = self._skip(_STRING)
+                keys.append(str(tomllib.loads(f"key = {quoted}")["key"]))
+            else:
+                keys.append(self._skip(_BARE_KEY))
+            self._skip(_SPACE)
+            if not self._take("."):
+                return keys
+
+    def _skip(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.position)
+        assert match is not None, "tomllib accepted what the locator cannot follow"
+        self.position = match.end()
+        return match[0]
+
+    def _take(self, word: str) -> bool:
+        taken = self.text.startswith(word, self.position)
+        if taken:
+            self.position += len(word)
+        return taken
+
+    def _line(self) -> int:
+        return bisect_right(self._newlines, self.position - 1) + 1

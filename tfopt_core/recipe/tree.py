@@ -1,15 +1,29 @@
-"""Recipe data in which every value carries its place, which merging preserves."""
+"""Recipe data in which every value carries its place, and the paths of keys: `plugins[1].size`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe.paths import KeyPath, join_path, split_path
-from tfopt_core.recipe.values import Fault
+
+KeyPath = tuple[str | int, ...]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_PART = re.compile(r'\[(?P<index>\d+)\]|(?P<quoted>"(?:\\.|[^"\\])*")|(?P<word>[^.\[\]"]+)')
+
+
+@attrs.frozen
+class Fault:
+    """A message about a value, without file and line; `at` is the path to the wrong part of it."""
+
+    message: str
+    mend: str = ""
+    at: KeyPath = ()
 
 
 @attrs.frozen
@@ -75,15 +89,41 @@ class Node:
 NOWHERE = Node({}, Place("", 0, ""))
 
 
-def place_values(value: object, file: str, lines: Mapping[KeyPath, int]) -> Node:
+def place_values(
+    value: object, file: str, lines: Mapping[KeyPath, int], path: KeyPath = ()
+) -> Node:
     """Return plain data as nodes; `lines` is the result of `locate` for the file's text."""
 
-    def build(value: object, path: KeyPath) -> Node:
-        place = Place(file, lines.get(path, 0), join_path("", path))
-        if isinstance(value, dict):
-            return Node({key: build(item, (*path, key)) for key, item in value.items()}, place)
-        if isinstance(value, list):
-            return Node([build(item, (*path, i)) for i, item in enumerate(value)], place)
-        return Node(value, place)
+    def below(item: object, part: str | int) -> Node:
+        return place_values(item, file, lines, (*path, part))
 
-    return build(value, ())
+    place = Place(file, lines.get(path, 0), join_path("", path))
+    if isinstance(value, dict):
+        return Node({key: below(item, key) for key, item in value.items()}, place)
+    if isinstance(value, list):
+        return Node([below(item, index) for index, item in enumerate(value)], place)
+    return Node(value, place)
+
+
+def join_path(prefix: str, rest: KeyPath) -> str:
+    """Return `rest` written after `prefix`: keys after dots (quoted if needed), indices in []."""
+    for part in rest:
+        if isinstance(part, int):
+            prefix += f"[{part}]"
+        else:
+            # JSON's escapes are TOML's too, but JSON may hold a delete sign as it is
+            quoted = json.dumps(part, ensure_ascii=False).replace("\x7f", "\\u007f")
+            word = part if _BARE_KEY.fullmatch(part) else quoted
+            prefix = f"{prefix}.{word}" if prefix else word
+    return prefix
+
+
+def split_path(path: str) -> KeyPath:
+    """Return the key path of a written path, the inverse of `join_path("", ...)`."""
+    parts: list[str | int] = []
+    for match in _PART.finditer(path):
+        if match["index"]:
+            parts.append(int(match["index"]))
+        else:
+            parts.append(json.loads(match["quoted"]) if match["quoted"] else match["word"])
+    return tuple(parts)

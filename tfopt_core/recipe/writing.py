@@ -23,7 +23,8 @@ import attrs
 import tomlkit
 
 from tfopt_core.recipe.model import Recipe
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.table import to_json
+from tfopt_core.recipe.tree import join_path
 
 COLUMNS = 90
 
@@ -89,18 +90,12 @@ def recipe_text(
 
 def text_of(recipe: Recipe) -> str:
     """Return the text of a recipe that was read: after `extends` and `--set`, without comments."""
-    data = recipe.to_dict()
-    plugins = [
-        PlannedPlugin(entry["use"], {key: value for key, value in entry.items() if key != "use"})
-        for entry in data["plugins"]
-    ]
-    measure = dict(data.get("measure", {}))
-    if measure.get("pairs", "auto") != "auto":
-        # a fixed number of pairs takes as long as it takes, and a budget beside it is an error
-        measure.pop("budget", None)
+    # a fixed number of pairs takes as long as it takes, and a budget beside it is an error
+    measure = {key: v for key, v in recipe.measure.to_dict().items() if key != "budget"}
     return recipe_text(
-        name=data["name"], description=data.get("description", ""), workload=data["workload"],
-        plugins=plugins, measure=measure,
+        name=recipe.name, description=recipe.description, workload=recipe.workload.to_dict(),
+        plugins=[PlannedPlugin(one.use, to_json(one.settings)) for one in recipe.plugins],
+        measure=measure,
     )  # fmt: skip
 
 
@@ -211,3 +206,64 @@ def _comment(text: str) -> list[str]:
     clean = "".join(char if char.isprintable() else " " for char in text)
     lines = textwrap.wrap(clean, COLUMNS - 2, break_long_words=False, break_on_hyphens=False)
     return [f"# {line}" for line in lines]
+
+
+# The recipe of a workload that has none, with comments on what else may be said in it
+
+_NOTES = {
+    "measure.budget": "longer is surer",
+    "measure.pairs": "more are surer",
+    "workload.args": "the script's own arguments",
+    "workload.loop": "the script trains without fit: its runs are measured as a whole",
+}
+_SPARE = {
+    "script": [
+        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
+        SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"),
+        SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"),
+        SpareKey("workload", "isolate", False, "write into the folder itself"),
+    ],
+    "own loop": [
+        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
+        SpareKey("workload", "max_steps", 1000, "each measured run ends after so many updates"),
+        SpareKey("workload", "isolate", False, "write into the folder itself"),
+    ],
+    "factory": [
+        SpareKey("workload", "epochs", 5, "the workload's own number if left out"),
+        SpareKey("workload", "batch_size", 32, "over all replicas"),
+        SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
+    ],
+    "measure": [
+        SpareKey("measure", "pairs", 12, "more than the usual 6 are surer"),
+        SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
+        SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
+        SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
+                 "what must not get worse; if left out, what the training reports"),
+    ],
+}  # fmt: skip
+
+
+def commented_recipe(
+    *,
+    name: str,
+    description: str,
+    workload: Mapping[str, Any],
+    plugins: Sequence[PlannedPlugin],
+    measure: Mapping[str, Any],
+    heading: Sequence[str],
+) -> str:
+    """Return the text of a recipe as `recipe_text` does, with further keys as comments."""
+    kind = "script" if {"script", "module"} & set(workload) else "factory"
+    own_loop = workload.get("loop") == "own"
+    spare = [*_SPARE["own loop" if own_loop else kind], *_SPARE["measure"]]
+    given = {"workload": workload, "measure": measure}
+    return recipe_text(
+        name=name, description=description, workload=workload, plugins=plugins, measure=measure,
+        heading=heading, notes=_NOTES,
+        spare=[
+            key for key in spare
+            if given[key.table].get(key.key) is None
+            # such a loop is measured as a whole, and reports no metric
+            and not (own_loop and key.key in ("seconds", "quality"))
+        ],
+    )  # fmt: skip

@@ -57,13 +57,9 @@ class Store:
         self._connection.close()
 
     def begin(
-        self,
-        measurement: str,
-        created_at: str,
-        recipe: str,
-        sha256: str,
+        self, measurement: str, created_at: str, recipe: str, sha256: str,
         request: Mapping[str, Any],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Begin a measurement; `request` holds everything needed to read its runs later."""
         self._write(
             "INSERT INTO measurement (id, created_at, recipe, recipe_sha256, request) "
@@ -127,16 +123,15 @@ class Store:
 
         :raises DamagedMeasurement: if one of them cannot be read.
         """
-        rows = self._read(
+        runs = []
+        for id_, data in self._read(
             "SELECT id, CAST(data AS BLOB) FROM run WHERE measurement = ? "
             "ORDER BY round, position",
             (measurement,), of=measurement,
-        )  # fmt: skip
-        return tuple(self._run(measurement, id_, data) for id_, data in rows)
-
-    def _run(self, measurement: str, id_: str, data: bytes) -> RunResult:
-        with reading(measurement, self.path, f'run "{id_}"'):
-            return _converter.structure(parse(data), RunResult)
+        ):  # fmt: skip
+            with reading(measurement, self.path, f'run "{id_}"'):
+                runs.append(_converter.structure(parse(data), RunResult))
+        return tuple(runs)
 
     def results(self, measurement: str) -> Results | None:
         """Return a finished measurement with its runs; None if it is unknown or never concluded.
@@ -177,7 +172,16 @@ class Store:
 
         Damaged measurements are included and marked.
         """
-        return tuple(self._overview_or_damage(*begun) for begun in self._begun())
+        overviews = []
+        for begun in self._begun():
+            try:
+                overviews.append(self._overview(begun))
+            except DamagedMeasurement as error:
+                counted = "SELECT COUNT(*) FROM run WHERE measurement = ?"
+                [(runs,)] = self._read(counted, (begun[0],))
+                plain = make_overview(begun, {}, None, pairs=0, runs=runs)
+                overviews.append(attrs.evolve(plain, state="damaged", damage=error.cause))
+        return tuple(overviews)
 
     def overview_of(self, measurement: str) -> Overview:
         """Return the overview of one measurement.
@@ -185,9 +189,10 @@ class Store:
         :raises DamagedMeasurement: if it cannot be read.
         """
         [begun] = [begun for begun in self._begun() if begun[0] == measurement]
-        return self._overview(*begun)
+        return self._overview(begun)
 
-    def _overview(self, id_: str, created_at: str, recipe: str, sha256: str) -> Overview:
+    def _overview(self, begun: tuple[str, str, str, str]) -> Overview:
+        id_ = begun[0]
         request, concluded = self.request_of(id_), self._concluded(id_)
         [(pairs, runs)] = self._read(
             "SELECT (SELECT COUNT(DISTINCT b.round) FROM run AS b JOIN run AS f "
@@ -197,21 +202,7 @@ class Store:
             (id_, id_), of=id_,
         )  # fmt: skip
         with reading(id_, self.path, "its request or its results"):
-            return make_overview(
-                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
-                request=request, concluded=concluded, pairs=pairs, runs=runs,
-            )  # fmt: skip
-
-    def _overview_or_damage(self, id_: str, created_at: str, recipe: str, sha256: str) -> Overview:
-        try:
-            return self._overview(id_, created_at, recipe, sha256)
-        except DamagedMeasurement as error:
-            [(runs,)] = self._read("SELECT COUNT(*) FROM run WHERE measurement = ?", (id_,))
-            plain = make_overview(
-                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
-                request={}, concluded=None, pairs=0, runs=runs,
-            )  # fmt: skip
-            return attrs.evolve(plain, state="damaged", damage=error.cause)
+            return make_overview(begun, request, concluded, pairs=pairs, runs=runs)
 
     def request_of(self, measurement: str) -> Mapping[str, Any]:
         """Return the request of a measurement; empty if it is unknown.

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 from cattrs import Converter
 
+from tfopt_core.recipe.rules import WORKLOAD_CHOICES
 from tfopt_core.records.results import SCHEMA_VERSION, RunResult
 from tfopt_core.records.verdict import Verdict
 
@@ -74,51 +75,35 @@ class Interim:
 
 
 def make_overview(
-    *,
-    id_: str,
-    created_at: str,
-    recipe: str,
-    recipe_sha256: str,
+    begun: tuple[str, str, str, str],
     request: Mapping[str, Any],
     concluded: Mapping[str, Any] | None,
+    *,
     pairs: int,
     runs: int,
 ) -> Overview:
     """Return the overview of stored data.
 
+    :param begun: id, time, recipe and recipe hash.
     :param request: as given to `Store.begin`; only the workload is read.
     :param concluded: the results as plain data, None if there are none.
     :param pairs: complete pairs among the runs, for a measurement without results.
     :raises Exception: any, for damaged data.
     """
     results = concluded or {}
-    comparison = _converter.structure(results.get("comparison", {}), _Comparison)
+    compared = _converter.structure(results.get("comparison", {}), _Comparison)
     state: State = "unfinished"
     if concluded is not None:
         state = "interrupted" if results.get("interrupted") else "finished"
+    workload = results.get("workload")
+    if not workload:
+        named = request.get("recipe", {}).get("workload", {})
+        workload = next(filter(None, map(named.get, WORKLOAD_CHOICES)), "")
+    id_, created_at, recipe, recipe_sha256 = begun
+    figures = attrs.asdict(compared, recurse=False)
+    if compared.pairs is None:
+        figures["pairs"] = pairs
     return Overview(
-        id=id_,
-        created_at=created_at,
-        recipe=recipe,
-        recipe_sha256=recipe_sha256,
-        workload=str(results.get("workload") or _workload(request)),
-        state=state,
-        verdict=comparison.verdict,
-        speedup=comparison.speedup,
-        low=comparison.low,
-        high=comparison.high,
-        confidence=comparison.confidence,
-        pairs=pairs if comparison.pairs is None else comparison.pairs,
-        runs=runs,
-    )
-
-
-def _workload(request: Mapping[str, Any]) -> str:
-    workload = request.get("recipe", {}).get("workload", {})
-    return str(
-        workload.get("use")
-        or workload.get("factory")
-        or workload.get("script")
-        or workload.get("module")
-        or ""
-    )
+        id=id_, created_at=created_at, recipe=recipe, recipe_sha256=recipe_sha256,
+        workload=str(workload), state=state, runs=runs, **figures,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, Serve
-from tfopt_core.hooks.cluster import JOIN_SECONDS
+from tfopt_core.hooks.context import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built

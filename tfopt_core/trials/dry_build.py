@@ -13,8 +13,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
-from tfopt_core.hooks.card import card, equivalence_of
-from tfopt_core.hooks.guards import guarded
+from tfopt_core.hooks.card import card, equivalence_of, guarded
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import overrides

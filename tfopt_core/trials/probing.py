@@ -19,8 +19,8 @@ from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.card import traits
+from tfopt_core.hooks.context import ProbedTraining
 from tfopt_core.hooks.machine import available_memory_bytes
-from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport

@@ -22,7 +22,7 @@ from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.tree import join_path
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed, Tell
 from tfopt_core.records.replay import Replayed, ReplayPart

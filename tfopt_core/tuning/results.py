@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.recipe.model import TuneObjective
-from tfopt_core.recipe.paths import split_path
+from tfopt_core.recipe.tree import split_path
 from tfopt_core.records.results import Results
 
 SCHEMA_VERSION = 1

@@ -11,9 +11,9 @@ import attrs
 
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe import TuneSpec
+from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
-from tfopt_core.recipe.paths import join_path, split_path
-from tfopt_core.recipe.ranges import Between
+from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.tuning.context import SearchContext

@@ -16,8 +16,8 @@ from cattrs import Converter
 
 from tfopt_core.extras import check_installed
 from tfopt_core.measurement.fingerprint import portable_facts
+from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_TRIALS
-from tfopt_core.recipe.ranges import Between
 from tfopt_core.tuning.results import SettingsTrial, SharedSearch, TrialOutcome, Values
 from tfopt_core.tuning.search_log import digest
 from tfopt_core.tuning.storage import StudyStorage

@@ -9,8 +9,8 @@ import attrs
 
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe import Recipe, TuneSpec
-from tfopt_core.recipe.paths import join_path
-from tfopt_core.recipe.ranges import SearchRange, search_range
+from tfopt_core.recipe.formats import SearchRange, search_range
+from tfopt_core.recipe.tree import join_path
 from tfopt_core.tuning.results import TunedPlugin, Values
 from tfopt_core.tuning.stacks import Stack
 

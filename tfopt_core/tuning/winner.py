@@ -13,7 +13,7 @@ import attrs
 from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.recipe.paths import split_path
+from tfopt_core.recipe.tree import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict

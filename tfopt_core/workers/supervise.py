@@ -13,7 +13,7 @@ from typing import Protocol
 
 import attrs
 
-from tfopt_core.hooks.helpers import size_in_words
+from tfopt_core.hooks.plugin_class import size_in_words
 from tfopt_core.records.messages import (
     Answer,
     ClusterJoined,

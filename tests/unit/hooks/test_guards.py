@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, cure_of, describe
+from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
-from tfopt_core.hooks.guards import guarded
 from tfopt_core.plugins import Effect, Plugin, PluginRefused, RuntimeOptions, hookimpl, plugin
 from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
 from tfopt_core.workers.task import failure_of

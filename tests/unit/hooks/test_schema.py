@@ -20,8 +20,7 @@ from jsonschema import Draft7Validator
 from tfopt_core.hooks.installed.inspection import PluginInfo, describe_plugin, inspect_plugins
 from tfopt_core.hooks.installed.schema import installed_schema
 from tfopt_core.plugins import Plugin
-from tfopt_core.recipe.json_types import of_annotation
-from tfopt_core.recipe.values import faults_of
+from tfopt_core.recipe.values import faults_of, of_annotation
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "third_party_plugin"

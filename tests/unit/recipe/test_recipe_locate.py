@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tfopt_core.recipe import locate
-from tfopt_core.recipe.paths import join_path, split_path
+from tfopt_core.recipe.tree import join_path, split_path
 
 # A loaded machine is slow at drawing, which says nothing about the locator.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tfopt_core.errors import Problem
 from tfopt_core.recipe import Reading, read_recipe
-from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.tree import join_path
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]

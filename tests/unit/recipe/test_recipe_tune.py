@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tfopt_core.hooks.installed.schema import recipe_schema
 from tfopt_core.recipe import TuneSpec, read_recipe
-from tfopt_core.recipe.schema import recipe_schema
 
 HEAD = '[workload]\nuse = "flights"\n'
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.recipe import read_recipe, shipped_recipes, summary
-from tfopt_core.recipe.layer import RESERVED
+from tfopt_core.recipe.rules import RESERVED_KEYS
 from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, text_of
 
 CACHE = PlannedPlugin("cache", {"storage": "disk", "steps": 2}, why="reading took most of a step")
@@ -136,7 +136,7 @@ plugins = st.lists(
     st.builds(
         PlannedPlugin,
         use=words,
-        settings=tables.map(lambda t: {k: v for k, v in t.items() if k not in RESERVED}),
+        settings=tables.map(lambda t: {k: v for k, v in t.items() if k not in RESERVED_KEYS}),
         why=texts,
         enabled=st.booleans(),
     ),

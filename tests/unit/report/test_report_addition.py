@@ -17,7 +17,7 @@ from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.summary import render_summary
 from tfopt_core.report.style.vocabulary import variant_in_words
 from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.store.exported import read_results
+from tfopt_core.store.decoding import read_results
 
 STATEMENT = "low: faster with it on top of the stack: 1.40x (98% interval 1.35 to 1.45, 4 pairs)"
 DIVERGES = "the stack rounds differently: over 100 replayed steps the loss diverges by up to 0.4%"

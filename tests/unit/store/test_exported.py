@@ -15,7 +15,7 @@ from tfopt_core.records.fit import Block
 from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.report.results.as_json import to_json, write_json
-from tfopt_core.store.exported import read_results
+from tfopt_core.store.decoding import read_results
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(10, 0.1),), step_seconds=None)
 RESULTS = Results(
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_of_a_file_without_end_no_more_is_read_than_a_measurement_may_have(
     size, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("tfopt_core.store.exported.MAX_SIGNS", 2**20)
+    monkeypatch.setattr("tfopt_core.store.decoding.MAX_SIGNS", 2**20)
     (tmp_path / "zeros").symlink_to("/dev/zero")
     with pytest.raises(InputError, match='zeros" is larger than 1 MiB'):
         read_results(tmp_path / "zeros")

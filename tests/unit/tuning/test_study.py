@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
+from tfopt_core.recipe.formats import search_range
 from tfopt_core.recipe.model import Pruner, Sampler
-from tfopt_core.recipe.ranges import search_range
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome
 from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.tunables import Tunable

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
-from tfopt_core.hooks.guards import guarded
+from tfopt_core.hooks.card import guarded
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.workers import supervise

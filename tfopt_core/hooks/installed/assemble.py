@@ -58,7 +58,12 @@ def _configured(
     """
     registration = find(entry.use, known)
     if registration.distribution != OWN_DISTRIBUTION:
-        _survives_import(registration)
+        # so that an abort does not end the command
+        [info] = inspect_plugins([registration.name])
+        if info.error is not None:
+            raise PluginLoadError(
+                registration.name, info.error, registration.distribution, registration.version
+            )
     plugin_class = registration.load()
     try:
         plugin, wrong = configure(plugin_class, entry)
@@ -73,59 +78,36 @@ def _configured(
     return plugin, wrong
 
 
-def _survives_import(registration: Registration) -> None:
-    """Import a third-party plugin in another process first, so that an abort does not end the
-    command.
-
-    :raises PluginLoadError: naming how its import ended.
-    """
-    [info] = inspect_plugins([registration.name])
-    if info.error is not None:
-        raise PluginLoadError(
-            registration.name, info.error, registration.distribution, registration.version
-        )
-
-
 def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:
     """Return the problems between plugins: requires, conflicts, before, after, one owner."""
-    problems = []
+    problems: list[Problem] = []
     excluded: set[frozenset[str]] = set()
     place = {entry.use: index for index, entry in enumerate(entries)}
-    where = {entry.use: entry.where for entry in entries}
+
+    def add(name: str, message: str, mend: str) -> None:
+        where = entries[place[name]].where
+        problems.append(where.problem("use", f'"{name}" {message}', mend))
+
     for stacked in plugins:
         name, rules = stacked.name, traits(stacked.name, type(stacked.plugin))
-        here = where[name]
         for other in rules.requires:
             if other not in place:
-                problems.append(
-                    here.problem("use", f'"{name}" needs "{other}" in the stack', f'add "{other}"')
-                )
+                add(name, f'needs "{other}" in the stack', f'add "{other}"')
         for other in rules.conflicts:
             # either may declare it, or both do
             if other in place and frozenset((name, other)) not in excluded:
                 excluded.add(frozenset((name, other)))
-                problems.append(
-                    here.problem("use", f'"{name}" conflicts with "{other}"', "keep one of them")
-                )
+                add(name, f'conflicts with "{other}"', "keep one of them")
         for other in rules.before:
             if other in place and place[other] < place[name]:
-                problems.append(
-                    here.problem("use", f'"{name}" must stand before "{other}"', "move it up")
-                )
+                add(name, f'must stand before "{other}"', "move it up")
         for other in rules.after:
             if other in place and place[other] > place[name]:
-                problems.append(
-                    here.problem("use", f'"{name}" must stand after "{other}"', "move it down")
-                )
+                add(name, f'must stand after "{other}"', "move it down")
     owners = [p.name for p in plugins if hasattr(p.plugin, "build_strategy")]
     for name in owners[1:]:
-        if frozenset((owners[0], name)) in excluded:
-            continue
-        problems.append(
-            where[name].problem(
-                "use",
-                f'"{owners[0]}" and "{name}" each build the distribution strategy',
-                "keep one of them",
-            )
-        )
+        if frozenset((owners[0], name)) not in excluded:
+            message = f'"{owners[0]}" and "{name}" each build the distribution strategy'
+            where = entries[place[name]].where
+            problems.append(where.problem("use", message, "keep one of them"))
     return problems

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,11 +18,10 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
-from tfopt_core.hooks.installed.discovery import Registration, find, registrations
+from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.recipe.json_types import setting_schema
-from tfopt_core.recipe.values import field_expectation, field_types
+from tfopt_core.recipe.values import field_expectation, field_types, setting_schema
 
 TIME_LIMIT_SECONDS = 30.0  # for the import of one plugin
 
@@ -48,8 +48,8 @@ class PluginInfo:
     """
 
     name: str
-    distribution: str
-    version: str
+    distribution: str = ""
+    version: str = ""
     error: str | None = None
     summary: str = ""
     sections: tuple[tuple[str, str], ...] = ()
@@ -78,7 +78,16 @@ def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...
         for info in _described(waiting):
             described[info.name] = info
         waiting = [name for name in waiting if name not in described]
-    return tuple(_with_origin(described[name], known[name]) for name in known if name in described)
+    infos = []
+    for name, info in described.items():
+        origin, *others = known[name]
+        info = attrs.evolve(info, distribution=origin.distribution, version=origin.version)
+        if others:
+            both = " and ".join(f'"{one.distribution}" {one.version}' for one in known[name])
+            error = f"two distributions register it: {both}"
+            info = PluginInfo(name=name, error=error)
+        infos.append(info)
+    return tuple(infos)
 
 
 def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
@@ -98,15 +107,15 @@ def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
                 begun = data.get("begin")
                 if begun is None:
                     yield structure(data, PluginInfo)
-            cause = _cause(process.wait(TIME_LIMIT_SECONDS))
+            code = process.wait(TIME_LIMIT_SECONDS)
+            signalled = f"killed by {signal.Signals(-code).name}" if code < 0 else ""
+            cause = signalled or f"ended with status {code}"
         except subprocess.TimeoutExpired:
             pass
         finally:
             process.kill()
     if begun is not None:
-        yield PluginInfo(
-            name=begun, distribution="", version="", error=f"{cause} while it was imported"
-        )
+        yield PluginInfo(name=begun, error=f"{cause} while it was imported")
     elif not answered:
         raise TfoptError(f"plugins could not be inspected: the process {cause}")
 
@@ -129,29 +138,12 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     raise subprocess.TimeoutExpired(process.args, TIME_LIMIT_SECONDS)
 
 
-def _cause(code: int) -> str:
-    import signal
-
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"ended with status {code}"
-
-
-def _with_origin(info: PluginInfo, origins: Sequence[Registration]) -> PluginInfo:
-    if len(origins) > 1:
-        both = " and ".join(f'"{o.distribution}" {o.version}' for o in origins)
-        return attrs.evolve(info, error=f"two distributions register it: {both}")
-    return attrs.evolve(info, distribution=origins[0].distribution, version=origins[0].version)
-
-
 def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
     """Return the description of a plugin class."""
     types = field_types(plugin_class)
     documentation = card(plugin_class)
     return PluginInfo(
         name=name,
-        distribution="",
-        version="",
         summary=documentation.summary,
         sections=documentation.sections,
         traits=traits(name, plugin_class),
@@ -174,11 +166,8 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
 def _math(name: str, plugin_class: type[Any]) -> str:
     try:
         return equivalence_of(name, plugin_class())
-    except (
-        Exception,
-        SystemExit,
-    ):  # third-party code; the rest of the plugin can still be described
-        return ""
+    except (Exception, SystemExit):
+        return ""  # third-party code; the rest of the plugin can still be described
 
 
 def _default(value: Any) -> str | None:
@@ -210,11 +199,9 @@ def _main(names: Sequence[str]) -> None:
                 info = describe_plugin(name, find(name, known).load())
         except TfoptError as error:
             cause = getattr(error, "cause", None) or getattr(error, "reason", None) or str(error)
-            info = PluginInfo(name=name, distribution="", version="", error=cause)
+            info = PluginInfo(name=name, error=cause)
         except (Exception, SystemExit) as error:
-            info = PluginInfo(
-                name=name, distribution="", version="", error=f"{type(error).__name__}: {error}"
-            )
+            info = PluginInfo(name=name, error=f"{type(error).__name__}: {error}")
         print(json.dumps(unstructure(info)), file=answers, flush=True)
 
 

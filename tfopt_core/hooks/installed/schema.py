@@ -1,13 +1,98 @@
-"""Build the JSON Schema of recipes with the installed plugins."""
+"""Build the JSON Schema of recipes with the installed plugins, by which editors complete and check.
+
+It is draft-07, the newest that Taplo reads, which most editors use for TOML. Some checks cannot be
+expressed in a schema (a duration of "0s", a duplicate plugin): only reading a recipe makes them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
 
 from tfopt_core.hooks.installed.inspection import PluginInfo
-from tfopt_core.recipe.json_types import Schema
-from tfopt_core.recipe.schema import DESCRIPTIONS, recipe_schema
+from tfopt_core.recipe.formats import Word
+from tfopt_core.recipe.model import Recipe, TargetSpec, WorkloadSpec
+from tfopt_core.recipe.rules import TARGET_BOUNDS, WORKLOAD_CHOICES
+from tfopt_core.recipe.table import Table, keys_of
+from tfopt_core.recipe.values import Schema, of_annotation, setting_schema
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+# Keys that are no fields of a recipe's classes.
+DESCRIPTIONS = {
+    "extends": "The recipe that this one extends: a file, relative to it, or a shipped recipe.",
+    "plugins": "The stack, in order; each plugin at most once.",
+    "plugins.use": "The plugin's name; `tfopt plugins` lists those that are installed.",
+    "plugins.enabled": "Whether the plugin is in the stack; false keeps its place.",
+}
+
+# Keys of which a table has exactly one.
+_ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
+    WorkloadSpec: WORKLOAD_CHOICES,
+    TargetSpec: TARGET_BOUNDS,
+}
+
+
+def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Return the schema of a recipe file, as plain data.
+
+    :param plugin: schema of a `[[plugins]]` table, see `installed_schema`.
+    :param definitions: what `plugin` refers to.
+    """
+    body = _table(Recipe)
+    properties = {
+        **body["properties"],
+        "extends": {"description": DESCRIPTIONS["extends"], **of_annotation(Word)},
+        "plugins": {"description": DESCRIPTIONS["plugins"], "type": "array", "items": plugin},
+    }
+    return {
+        "$schema": DRAFT,
+        "title": "tfopt recipe",
+        "description": "A workload, a stack of plugins, and how to measure what they gain.",
+        **body,
+        "properties": properties,
+        # a recipe that extends another inherits what it does not give
+        "if": {"not": {"required": ["extends"]}},
+        "then": {"required": ["workload"], "properties": dict(_complete(Recipe))},
+        "definitions": dict(definitions),
+    }
+
+
+def _table(table: type[Table]) -> Schema:
+    properties = {}
+    for name, key in keys_of(table).items():
+        schema = setting_schema(key.field, key.annotation)
+        properties[name] = schema if key.table is None else {**schema, **_table(key.table)}
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    # with "allOf" and "if" instead, Taplo completes no key of the table
+    refused = dict(_exclusions(table))
+    return {**schema, "dependencies": refused} if refused else schema
+
+
+def _exclusions(table: type[Table]) -> Iterator[tuple[str, Schema]]:
+    """Yield for each alternative the keys that the table's rules refuse beside it."""
+    for chosen in _ALTERNATIVES.get(table, ()):
+        refused: Schema = {
+            key: {"not": {}}
+            for key in keys_of(table)
+            if any(fault.at == (key,) for fault in table.rules({chosen, key}))
+        }
+        yield chosen, {"properties": refused}
+
+
+def _complete(table: type[Table]) -> Iterator[tuple[str, Schema]]:
+    """Yield the required keys of the tables below, for a recipe that extends none."""
+    for name, key in keys_of(table).items():
+        if key.table is not None:
+            fields = keys_of(key.table).items()
+            needed = {
+                "required": [inner for inner, one in fields if one.field.default is attrs.NOTHING],
+                "properties": dict(_complete(key.table)),
+                "anyOf": [{"required": [one]} for one in _ALTERNATIVES.get(key.table, ())],
+            }
+            yield name, {word: value for word, value in needed.items() if value}
 
 
 def installed_schema(infos: Sequence[PluginInfo]) -> Schema:

@@ -136,7 +136,7 @@ def propose(
             continue
         if candidate is not None:
             candidates.append(candidate)
-    candidates.sort(key=_rank)
+    candidates.sort(key=lambda one: _rank(one.suggestion))
     marked, taken = _stackable(candidates, in_effect)
     return Proposal(
         suggestions=marked,
@@ -213,11 +213,7 @@ def suggested(
     return settings, plugin
 
 
-def _rank(candidate: _Candidate) -> tuple[float, int, str]:
-    return _rank_of(candidate.suggestion)
-
-
-def _rank_of(one: Suggestion) -> tuple[float, int, str]:
+def _rank(one: Suggestion) -> tuple[float, int, str]:
     # below a hundredth, bounds are equal: the least change to the training goes first
     bound = float("inf") if one.bound is None else round(one.bound, 2)
     return (-bound, EQUIVALENCES.index(one.equivalence), one.plugin)
@@ -230,7 +226,12 @@ def _stackable(
     names = [*in_effect, *(candidate.suggestion.plugin for candidate in candidates)]
     taken: list[_Candidate] = []
     reasons: dict[str, str] = {}
-    for candidate in sorted(candidates, key=_exact_first):
+
+    def exact_first(candidate: _Candidate) -> tuple[bool, tuple[float, int, str]]:
+        exactly = candidate.suggestion.exactly
+        return exactly is None, _rank(exactly or candidate.suggestion)
+
+    for candidate in sorted(candidates, key=exact_first):
         missing = [name for name in candidate.traits.requires if name not in names]
         reason = f'needs "{missing[0]}"' if missing else _against(candidate, taken, in_effect)
         if not reason:
@@ -240,11 +241,6 @@ def _stackable(
         attrs.evolve(one.suggestion, left_out=reasons[one.suggestion.plugin]) for one in candidates
     )
     return tuple(marked), sorted(taken, key=candidates.index)
-
-
-def _exact_first(candidate: _Candidate) -> tuple[bool, tuple[float, int, str]]:
-    exactly = candidate.suggestion.exactly
-    return exactly is None, _rank_of(exactly or candidate.suggestion)
 
 
 def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster
-from tfopt_core.hooks.cluster import name_of
+from tfopt_core.hooks.context import name_of
 
 _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 # How long a worker that refuses to train stays for the others.

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tfopt_core.hooks.cluster import SERVING_JOB, Cluster, ClusterOptions, name_of
+from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions, name_of
 
 LOOPBACK = "127.0.0.1"
 GPUS = "CUDA_VISIBLE_DEVICES"

@@ -27,6 +27,7 @@ from tfopt_core.commands.recipes import recipes
 from tfopt_core.commands.results import compare, report, runs
 from tfopt_core.commands.schema import schema
 from tfopt_core.commands.selftest import selftest
+from tfopt_core.commands.skill import skill
 from tfopt_core.commands.train import train
 from tfopt_core.commands.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
@@ -60,7 +61,7 @@ def cli() -> None:
 
 for command in (
     apply, train, tune, launch, plan, diagnose, export, runs, report, compare, plugins, recipes,
-    init, schema, doctor, selftest, completion,
+    init, schema, doctor, selftest, completion, skill,
 ):  # fmt: skip
     cli.add_command(command)
 

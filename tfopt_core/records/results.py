@@ -156,10 +156,9 @@ class MemoryContrast:
 class Comparison:
     """Baseline against the full stack. `speedup` above 1 is faster; its interval is [low, high].
 
-    `detectable` is the smallest speedup that so many pairs would have shown in nine of ten
-    measurements. Where no verdict is possible (too few pairs, nothing applied) the figures are
-    None and the statement says why. `memory` is of the process, and then of the device where there
-    is one; empty without a verdict. `objective` says which statement is the headline.
+    Where no verdict is possible (too few pairs, nothing applied) the figures are None and the
+    statement says why. `memory` is of the process, and then of the device where there is one; empty
+    without a verdict. `objective` says which statement is the headline.
     """
 
     kind: ComparisonKind
@@ -171,7 +170,6 @@ class Comparison:
     pairs: int
     run_ids: tuple[str, ...]
     statement: str
-    detectable: float | None = None
     quality: Quality | None = None
     objective: Objective = "time"
     memory: tuple[MemoryContrast, ...] = ()

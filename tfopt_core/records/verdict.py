@@ -9,64 +9,50 @@ from typing import Self
 class Verdict(StrEnum):
     """The verdict on two stacks. The value is the word in JSON and SQLite.
 
-    `label` is its short form. A verdict that `settles` ends the measurement: more pairs could
-    change nothing that is printed. A `comparable` verdict has a speedup that `tfopt compare` may
-    compare with that of another measurement.
+    `label` is its short form. A `comparable` verdict has a speedup that `tfopt compare` may compare
+    with that of another measurement.
     """
 
     label: str
-    settles: bool
     comparable: bool
 
-    def __new__(cls, word: str, label: str, settles: bool, comparable: bool) -> Self:
+    def __new__(cls, word: str, label: str, comparable: bool = True) -> Self:
         """Return the member for this word."""
         member = str.__new__(cls, word)
         member._value_ = word
-        member.label, member.settles, member.comparable = label, settles, comparable
+        member.label, member.comparable = label, comparable
         return member
 
     # fmt: off
-    #              word            label                             settles comparable
-    FASTER       = "faster",       "faster",                         True,   True
-    SLOWER       = "slower",       "slower",                         True,   True
-    STEPS_FASTER = "steps faster", "steps faster, no total",         True,   True
-    STEPS_SLOWER = "steps slower", "steps slower, no total",         True,   True
-    NO_DIFFERENCE = "no difference", "no measurable difference",     True,   True
-    WORSE        = "worse",        "faster but worse",               True,   True
-    QUALITY_OPEN = "quality open", "faster, quality not established", False, True
-    INCONCLUSIVE = "inconclusive", "inconclusive",                   False,  True
-    UNLIKE       = "unlike",       "unlike trainings",               True,   False
-    NOT_APPLIED  = "not applied",  "not applied",                    True,   False
-    SUSPICIOUS   = "suspicious",   "suspiciously identical timings", True,   False
-    VOID         = "void",         "void",                           True,   False
-    FITS         = "fits",         "fits, the baseline does not",    True,   False
-    DOES_NOT_FIT = "does not fit", "does not fit into memory",       True,   False
-    NONE         = "none",         "no verdict",                     False,  False
+    FASTER        = "faster",        "faster"
+    SLOWER        = "slower",        "slower"
+    STEPS_FASTER  = "steps faster",  "steps faster, no total"
+    STEPS_SLOWER  = "steps slower",  "steps slower, no total"
+    NO_DIFFERENCE = "no difference", "no measurable difference"
+    WORSE         = "worse",         "faster but worse"
+    QUALITY_OPEN  = "quality open",  "faster, quality not established"
+    INCONCLUSIVE  = "inconclusive",  "inconclusive"
+    UNLIKE        = "unlike",        "unlike trainings", False
+    NOT_APPLIED   = "not applied",   "not applied", False
+    SUSPICIOUS    = "suspicious",    "suspiciously identical timings", False
+    VOID          = "void",          "void", False
+    FITS          = "fits",          "fits, the baseline does not", False
+    DOES_NOT_FIT  = "does not fit",  "does not fit into memory", False
+    NONE          = "none",          "no verdict", False
     # fmt: on
 
 
 class MemoryVerdict(StrEnum):
-    """What may be said of the peak memory of two stacks. The value is the word in JSON and SQLite.
+    """What may be said of the peak memory of two stacks; the value as in `Verdict`."""
 
-    One that `settles` stops a measurement whose objective is memory.
-    """
-
-    settles: bool
-
-    def __new__(cls, word: str, settles: bool) -> Self:
-        """Return the member for this word."""
-        member = str.__new__(cls, word)
-        member._value_, member.settles = word, settles
-        return member
-
-    LIGHTER = "lighter", True
-    HEAVIER = "heavier", True
-    NO_DIFFERENCE = "no difference", True
+    LIGHTER = "lighter"
+    HEAVIER = "heavier"
+    NO_DIFFERENCE = "no difference"
     # Less memory, and another model: as WORSE and QUALITY_OPEN of `Verdict`.
-    WORSE = "worse", True
-    QUALITY_OPEN = "quality open", False
-    INCONCLUSIVE = "inconclusive", False
-    NONE = "none", True
+    WORSE = "worse"
+    QUALITY_OPEN = "quality open"
+    INCONCLUSIVE = "inconclusive"
+    NONE = "none"
 
 
 class QualityVerdict(StrEnum):

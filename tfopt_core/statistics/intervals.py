@@ -13,8 +13,6 @@ LEVEL, QUALITY_LEVEL = 0.05, 0.025
 # The log ratios of real runs never deviate less than this.
 SUSPICIOUS_DEVIATION = 1e-6
 MINIMUM_PAIRS = 4
-# A detectable effect is shown by this share of measurements.
-POWER = 0.9
 
 
 @attrs.frozen
@@ -87,27 +85,6 @@ def pairs_needed(interval: Interval) -> int:
     half_width_of_one = (interval.high - interval.mean) * math.sqrt(interval.count)
     needed = math.ceil((half_width_of_one / abs(interval.mean)) ** 2)
     return max(interval.count + 1, min(needed, 10_000))
-
-
-def detectable_ratio(interval: Interval) -> float:
-    """Return the smallest speedup that so many pairs show in nine of ten measurements.
-
-    Solved for the noncentral t distribution, with the deviation of these pairs for the true one.
-    """
-    noncentrality = _noncentrality(1 - interval.level / 2, interval.count - 1)
-    return math.exp(noncentrality * interval.deviation / math.sqrt(interval.count))
-
-
-@functools.cache
-def _noncentrality(probability: float, freedom: int) -> float:
-    """Return the noncentrality with which t exceeds the quantile with probability `POWER`."""
-    from scipy import optimize, stats
-
-    quantile = _t_quantile(probability, freedom)
-    # with few degrees of freedom it is large, but never above 40
-    return float(
-        optimize.brentq(lambda d: stats.nct.sf(quantile, freedom, d) - POWER, 0.0, 40.0, xtol=1e-6)
-    )
 
 
 def median(values: Sequence[float]) -> float:

@@ -31,12 +31,6 @@ def bound_in_words(bound: float | None) -> str:
     return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.{digits}f}x"
 
 
-def gain_in_words(speedup: float) -> str:
-    """Return by how much a speedup exceeds 1: `12%`, `0.7%`."""
-    share = speedup - 1
-    return f"{share:.0%}" if share >= 0.0095 else f"{share:.1%}"
-
-
 def interval_in_words(interval: Interval) -> str:
     """Return the speedup with its interval: `1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import attrs
 import pytest
@@ -79,7 +80,7 @@ def test_a_trial_without_a_verdict_is_not_as_expected():
 def test_the_page_counts_both_controls_and_says_what_failed():
     text = printed([trial("nothing", 1.0), trial("sleeps", 0.95)])
     assert "tell a loss of 5% from nothing on this machine" in text
-    assert "a gain of 0.3% would be seen in 9 of 10 cases" in text
+    assert re.search(r"an interval reaches 0\.\d% to either side, after ", text)
     text = printed([trial("nothing", 1.2), trial("nothing", 1.0), trial("sleeps", 1.0)])
     assert "neither faster nor slower 1 of 2" in text
     assert "slower 0 of 1" in text

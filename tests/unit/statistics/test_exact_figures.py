@@ -29,7 +29,6 @@ from tfopt_core.statistics.verdicts.claims import failed_for_good, inconclusive
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.wording import (
     bound_in_words,
-    gain_in_words,
     range_in_words,
     seconds_in_words,
 )
@@ -72,13 +71,6 @@ def test_the_noncentrality_is_that_of_the_tables():
 
     found = _noncentrality(0.975, 11)
     assert stats.nct.sf(stats.t.ppf(0.975, 11), 11, found) == pytest.approx(0.9, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("gain", "words"), [(1.12, "12%"), (1.009, "0.9%"), (1.0096, "1%"), (1.001, "0.1%")]
-)
-def test_a_small_gain_has_a_decimal(gain, words):
-    assert gain_in_words(gain) == words
 
 
 @pytest.mark.parametrize(

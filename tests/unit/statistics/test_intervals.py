@@ -12,8 +12,6 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from tfopt_core.statistics.intervals import (
     LEVEL,
-    Interval,
-    detectable_ratio,
     log_ratios,
     pairs_needed,
     t_interval,
@@ -63,16 +61,3 @@ def test_a_smaller_effect_needs_more_pairs():
     small = pairs_needed(t_interval([0.01, -0.02, 0.03, 0.0], 0.05))
     large = pairs_needed(t_interval([0.05, 0.02, 0.07, 0.04 - 0.05], 0.05))
     assert small > large > 4
-
-
-@pytest.mark.parametrize("pairs", [4, 8, 20])
-def test_what_is_called_detectable_is_shown_in_nine_of_ten_measurements(pairs):
-    source, noise = random.Random(pairs), 0.02
-    exact = Interval(0.0, -1.0, 1.0, noise, pairs, LEVEL)
-    gain = math.log(detectable_ratio(exact))
-    shown = 0
-    for _ in range(1000):
-        values = [source.gauss(gain, noise) for _ in range(pairs)]
-        interval = t_interval(values)
-        shown += interval.low > 0
-    assert shown / 1000 == pytest.approx(0.9, abs=0.035)

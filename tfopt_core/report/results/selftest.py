@@ -12,7 +12,6 @@ from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, grid, paragraph, section, words
-from tfopt_core.statistics.wording import gain_in_words
 
 _EXPECTED = {
     "nothing": "does nothing: neither faster nor slower",
@@ -39,18 +38,17 @@ def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
 
 
 def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
-    """Return the gain that would be detected here, from the trials of the no-op."""
-    noop_trials = [
-        (trial.results.comparison.detectable, trial.results.seconds)
-        for trial in trials
-        if trial.control == "nothing"
-    ]
-    gains = [gain for gain, _ in noop_trials if gain is not None]
-    if not gains:
+    """Return how wide an interval is here, from the trials of the no-op."""
+    widths, seconds = [], []
+    for trial in trials:
+        found = trial.results.comparison
+        if trial.control == "nothing" and found.low is not None and found.high is not None:
+            widths.append((found.high - found.low) / 2)
+            seconds.append(trial.results.seconds)
+    if not widths:
         return ()
-    seconds = units.seconds_text(median([seconds for _, seconds in noop_trials]))
-    gain = gain_in_words(median(gains))
-    return (paragraph(f"a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"),)
+    took = units.seconds_text(median(seconds))
+    return (paragraph(f"an interval reaches {median(widths):.1%} to either side, after {took}"),)
 
 
 def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from tfopt_core.statistics.figures import compared_seconds, total_seconds
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     Interval,
-    detectable_ratio,
     log_ratios,
     speedup_interval,
     t_interval,
@@ -103,9 +102,8 @@ def _judged(
         )
     speedup, low, high = speedup_interval(interval)
     measured = attrs.evolve(
-        draft, speedup=speedup, low=low, high=high, confidence=interval.confidence,
-        detectable=detectable_ratio(interval),
-    )  # fmt: skip
+        draft, speedup=speedup, low=low, high=high, confidence=interval.confidence
+    )
     verdict, statement = _verdict(measured, interval, pairs, runs, judgement, pair_seconds)
     memory = compare_memory(measured, pairs, runs, judgement)
     return attrs.evolve(measured, verdict=verdict, statement=statement, memory=memory)

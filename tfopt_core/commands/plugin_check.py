@@ -164,7 +164,7 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         yield DoctorFinding("effect", True, f"applied: {effect.detail}")
     else:
         mend = (
-            "have report_effect say that it is applied, or check it with a recipe in which it is: "
+            "check it with a recipe in which it takes effect, or mend report_effect if it did: "
             f"tfopt plugins check {stacked.name} RECIPE"
         )
         yield DoctorFinding("effect", None, f"not applied: {effect.detail}", mend)

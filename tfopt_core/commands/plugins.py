@@ -89,8 +89,8 @@ def new(name: str, into: Path | None, debug: bool) -> None:
     click.echo(
         f"\nChange {folder / names.package / 'plugin.py'}, and its settings in recipe.toml and "
         f"README.md; then in {folder}:\n"
-        f'  pip install -e ".[dev]"\n  pytest\n  tfopt plugins check {names.name} recipe.toml\n'
-        "  tfopt apply recipe.toml"
+        '  pip install -e ".[dev]"\n  python -m pytest\n'
+        f"  tfopt plugins check {names.name} recipe.toml\n  tfopt apply recipe.toml"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -232,12 +232,29 @@ class Autotune(SameElements, kind="autotune", neutral=True):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Options(SameElements, kind="options", neutral=True):
-    """The `tf.data.Options` that a given pipeline carries."""
+    """`tf.data.Options`, which hold for the whole pipeline wherever they stand."""
 
     options: Any
 
     def lower(self, dataset: Any) -> Any:
         return dataset.with_options(self.options)
+
+    def describe(self) -> str:
+        return f"options: {', '.join(_changed(self.options, type(self.options)())) or 'none'}"
+
+
+def _changed(options: Any, default: Any, within: str = "") -> Iterator[str]:
+    """Yield the options that are set: `deterministic=False`, `autotune.enabled=False`."""
+    properties = vars(type(options))
+    for name, one in properties.items():
+        renamed = name.startswith("experimental_") and name.partition("_")[2] in properties
+        if not isinstance(one, property) or renamed:
+            continue
+        value, usual = getattr(options, name), getattr(default, name)
+        if any(isinstance(each, property) for each in vars(type(value)).values()):
+            yield from _changed(value, usual, f"{within}{name}.")
+        elif value != usual:
+            yield f"{within}{name}={value}"
 
 
 def in_any_order(stages: Sequence[Stage]) -> list[Stage]:

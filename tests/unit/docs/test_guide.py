@@ -56,6 +56,17 @@ def test_hooks_are_documented_in_the_order_of_their_calls() -> None:
     assert documented == [name for name in vars(HookSpecs) if name in ALL_HOOKS]
 
 
+def test_the_fields_of_the_stages_in_the_table_exist() -> None:
+    text = text_of("plugins.md")
+    table = text[text.index("| stage | fields |") : text.index("Maps, batches and interleaves")]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) > 10
+    for names, fields in rows:
+        classes = [getattr(data, name) for name in re.findall(r"`(\w+)`", names)]
+        known = {field for one in classes for field in attrs.fields_dict(one)}
+        assert set(re.findall(r"`([a-z_]+)`", fields)) - {"apply"} <= known
+
+
 @pytest.mark.parametrize("value", [RuntimeOptions, PrecisionPolicy, TrainingOptions])
 def test_every_field_of_a_hooks_value_is_documented(value: type) -> None:
     assert {a.name for a in attrs.fields(value)} <= named_in_tables(text_of("plugins.md"))

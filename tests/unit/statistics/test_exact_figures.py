@@ -15,7 +15,6 @@ from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.intervals import (
     LEVEL,
     Interval,
-    _noncentrality,
     pairs_needed,
 )
 from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_interval
@@ -64,13 +63,6 @@ def test_the_pairs_that_it_takes_are_the_square_of_the_ratio_of_width_and_mean(s
 def test_what_would_take_more_than_a_hundred_pairs_is_not_resolvable():
     assert "--pairs 13 would tell" in inconclusive(interval(0.04, 0.05, count=8))
     assert "not resolvable" in inconclusive(interval(0.01, 0.4))
-
-
-def test_the_noncentrality_is_that_of_the_tables():
-    from scipy import stats
-
-    found = _noncentrality(0.975, 11)
-    assert stats.nct.sf(stats.t.ppf(0.975, 11), 11, found) == pytest.approx(0.9, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ PRIVATE = ("keras.src", "tensorflow.python", "tensorflow.tsl")
 OWN = {
     ("database.py", "_connection"), ("source.py", "_fields"),
     ("python_source.py", "_fields"),
-    ("pipeline.py", "_fields"), ("json_types.py", "_validators"),
+    ("pipeline.py", "_fields"), ("values.py", "_validators"),
     ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),
     ("training.py", "_without_optionals"),
     ("fork.py", "_servers"),

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compared import epochs, plain
+from support.compared import epochs
 from support.lazy_modules import tf
 
 from tfopt_core import data as stages
 from tfopt_core.data import DataPlan, Prefetch
-from tfopt_core.data.dissect.apart import taken_apart
 from tfopt_core.data.dissect.walk import TracedFunction, shuffled
 from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.lower import lower, lower_stages
@@ -226,12 +225,6 @@ def test_files_that_are_read_in_turn_by_the_older_reader_repeat_but_are_not_look
     assert not DataPlan.from_dataset(given).source.deterministic
 
 
-def test_a_snapshot_is_not_looked_into(tmp_path):
-    plan = DataPlan.from_dataset(dataset().map(double).snapshot(str(tmp_path)))
-    assert plan.source.origin == "dataset"
-    assert not plan.source.deterministic
-
-
 def test_the_authors_word_for_what_is_not_understood_counts():
     assert DataPlan.from_dataset(generated(), deterministic=True).source.deterministic
 
@@ -384,13 +377,6 @@ def test_a_function_says_its_name_and_where_it_was_written():
     assert place_of(3) == ""
 
 
-def test_options_stand_where_they_were_given():
-    given = dataset().with_options(options()).map(double)
-    plan = DataPlan.from_dataset(given)
-    assert plan.stages[1].options.autotune.enabled is False
-    assert lower_stages(plan.stages).options().autotune.enabled is False
-
-
 def test_a_random_part_of_a_zip_shows():
     still = tf.data.Dataset.zip(dataset().map(double), dataset())
     assert DataPlan.from_dataset(still).source.deterministic
@@ -410,10 +396,3 @@ def test_a_plan_reads_like_the_pipeline_that_was_given():
         "batch: 2",
         "prefetch: AUTOTUNE",
     )
-
-
-def test_each_pair_is_a_stage_with_the_data_set_up_to_it():
-    given = dataset().map(double).batch(4)
-    pairs = taken_apart(given, DataPlan.from_dataset)
-    assert [plain(next(iter(data))) for _, data in pairs] == [0, 0, [0, 2, 4, 6]]
-    assert pairs[-1][1] is given

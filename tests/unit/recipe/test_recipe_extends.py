@@ -177,11 +177,6 @@ def test_a_missing_base_is_one_problem_and_no_further_ones(complaints: Complaint
     ]
 
 
-def test_a_broken_base_is_named_in_its_own_file(complaints: Complaints) -> None:
-    (line,) = complaints(OVER, base="a =\n")
-    assert line.startswith("base.toml:1:")
-
-
 def test_extends_wants_a_string(complaints: Complaints) -> None:
     (line,) = complaints("extends = ['a', 'b']")
     assert line == "recipe.toml:1: extends: expected a string, got an array"

@@ -144,14 +144,6 @@ quality = { tolerance = -1, directon = "up" }
             'recipe.toml:3: workload.factory: three workloads: "use", "factory" and "script"',
         ),
         (
-            '[workload]\nmodule = "a.b"\nscript = "a.py"',
-            'recipe.toml:2: workload.module: two workloads: "script" and "module"',
-        ),
-        (
-            '[workload]\nmodule = "a.b"\nepochs = 2',
-            ":3: workload.epochs: a script sets this itself",
-        ),
-        (
             '[workload]\nmodule = "a.b"\nenvironment.PYTHONPATH = "src"',
             "workload.environment.PYTHONPATH: PYTHONPATH is about the start of Python",
         ),
@@ -159,26 +151,15 @@ quality = { tolerance = -1, directon = "up" }
             '[workload]\nscript = "a.py"\nenvironment = { LR = 1 }',
             "workload.environment.LR: expected a string, got 1",
         ),
-        (
-            '[workload]\nfactory = "a:b"\nenvironment = { LR = "1" }',
-            ":3: workload.environment: this is about a script, and there is none",
-        ),
         ("[workload]\nuse = ''", "recipe.toml:2: workload.use: expected a string that is not"),
         ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),
         ('[workload]\nuse = "a"\nepochs = 1.0', "a whole number, got 1.0 (a number)"),
-        ('[workload]\nuse = "a"\nbatch_size = true', "got true (a boolean)"),
         ('[workload]\nuse = "a"\nargs = []', ":3: workload.args: this is about a script"),
         ('[workload]\nuse = "a"\noptions = [1]', ":3: workload.options: expected a table, got an"),
         ('[workload]\nuse = "a"\noptions.x = inf', ":3: workload.options.x: expected a finite num"),
         ('[workload]\nuse = "a"\noptions.x = 0x' + "f" * 5000, "does not fit 64 bits"),
-        (
-            '[workload]\nuse = "a"\nepochs = 0x' + "f" * 5000,
-            ":3: workload.epochs: this whole number does not fit",
-        ),
-        ('[workload]\nuse = "a"\nuse2 = "b"', ':3: workload.use2: unknown key; did you mean "use"'),
         ('[workload]\nuse = "a"\nplugins = 1', "it belongs at the top of the file"),
         ('name = 2020-01-01\n[workload]\nuse = "a"', "expected a string, got a date"),
-        ('description = 1\n[workload]\nuse = "a"', ":1: description: expected a string, got 1 (a"),
     ],
 )
 def test_a_bad_workload_is_named(complaints: Complaints, workload: str, complaint: str) -> None:
@@ -220,20 +201,10 @@ def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints: Complaints) 
     )
 
 
-def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints) -> None:
-    (line,) = complaints('[workload]\nfactory = "a:b"\nmax_epochs = 3')
-    assert line == (
-        "recipe.toml:3: workload.max_epochs: this is about a script, and there is none; remove it"
-    )
-
-
 @pytest.mark.parametrize(
     ("measure", "complaint"),
     [
-        ("pairs = 3", "pairs: expected a whole number of at least 4, got 3"),
-        ("pairs = true", "expected a whole number, got true (a boolean)"),
         ("pairs = 4.0", "got 4.0 (a number)"),
-        ('pairs = "many"', 'got "many" (a string)'),
         ('pairs = "auto"', "pairs are fixed beforehand: leave it out for 6, or give a budget"),
         ('length = "steady"', 'say how long each run trains: seconds = 5, or seconds = "whole"'),
         (
@@ -243,28 +214,17 @@ def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints)
         ("seconds = 0", 'a number of seconds above 0 or "whole", got 0'),
         ("budget = nan", "expected a finite number, got nan"),
         ("budget = 0", "expected a finite duration above 0, got 0"),
-        ("budget = -1.5", "expected a finite duration above 0, got -1.5"),
         ("budget = true", "expected a duration, got true (a boolean)"),
-        ('budget = ""', 'expected a duration, got ""'),
-        ('budget = "90"', 'expected a duration, got "90"'),
         ('budget = "0s"', "expected a finite duration above 0"),
         (f'budget = "{"9" * 400}h"', "expected a finite duration above 0"),
         ('attribution = "full"', 'attribution: expected "auto", "off" or "leave-one-out"'),
-        ("pair = 4", 'measure.pair: unknown key; did you mean "pairs"?'),
         ('metric = "a"', 'it belongs under "measure.quality" or under "measure.target"'),
-        ("quality = true", "measure.quality: expected a table, got true (a boolean)"),
-        ("quality = { tolerance = 1 }", 'measure.quality: "metric" is missing'),
-        ('quality = { metric = "a", tolerance = -0.1 }', "a number of at least 0, got -0.1"),
         ('quality = { metric = "a", tolerance = nan }', "a finite number, got nan"),
-        ('quality = { metric = "a", tolerance = true }', "expected a number, got true"),
         ('quality = { metric = "a", direction = "maximum" }', 'expected "max" or "min"'),
-        ('quality = { metric = "a", tolerence = 1 }', 'did you mean "tolerance"?'),
         ('target = { metric = "a" }', "measure.target: no bound; give at_least or at_most"),
         ('target = { metric = "a", at_least = 1, at_most = 2 }', "two bounds: "),
-        ('target = { metric = "a", at_least = inf }', "a finite number, got inf"),
         ('target = { metric = "a", at_most = "1" }', 'expected a number, got "1" (a string)'),
         ("target = { at_most = 1 }", 'measure.target: "metric" is missing'),
-        ('target = { metric = "a", at_most = 1, atleast = 2 }', 'did you mean "at_least"?'),
     ],
 )
 def test_a_bad_measure_is_named(complaints: Complaints, measure: str, complaint: str) -> None:
@@ -291,7 +251,6 @@ def test_a_budget_is_read_as_seconds(read: Read, budget: str, seconds: float) ->
         ("[[plugins]]\nsize = 1", ":3: plugins[0]: the plugin has no name; add use"),
         ("[[plugins]]\nuse = 1", ":4: plugins[0].use: expected a string, got 1"),
         ("[[plugins]]\nuse = ' '", ":4: plugins[0].use: expected a string that is not empty"),
-        ("[[plugins]]\nuse = 'a'\nenabled = 'no'", ":5: plugins[0].enabled: expected a boolean"),
         ("[[plugins]]\nuse = 'a'\na.b = [{ c = nan }]", ":5: plugins[0].a.b[0].c: expected a fin"),
     ],
 )
@@ -305,15 +264,6 @@ def test_a_setting_that_no_recipe_can_hold_leaves_no_recipe(read: Read) -> None:
     reading = read(MINIMAL + "[[plugins]]\nuse = 'a'\nx = inf")
     assert reading.recipe is None
     assert reading.entries == (PluginEntry("a", {"x": float("inf")}),)
-
-
-def test_two_plugins_of_one_name_name_both_lines(complaints: Complaints) -> None:
-    (line,) = complaints(
-        MINIMAL + "[[plugins]]\nuse='a'\n[[plugins]]\nuse='b'\n[[plugins]]\nuse='a'"
-    )
-    assert line == (
-        'recipe.toml:7: plugins[2]: plugin "a" is listed twice, at lines 3 and 7; keep one of them'
-    )
 
 
 def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:

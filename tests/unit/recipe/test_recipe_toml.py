@@ -23,13 +23,10 @@ Complaints = Callable[..., list[str]]
     [
         ("this is no toml\n", "recipe.toml:1:6: ", "expected '=' after a key"),
         ("a = 1\nb = 2\rc = 3\n", "recipe.toml:2:6: ", "a bare carriage return"),
-        ("# old Mac\ra = 1\r", "recipe.toml:1:10: ", "a bare carriage return"),
         ("\na = 1\na = 2\n", "recipe.toml:3:", "give each key once in a table"),
-        ("[a]\nb = 1\n[a]\n", "recipe.toml:3:", "twice"),
         ("a = [1,\n2\n", "recipe.toml:3:1: ", "at the end of the file"),
         ("x = 1\na = " + "[" * 5000 + "]" * 5000, "recipe.toml:2:5: ", "nested deeper than 100"),
         ("a = " + "{b=" * 5000 + "1" + "}" * 5000, "recipe.toml: ", "nested deeper than 100"),
-        ("a = " + "[" * 150 + "]" * 150, "recipe.toml:1:5: ", "nested deeper than 100"),
         ("x = 1\n" + "a." * 400_000 + "a = 1", "recipe.toml:2:1: ", "a key of more than 100 parts"),
         ("x = 1\n y = " + "7" * 5000, "recipe.toml:2:6: ", "a number has too many digits"),
     ],

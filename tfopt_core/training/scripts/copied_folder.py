@@ -46,7 +46,7 @@ class CopiedFolder(PrivateFolder):
         """
         made = cls(folder, private_folders(folder), os.path.realpath(place))
         try:
-            made._fill(why_no_overlay)
+            made.fill(why_no_overlay)
         except OSError as error:
             raise InputError(
                 f'"{error.filename}" cannot be copied into the private folder of a run: '
@@ -73,7 +73,7 @@ class CopiedFolder(PrivateFolder):
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         return [entry for entry in entries_of(folder) if entry.path != self.place]
 
-    def _fill(self, why_no_overlay: str) -> None:
+    def fill(self, why_no_overlay: str) -> None:
         """Copy the folders.
 
         :raises InputError: if they are too large; the copy is made in part then.

@@ -170,8 +170,8 @@ def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: 
 
 def _recipe_of(asked: ApplyOptions) -> str | None:
     """Return the recipe that was measured, as the user names it; None if options changed it."""
+    from tfopt_core.commands.check import script_of
     from tfopt_core.commands.first_contact import written_recipe
-    from tfopt_core.commands.script_target import script_of
 
     spec = script_of(asked.target, module=asked.module)
     if spec is not None:
@@ -200,8 +200,8 @@ def conduct(options: ApplyOptions, view: Terminal) -> Results | NothingToMeasure
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
     """
+    from tfopt_core.commands.check import script_of
     from tfopt_core.commands.request import alone_in_project, make_request, seconds_of
-    from tfopt_core.commands.script_target import script_of
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
     from tfopt_core.workers.supervise import Limits

@@ -16,8 +16,8 @@ def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
 
     Settings of "auto" are resolved first. A plugin that only tfopt can apply says so.
     """
+    from tfopt_core.commands.check import refuse_script
     from tfopt_core.commands.request import temporary_request
-    from tfopt_core.commands.script_target import refuse_script
     from tfopt_core.hooks.card import guarded
     from tfopt_core.report.style.vocabulary import settings_in_words
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.commands.request import make_request
-from tfopt_core.commands.script_target import (
+from tfopt_core.commands.check import (
     check_script,
     factory_of,
     for_recipe_in,
     script_of,
     without_places,
 )
+from tfopt_core.commands.request import make_request
 from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,
     Draft,

@@ -95,8 +95,8 @@ def make_cluster_request(
     :param workers, parameter_servers: the number of each; None for those of the recipe.
     :raises InputError: for errors in the recipe, and for a stack that trains in one process.
     """
+    from tfopt_core.commands.check import refuse_script
     from tfopt_core.commands.request import check_none_described, make_request
-    from tfopt_core.commands.script_target import refuse_script
     from tfopt_core.hooks.stack import Stack
     from tfopt_core.hooks.values import Defaults
 

@@ -23,9 +23,8 @@ from tfopt_core.commands.init import init
 from tfopt_core.commands.launch import launch
 from tfopt_core.commands.plan import plan
 from tfopt_core.commands.plugins import plugins
-from tfopt_core.commands.recipes import recipes
+from tfopt_core.commands.recipes import recipes, schema
 from tfopt_core.commands.results import compare, report, runs
-from tfopt_core.commands.schema import schema
 from tfopt_core.commands.selftest import selftest
 from tfopt_core.commands.skill import skill
 from tfopt_core.commands.train import train

@@ -1,7 +1,8 @@
-"""`tfopt recipes`: list and copy the shipped recipes."""
+"""`tfopt recipes`: list and copy the shipped recipes. `tfopt schema`: have editors check them."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -50,3 +51,38 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
         path /= f"{name}.toml"
     write_text(path, shipped[name].read_text(encoding="utf-8"))
     click.echo(f"{path}: change it, then run: tfopt apply {path}")
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    default=Path("-"),
+    metavar="FILE",
+    help="Write to this file, replacing an older one; standard output by default.",
+)
+@debug_option
+def schema(output: Path, debug: bool) -> None:
+    """Write the JSON Schema of recipes, with the plugins that are installed here.
+
+    An editor uses recipe.schema.json beside a recipe whose first line is `#:schema
+    ./recipe.schema.json`. Write it again after you install plugins.
+    """
+    from tfopt_core.files import write_text
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.hooks.installed.schema import installed_schema
+    from tfopt_core.report.style.console import plain
+
+    infos = inspect_plugins()
+    for info in infos:
+        if info.error is not None:
+            origin = f"{info.distribution} {info.version}".strip()
+            left_out = f'plugin "{info.name}" (from {origin}) is left out: {info.error}'
+            click.echo(f"warning: {plain(left_out)}", err=True)
+    text = json.dumps(installed_schema(infos), indent=2) + "\n"
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
+    write_text(output, text, replace=True)
+    click.echo(f"{output}: recipes beside it begin with the line: #:schema ./{output.name}")

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.commands.check import check_recipe
-from tfopt_core.commands.script_target import check_as_recipe, script_of
+from tfopt_core.commands.check import check_as_recipe, check_recipe, script_of
 from tfopt_core.commands.versions import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks import ClusterOptions, read_machine
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Defaults
-from tfopt_core.recipe import shipped_recipes
+from tfopt_core.recipe import Recipe, shipped_recipes
 from tfopt_core.recipe.formats import duration
 from tfopt_core.recipe.values import Invalid
 from tfopt_core.store.lock import measuring_alone
@@ -83,9 +82,7 @@ def make_request(
     if save_to is not None and checked.recipe.workload.has_own_loop:
         raise InputError("--save: a script with a training loop of its own saves its model itself")
     check_writable("--save", save_to)
-    path, shipped = checked.recipe.path, (one.resolve() for one in shipped_recipes().values())
-    of_user = path is not None and path.resolve() not in shipped
-    project = project_of(checked.recipe.directory if of_user else Path.cwd())
+    project = project_of(folder_of(checked.recipe))
     results = results_of(project) if keeps else project / RESULTS
     request = Request(
         recipe=checked.recipe,
@@ -134,6 +131,13 @@ def check_none_described(environment: Mapping[str, str], command: str) -> None:
                 f"{name} is set, and `tfopt {command}` starts all workers on this machine; unset "
                 "it, or run `tfopt train` on each machine"
             )
+
+
+def folder_of(recipe: Recipe) -> Path:
+    """Return the folder of a recipe; for one that ships or has no file the working directory."""
+    shipped = (path.resolve() for path in shipped_recipes().values())
+    of_user = recipe.path is not None and recipe.path.resolve() not in shipped
+    return recipe.directory if of_user else Path.cwd()
 
 
 def project_of(start: Path) -> Path:

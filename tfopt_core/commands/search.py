@@ -12,13 +12,14 @@ from tfopt_core.commands.request import (
     SEARCHES,
     alone_in_project,
     check_writable,
+    folder_of,
     make_request,
     new_id,
     seconds_of,
 )
 from tfopt_core.errors import InputError, RecipeError, StoreError, did_you_mean
 from tfopt_core.files import write_text
-from tfopt_core.recipe import TuneSpec, shipped_recipes
+from tfopt_core.recipe import TuneSpec
 from tfopt_core.recipe.formats import Choices
 from tfopt_core.recipe.model import TuneObjective
 
@@ -229,9 +230,9 @@ def winner_path(request: Request) -> Path:
     """Return the default path of the winner's recipe: beside the recipe, and for one that ships or
     a script in the working directory."""
     recipe = request.recipe
-    shipped = {path.resolve() for path in shipped_recipes().values()}
-    ours = recipe.path is None or recipe.path.resolve() in shipped
-    folder = Path() if ours or recipe.directory == Path.cwd() else recipe.directory
+    folder = folder_of(recipe)
+    if folder == Path.cwd():
+        folder = Path()
     stem = recipe.path.stem if recipe.path is not None and not recipe.workload.is_script else ""
     stem = (stem or recipe.workload.stem).removesuffix(".tfopt").removesuffix(".tuned")
     return folder / f"{stem}.tuned.toml"

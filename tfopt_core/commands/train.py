@@ -51,7 +51,12 @@ def train(
     import attrs
 
     from tfopt_core.commands.request import cluster_of, make_request
-    from tfopt_core.commands.training import runners_of, train_once, train_script
+    from tfopt_core.commands.training import (
+        after_interruption,
+        runners_of,
+        train_once,
+        train_script,
+    )
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
@@ -87,8 +92,6 @@ def train(
             )
     except KeyboardInterrupt:
         if point is not None:
-            from tfopt_core.commands.checkpoints import after_interruption  # imports NumPy
-
             console.print(render_last_checkpoint(after_interruption(point)))
         raise
     resumed = point is not None and point.start is not None
@@ -107,7 +110,7 @@ def checkpoints_of(
     """
     if not resume and folder is None:
         return None
-    from tfopt_core.commands.checkpoints import FOLDER, open_checkpoints
+    from tfopt_core.commands.training import FOLDER, open_checkpoints
 
     if request.recipe.workload.is_script:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Train once with the stack, without a baseline, for production."""
+"""Train once with the stack, without a baseline, for production; resume from a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
+from cattrs import structure, unstructure
 
 from tfopt_core.commands.request import cluster_of
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
-from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
+from tfopt_core.measurement.fingerprint import (
+    OF_THE_PLACE,
+    differences,
+    fingerprint,
+    shared_facts,
+)
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
+from tfopt_core.training.checkpoints.config import CheckpointConfig, ResumePoint
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
 
-if TYPE_CHECKING:
-    from tfopt_core.training.checkpoints.config import ResumePoint
-
+FOLDER = "checkpoints"
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 
 
@@ -65,12 +69,15 @@ def train_once(
     with sigterm_interrupts(), _removed_at_the_end(request.folder):
         resuming = checkpoints = None
         if point is not None:
-            from tfopt_core.commands.checkpoints import checkpoint_config, resumed  # imports NumPy
-
             resuming = resumed(point, request)
         prepared, request = resuming or prepare(request, quiet)
         if point is not None:
-            checkpoints = checkpoint_config(point, request, prepared)
+            about = {
+                "recipe": request.recipe.to_dict(),
+                "fingerprint": dict(point.code),
+                "prepared": unstructure(prepared),
+            }
+            checkpoints = CheckpointConfig(folder=point.folder, start=point.start, about=about)
         for text in prepared.search_notes if resuming is None else ():
             on_note(text)
 
@@ -159,3 +166,87 @@ def _removed_at_the_end(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | None:
+    """Return the dry build of the training to resume, and the request with its seed and settings.
+
+    Return None if there is no checkpoint.
+    """
+    if point.start is None:
+        return None
+    prepared = structure(point.values["about"]["prepared"], Prepared)
+    gpus = request.machine.gpus if point.moved else prepared.gpus
+    prepared = attrs.evolve(prepared, gpus=gpus)
+    request = attrs.evolve(request, seed=point.values["seed"])
+    return prepared, with_prepared(request, prepared)
+
+
+def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumePoint:
+    """Create the folder, and find the newest valid checkpoint in it.
+
+    :param resume: whether to resume from it; otherwise there must be none.
+    :raises InputError: if the folder holds other files, or checkpoints although `resume` is False,
+        if all checkpoints are damaged, or if recipe, code, versions or environment have changed
+        since the training began.
+    """
+    from tfopt_core.measurement.resume import recipe_differences
+    from tfopt_core.training.checkpoints.folder import make_ours, names_in, newest_in
+
+    folder = folder.absolute()
+    make_ours(folder)
+    # independent of the project's path
+    root = str(request.recipe.directory.resolve())
+    code = {name.replace(root, "."): value for name, value in fingerprint(request).items()}
+    if not resume:
+        if names_in(folder):
+            raise InputError(f'there are checkpoints already; use --resume, or remove "{folder}"')
+        return ResumePoint(folder=folder, code=code)
+    newest = newest_in(folder)
+    if newest.checkpoint is None:
+        if newest.damaged:
+            raise InputError(
+                f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
+                "the folder to start again"
+            )
+        return ResumePoint(folder=folder, code=code)
+    values = newest.checkpoint.values
+    about = values["about"]
+    changed = [
+        *recipe_differences(about["recipe"], request.recipe.to_dict()),
+        *differences(*_parts(about["fingerprint"], code, of_the_place=False)),
+    ]
+    if changed:
+        raise InputError(
+            f'the training in "{folder}" cannot be resumed: {"; ".join(changed)}; undo that, or '
+            "name another folder by --checkpoints to start again"
+        )
+    if request.seed not in (None, values["seed"]):
+        raise InputError(
+            f'the training in "{folder}" has the seed {values["seed"]}; leave --seed out'
+        )
+    return ResumePoint(
+        folder=folder,
+        start=newest.name,
+        values=values,
+        damaged=newest.damaged,
+        moved=differences(*_parts(about["fingerprint"], code, of_the_place=True)),
+        code=code,
+    )
+
+
+def after_interruption(point: ResumePoint) -> ResumePoint:
+    """Return where a training that was just interrupted resumes."""
+    from tfopt_core.training.checkpoints.folder import newest_in
+
+    newest = newest_in(point.folder)
+    values = {} if newest.checkpoint is None else newest.checkpoint.values
+    return attrs.evolve(point, start=newest.name, values=values)
+
+
+def _parts(*sides: Mapping[str, str], of_the_place: bool) -> list[dict[str, str]]:
+    """Return of each side the facts of the machine, or those of the training."""
+    return [
+        {name: value for name, value in facts.items() if (name in OF_THE_PLACE) is of_the_place}
+        for facts in sides
+    ]

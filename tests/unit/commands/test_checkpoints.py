@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tfopt_core.commands.checkpoints import after_interruption, open_checkpoints, resumed
+from tfopt_core.commands.training import after_interruption, open_checkpoints, resumed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec

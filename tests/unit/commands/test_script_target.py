@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfopt_core.commands.script_target import (
+from tfopt_core.commands.check import (
     check_as_recipe,
     check_script,
     factory_of,

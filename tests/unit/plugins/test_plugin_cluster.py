@@ -78,13 +78,9 @@ def test_what_is_not_there_is_refused_with_the_mend(
     ("text", "said"),
     [
         ("{", "is no JSON"),
-        ("[1]", 'has no "cluster"'),
         ('{"task": {}}', 'has no "cluster"'),
-        (json.dumps({"cluster": TWO}), 'does not say which "task"'),
         (json.dumps({"cluster": TWO, "task": {"type": "worker"}}), 'does not say which "task"'),
         (config(TWO, index=2), r'worker 2, but its "cluster" has 2 of them, counted from 0'),
-        (config(TWO, index=-1), "worker -1, but"),
-        (config(TWO, index="x"), 'worker "x", but'),
         (config(TWO, index=None), "worker null, but"),
         (config(TWO, job="chief"), "chief 0, but its .* has 0 of them"),
         (config(TWO, job="evaluator"), "validation runs within the training"),
@@ -92,7 +88,6 @@ def test_what_is_not_there_is_refused_with_the_mend(
         (config(SERVED), "use parameter-server"),
         (config({"chief": ["a:1", "b:1"]}, job="chief"), "2 chiefs; there can be one"),
         (config({"worker": ["a", "b:1"]}), 'list of addresses "host:port"'),
-        (config({"worker": "a:1"}), 'list of addresses "host:port"'),
         (config({"worker": ["a:1", "a:1"]}), "names a:1 twice"),
         (config({"worker": []}), "names no address"),
     ],
@@ -119,9 +114,8 @@ def test_a_tf_config_that_tensorflow_can_read_passes(cluster: Any, job: str, ind
 
 @pytest.mark.parametrize(
     ("text", "fine"),
-    [("a:1", True), ("[::1]:80", True), ("a.b-c:65535", True), ("a:65536", False), ("a:0", False),
-     ("a", False), (":1", False), ("grpc://a:1", False), ("a b:1", False)],
-)  # fmt: skip
+    [("a:1", True), ("[::1]:80", True), ("a:65536", False), ("a", False), ("grpc://a:1", False)],
+)
 def test_an_address_is_host_and_port(text: str, fine: bool) -> None:
     assert is_address(text) is fine
 

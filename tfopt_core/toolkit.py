@@ -9,7 +9,7 @@ from tfopt_core.hooks.plugin_class import number_or, size_in_words, user_cache_f
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
+from tfopt_core.training.graphs import OptimizedNodes, optimized_step
 from tfopt_core.training.layers import (
     TRAINED_PART,
     in_order,

@@ -35,12 +35,11 @@ from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
-from tfopt_core.training import loss_scaling, precision
+from tfopt_core.training import graphs, loss_scaling, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.graphs import operations as graphs
 from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
@@ -217,9 +216,10 @@ def test_without_the_graph_optimizer_nothing_is_seen_of_its_graph(without):
 def test_without_graphs_by_name_called_functions_are_not_seen(without):
     inner = tf.function(lambda x: x + 1)
     outer = tf.function(lambda x: inner(x)).get_concrete_function(tf.constant(1))
-    operations = len(list(graphs.all_operations(outer.graph)))
+    [call] = [op for op in outer.graph.get_operations() if "Call" in op.type]
+    assert None not in graphs.called_graphs(call)
     sentence = without("called-graphs")
-    assert len(list(graphs.all_operations(outer.graph))) < operations
+    assert graphs.called_graphs(call) == [None]
     assert disabled_so_far() == (sentence,)
 
 

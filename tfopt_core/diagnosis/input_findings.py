@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,6 @@ from tfopt_core.diagnosis.step_parts import seconds_a_step
 from tfopt_core.hooks import Finding
 from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.timing.retraces import retraces
-from tfopt_core.training.graphs.repetitions import map_repetitions
 
 # A stage below this share of a step is not reported.
 WORTH = 0.02
@@ -97,7 +95,6 @@ def plan_findings(
     :param waits: whether a step waits for these data long enough to report it.
     """
     yield from _python(split, plan)
-    yield from _repeated(split, plan)
     yield from _caches(split, plan, costs, step_seconds)
     for cost in costs:
         if cost.step_seconds >= WORTH * step_seconds and isinstance(cost.stage, Map):
@@ -141,13 +138,6 @@ def _python(split: str, plan: DataPlan) -> Iterator[Finding]:
                     f"({python_ops[0]}), and Python's lock lets only one thread run",
                     mend="write it in TensorFlow operations",
                 )  # fmt: skip
-
-
-def _repeated(split: str, plan: DataPlan) -> Iterator[Finding]:
-    for index, stage in enumerate(plan.stages[1:], start=1):
-        if _called(stage) is not None:
-            with contextlib.suppress(Exception):  # the workload's own function, as in `_ops`
-                yield from map_repetitions(function_graph(plan, index), split)
 
 
 def _has_generator(source: Any) -> bool:

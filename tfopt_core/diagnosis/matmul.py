@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.hooks import Machine
-from tfopt_core.training.graphs.operations import LOOPS, called_graphs, live_operations, rounds_of
+from tfopt_core.training.graphs import LOOPS, called_graphs, live_operations, rounds_of
 
 # Of products in each type.
 PEAK_SECONDS = 0.5
@@ -138,7 +138,7 @@ def _of_operation(op: Any) -> float:
         raise _NotCountable  # its work does not follow from the shapes in the graph
     if op.type in _COUNTED:
         return 2.0 * _COUNTED[op.type](op)
-    graphs = called_graphs(op).values()
+    graphs = called_graphs(op)
     if None in graphs:
         raise _NotCountable
     body = max(map(_of_graph, graphs), default=0.0)

@@ -32,7 +32,7 @@ from tfopt_core.records.diagnosis import Bounds, Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs.operations import (
+from tfopt_core.training.graphs import (
     StepGraph,
     supports_xla,
     traced_step,

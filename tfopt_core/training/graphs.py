@@ -1,4 +1,4 @@
-"""Read the graphs of a traced step, for a diagnosis.
+"""Read the graphs of a traced step: its operations, its loops, and what the optimizer makes of it.
 
 Private members of TensorFlow and Keras are needed for that. Where the installed versions lack
 them, the result is "unknown": None or an empty result, never an error.
@@ -10,17 +10,20 @@ import contextlib
 import functools
 import importlib.util
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from tfopt_core.hooks import Finding
 from tfopt_core.private_api import why_without
 from tfopt_core.training.layers import nested_layers
 
 # The attributes of an op that name functions it calls.
-CALLED = ("f", "body", "then_branch", "else_branch", "branches")
+_CALLED = ("f", "body", "then_branch", "else_branch", "branches")
 LOOPS = ("While", "StatelessWhile")
 # Packages whose frames are not the workload's own code.
 _FRAMES_OF_OTHERS = ("tensorflow", "keras", "tfopt_core")
@@ -65,22 +68,15 @@ def live_operations(graph: Any) -> list[Any]:
     return [op for op in graph.get_operations() if op.name in seen]
 
 
-def called_graphs(op: Any, attributes: Sequence[str] = CALLED) -> dict[str, Any]:
-    """Return the graphs that an operation calls, by the attribute that names each. None stands for
-    a graph that cannot be read."""
-    graphs: dict[str, Any] = {}
-    for attribute in attributes:
-        try:
+def called_graphs(op: Any) -> list[Any]:
+    """Return the graphs that an operation calls. None stands for one that cannot be read."""
+    functions: list[Any] = []
+    for attribute in _CALLED:
+        with contextlib.suppress(ValueError):  # the operation has no such attribute
             value = op.get_attr(attribute)
-        except ValueError:
-            continue
-        names = value if isinstance(value, list) else [value]
-        for number, function in enumerate(names):
-            if not hasattr(function, "name"):
-                continue  # the attribute is no function
-            key = f"{attribute}{number}" if isinstance(value, list) else attribute
-            graphs[key] = _function_graph(op.graph, function.name)
-    return graphs
+            functions += value if isinstance(value, list) else [value]
+    # an attribute may be no function
+    return [_function_graph(op.graph, one.name) for one in functions if hasattr(one, "name")]
 
 
 def _function_graph(graph: Any, name: str) -> Any:
@@ -117,16 +113,9 @@ def _number(tensor: Any) -> int | None:
     return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
 
 
-@attrs.frozen(eq=False)
-class OptimizedGraph:
-    """The nodes of a function's graph before and after the graph optimizer, functions inlined."""
-
-    before: list[Any]
-    after: list[Any]
-
-
-def optimized_graph(run: Callable[[], Any]) -> OptimizedGraph | None:
-    """Return what the graph optimizer makes of a function's graph, None if unknown.
+def optimized_graph(run: Callable[[], Any]) -> tuple[list[Any], list[Any]] | None:
+    """Return the nodes of a function's graph before and after the graph optimizer, functions
+    inlined; None if unknown.
 
     :param run: calls the function, which must not have run before.
     """
@@ -152,9 +141,9 @@ def optimized_graph(run: Callable[[], Any]) -> OptimizedGraph | None:
         )
         if largest is None or not largest.post_optimization_graph.node:
             return None
-        return OptimizedGraph(
-            list(largest.pre_optimization_graph.node), list(largest.post_optimization_graph.node)
-        )
+        return (
+            list(largest.pre_optimization_graph.node), list(largest.post_optimization_graph.node),
+        )  # fmt: skip
     except Exception:  # no public interface: other versions may differ
         return None
 
@@ -211,15 +200,133 @@ def supports_xla(model: Any) -> bool:
     return bool(model_supports_jit(model))
 
 
-def all_operations(graph: Any) -> Iterator[Any]:
-    """Yield the live operations of a graph and of all graphs that it calls, each graph once."""
-    seen: set[int] = set()
-    waiting = [graph]
-    while waiting:
-        current = waiting.pop()
-        if current is None or id(current) in seen:
+BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+# The operations that the runtime turns loops and branches into.
+_LOWERED = ("Enter", "Exit", "Merge", "Switch", "NextIteration", *LOOPS, *BRANCHES)
+# Further findings of a kind are only counted.
+SHOWN = 5
+
+
+def graph_findings(step: StepGraph) -> Iterator[Finding]:
+    """Yield the loops and branches that the graph optimizer leaves in this step.
+
+    Runs the step once. Yields nothing if the optimized graph cannot be read.
+    """
+    graphs = optimized_graph(step.run)
+    if graphs is None:
+        return
+    unique = list(dict.fromkeys(_control_flow(step.graph, graphs[1])))
+    yield from unique[:SHOWN]
+    if len(unique) > SHOWN:
+        yield Finding(kind=unique[0].kind, detail=f"and {len(unique) - SHOWN} more of the kind")
+
+
+def _control_flow(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
+    left = [node.name for node in nodes if node.op in _LOWERED]
+    for op in live_operations(graph):
+        # the loop of a gradient belongs to the loop that it reverses
+        if op.type not in LOOPS + BRANCHES or op.name.startswith("gradient_tape/"):
             continue
-        seen.add(id(current))
-        for op in live_operations(current):
-            yield op
-            waiting.extend(called_graphs(op).values())
+        if not any(name == op.name or name.startswith(f"{op.name}/") for name in left):
+            continue
+        name, place = op.name, place_in_code(op)
+        if op.type in BRANCHES:
+            yield Finding(
+                kind="control-flow", place=place,
+                detail=f"a branch is decided in each step ({name})",
+                mend="where both sides are cheap, compute them and choose by tf.where",
+            )  # fmt: skip
+            continue
+        rounds = rounds_of(op)
+        times = "a loop" if rounds is None else f"a loop of {rounds:,} rounds"
+        yield Finding(
+            kind="control-flow", place=place,
+            detail=f"{times} is run in each step, and its gradient's backwards ({name})",
+            mend="compute whole tensors at once; unroll a short loop (unroll=True of a recurrent "
+            "layer); XLA takes its overhead away",
+        )  # fmt: skip
+
+
+# How the names of operations begin that the optimizer makes of several, such as `_FusedMatMul`.
+FUSED = ("_Fused", "_MklFused", "_MklNativeFused")
+
+
+@attrs.frozen
+class OptimizedNodes:
+    """The nodes of a step by operation, `before` and `after` the graph optimizer."""
+
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+    @property
+    def removed(self) -> int:
+        """How many nodes fewer there are after the optimizer."""
+        return sum(self.before.values()) - sum(self.after.values())
+
+    @property
+    def fused(self) -> int:
+        """How many nodes stand for several operations that were fused."""
+        return sum(count for op, count in self.after.items() if op.startswith(FUSED))
+
+
+def optimized_step(model: Any, element_spec: Any, options: Mapping[str, bool]) -> OptimizedNodes:
+    """Return what the graph optimizer makes of a step of the model under these options.
+
+    The step is traced and run once on zeros; variables and the optimizer's options are put back.
+
+    :param element_spec: of a batch; axes of unknown size have 2 elements.
+    :param options: of `tf.config.optimizer.set_experimental_options`.
+    :raises Exception: if the step cannot run on zeros.
+    :raises ValueError: if the optimized graph cannot be read.
+    """
+    import tensorflow as tf
+
+    before = tf.config.optimizer.get_experimental_options()
+    batch = tf.nest.map_structure(_zeros, element_spec)
+    with _variables_kept(model):
+        tf.config.optimizer.set_experimental_options(dict(options))
+        try:
+            step = traced_step(model, batch)
+            failed: list[Exception] = []
+
+            def run() -> None:
+                try:
+                    step.run()
+                except Exception as error:
+                    failed.append(error)
+                    raise
+
+            graph = optimized_graph(run)
+        finally:
+            restored = {name: bool(before.get(name, not on)) for name, on in options.items()}
+            tf.config.optimizer.set_experimental_options(restored)
+    if failed:
+        raise failed[0]
+    if graph is None:
+        raise ValueError("the optimized graph cannot be read")
+    return OptimizedNodes(*(Counter(n.op for n in nodes) for nodes in graph))
+
+
+def _zeros(spec: Any) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
+        raise ValueError(f"no batch can be made up for {spec}")
+    return tf.zeros([2 if size is None else size for size in spec.shape], spec.dtype)
+
+
+@contextmanager
+def _variables_kept(model: Any) -> Iterator[None]:
+    """Put all variables that a step changes back at the end."""
+    optimizer = getattr(model, "optimizer", None)
+    variables = [
+        *model.variables,
+        *model.metrics_variables,
+        *(optimizer.variables if optimizer else ()),
+    ]
+    values = [variable.numpy() for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)

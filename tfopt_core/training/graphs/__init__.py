@@ -1,1 +1,0 @@
-"""The graph of a traced step: its operations, and findings about its cost."""

@@ -14,9 +14,8 @@ from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.distributed.models import build_state, weighed
-from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_callbacks import (
     CutsShort,
     EpochHooks,
@@ -24,9 +23,9 @@ from tfopt_core.training.fit_callbacks import (
     fit_callbacks,
     with_data_loss,
 )
-from tfopt_core.training.keras_data import counted_as
+from tfopt_core.training.keras_data import counted_as, weighed
 from tfopt_core.training.shuffle_draws import ShuffleDraws
-from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.timed_function import TimedFunction, build_state
 
 
 def train(

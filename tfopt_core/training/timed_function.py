@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
-from tfopt_core.training.distributed.distribution import Distribution
-from tfopt_core.training.distributed.models import build_state
+from tfopt_core.training.distributed.coordinated import Coordinated
+from tfopt_core.training.distributed.distribution import Synchronous
+from tfopt_core.training.layers import frozen_share
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.graph_steps import note_trace
@@ -26,6 +29,13 @@ from tfopt_core.training.loops.train_functions import (
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.sources import shapes_in_words
 
+# Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
+FROM_CONSTANTS = (
+    "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
+    "Ftrl", "Lion", "Lamb", "Muon",
+)  # fmt: skip
+# What a model does in a step in a way of its own where one of these is its own.
+STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 # The methods of a model that are replaced while it trains.
 _REPLACED = ("train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs")
 
@@ -45,7 +55,7 @@ class TimedFunction:
     """
 
     built: Built
-    distribution: Distribution | None = None
+    distribution: Synchronous | Coordinated | None = None
     shared_functions: FunctionCache | None = None
     clock: StepClock = attrs.field(init=False)
     on_traced: Callable[[], None] = lambda: None
@@ -242,3 +252,55 @@ class TimedFunction:
             return result
 
         return train_step
+
+
+def build_state(built: Built) -> None:
+    """Build the optimizer and the metrics, which Keras builds while it traces the first step.
+
+    TensorFlow traces a function that has created variables once more, so each step was traced
+    twice. Left to Keras are models under a strategy, models that are not built or not traced, those
+    whose step, loss, metrics or train function are their own, those with frozen layers, which a
+    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
+    a copy of the weights, which a callback may load before the first step.
+    """
+    model = built.model
+    if why_without("own-strategy") or model._distribute_strategy is not None:
+        return
+    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
+        return
+    if _steps_its_own_way(model) or not model.built or frozen_share(model):
+        return
+    if _has_tensors(built):
+        # Keras then builds them while it traces
+        with contextlib.suppress(Exception), built.run.strategy.scope():
+            model._symbolic_build(data_batch=built.run.element_spec)
+
+
+def _starts_from_constants(optimizer: Any) -> bool:
+    """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
+    import keras
+
+    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
+        optimizer = optimizer.inner_optimizer
+    known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
+    return optimizer is not None and type(optimizer) in known
+
+
+def _steps_its_own_way(model: Any) -> bool:
+    """Return whether a method that makes its steps is not that of Keras."""
+    import keras
+
+    if not vars(model).keys().isdisjoint(STEP_METHODS):
+        return True
+    return any(
+        getattr(type(model), name) is not getattr(keras.Model, name)
+        for name in (*STEP_METHODS, "make_train_function")
+    )
+
+
+def _has_tensors(built: Built) -> bool:
+    """Return whether the training data are batches of dense tensors."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(built.run.element_spec)
+    return all(isinstance(part, tf.TensorSpec) for part in parts)

@@ -15,7 +15,7 @@ from tfopt_core.hooks.context import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.agreement import check_agreement, exchanged
+from tfopt_core.training.distributed.cluster import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import facts_of_servers, serve
 from tfopt_core.training.strategy import Joined, join
 from tfopt_core.trials.request import with_settings

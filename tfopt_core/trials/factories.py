@@ -36,7 +36,7 @@ def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
 
     if not first:
         return run(task, tell)
-    from tfopt_core.training.distributed.ending import ending_together
+    from tfopt_core.training.distributed.serving import ending_together
     from tfopt_core.trials.cluster_start import join_cluster
 
     result = join_cluster(task, tell)

@@ -18,11 +18,11 @@ from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
-from tfopt_core.training.distributed.models import build_state
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
 from tfopt_core.training.runtime import device_sync
+from tfopt_core.training.timed_function import build_state
 
 # A step is timed for about this long, in at least FEWEST and at most MOST blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40

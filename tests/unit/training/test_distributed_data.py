@@ -10,9 +10,9 @@ from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import Cluster
+from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.coordinated import with_known_buffers
-from tfopt_core.training.distributed.distribution import fills_last_batch
-from tfopt_core.training.distributed.writers import callbacks_of
+from tfopt_core.training.distributed.synchronous import fills_last_batch
 
 
 def plan(count: int) -> DataPlan:

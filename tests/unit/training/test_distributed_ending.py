@@ -7,7 +7,7 @@ from support.lazy_modules import tf
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.plugins import Cluster
-from tfopt_core.training.distributed import ending
+from tfopt_core.training.distributed import serving
 
 pytestmark = pytest.mark.tensorflow
 
@@ -20,16 +20,16 @@ def fail():
 
 def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
     answers = iter([True, True, False])
-    monkeypatch.setattr(ending, "answers", lambda address: next(answers))
+    monkeypatch.setattr(serving, "answers", lambda address: next(answers))
     with (
         pytest.raises(ClusterError, match=r"worker 1 \(127\.0\.0\.1:2\) is gone"),
-        ending.ending_together(TWO),
+        serving.ending_together(TWO),
     ):
         fail()
 
 
 def test_an_error_while_all_answer_stays_what_it_is(monkeypatch):
-    monkeypatch.setattr(ending, "answers", lambda address: True)
-    monkeypatch.setattr(ending, "DYING_SECONDS", 0.0)
-    with pytest.raises(tf.errors.UnavailableError), ending.ending_together(TWO):
+    monkeypatch.setattr(serving, "answers", lambda address: True)
+    monkeypatch.setattr(serving, "DYING_SECONDS", 0.0)
+    with pytest.raises(tf.errors.UnavailableError), serving.ending_together(TWO):
         fail()

@@ -11,7 +11,7 @@ from tfopt_core.measurement.fingerprint import shared_facts
 from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
-from tfopt_core.training.distributed.agreement import check_agreement
+from tfopt_core.training.distributed.cluster import check_agreement
 from tfopt_core.training.strategy import Joining
 
 

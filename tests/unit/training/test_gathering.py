@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tfopt_core.errors import InputError
-from tfopt_core.training.distributed import gathering
-from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
+from tfopt_core.training.distributed import cluster
+from tfopt_core.training.distributed.cluster import of_every_worker, of_this_worker
 
 
 class Workers:
@@ -15,8 +15,8 @@ class Workers:
 
     def __init__(self, monkeypatch, *own: dict) -> None:
         self.own = own
-        monkeypatch.setattr(gathering, "exchanged", self.exchanged)
-        monkeypatch.setattr(gathering, "gathered", self.gathered)
+        monkeypatch.setattr(cluster, "exchanged", self.exchanged)
+        monkeypatch.setattr(cluster, "gathered", self.gathered)
 
     def exchanged(self, strategy, document):
         said = []

@@ -30,7 +30,7 @@ from tfopt_core.training.checkpoints.random_state import (
     restore_random,
     unreadable_ops,
 )
-from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
+from tfopt_core.training.distributed.cluster import of_every_worker, of_this_worker
 from tfopt_core.training.fit_callbacks import EpochHooks
 from tfopt_core.training.timed_function import TimedFunction
 

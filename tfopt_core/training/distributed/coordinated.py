@@ -18,8 +18,9 @@ from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.ending import loss_in_words, who_is_gone
-from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
+from tfopt_core.training.distributed.models import build_model, check_data
+from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
+from tfopt_core.training.keras_data import with_class_weight
 from tfopt_core.training.layers import optimizers_of
 from tfopt_core.training.loops.report import LoopReport, continued
 

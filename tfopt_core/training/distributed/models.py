@@ -1,24 +1,17 @@
-"""Check and build the model and data of a distributed training before its first step."""
+"""Prepare a model for several replicas: its checks, its losses and its optimizers."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
-from tfopt_core.data.stages import before_copy
-from tfopt_core.errors import WorkloadError
-from tfopt_core.private_api import why_without
-from tfopt_core.training.build import Built
-from tfopt_core.training.distributed.losses import MEAN
-from tfopt_core.training.layers import frozen_share
+import attrs
 
-# Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
-FROM_CONSTANTS = (
-    "SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad", "Adadelta", "Adafactor",
-    "Ftrl", "Lion", "Lamb", "Muon",
-)  # fmt: skip
-# What a model does in a step in a way of its own where one of these is its own.
-STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.build import Built
+from tfopt_core.training.layers import optimizers_of
 
 
 def check_data(built: Built) -> None:
@@ -59,87 +52,8 @@ def build_model(built: Built) -> None:
     This happens inside the strategy's scope and before any step, since variables cannot be made
     over replicas later.
     """
-
-    model, spec = built.model, built.run.element_spec
-    batch = _zeros_of(spec)
     with built.run.strategy.scope():
-        model._symbolic_build(data_batch=batch)
-
-
-def build_state(built: Built) -> None:
-    """Build the optimizer and the metrics, which Keras builds while it traces the first step.
-
-    TensorFlow traces a function that has created variables once more, so each step was traced
-    twice. Left to Keras are models under a strategy, models that are not built or not traced, those
-    whose step, loss, metrics or train function are their own, those with frozen layers, which a
-    callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
-    a copy of the weights, which a callback may load before the first step.
-    """
-    model = built.model
-    if why_without("own-strategy") or model._distribute_strategy is not None:
-        return
-    if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
-        return
-    if _steps_its_own_way(model) or not model.built or frozen_share(model):
-        return
-    if _has_tensors(built):
-        # Keras then builds them while it traces
-        with contextlib.suppress(Exception), built.run.strategy.scope():
-            model._symbolic_build(data_batch=built.run.element_spec)
-
-
-def _starts_from_constants(optimizer: Any) -> bool:
-    """Return whether it is one of `FROM_CONSTANTS`, with or without a loss scale."""
-    import keras
-
-    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-        optimizer = optimizer.inner_optimizer
-    known = [getattr(keras.optimizers, name, None) for name in FROM_CONSTANTS]
-    return optimizer is not None and type(optimizer) in known
-
-
-def _steps_its_own_way(model: Any) -> bool:
-    """Return whether a method that makes its steps is not that of Keras."""
-    import keras
-
-    if not vars(model).keys().isdisjoint(STEP_METHODS):
-        return True
-    return any(
-        getattr(type(model), name) is not getattr(keras.Model, name)
-        for name in (*STEP_METHODS, "make_train_function")
-    )
-
-
-def _has_tensors(built: Built) -> bool:
-    """Return whether the training data are batches of dense tensors."""
-    import tensorflow as tf
-
-    parts = tf.nest.flatten(built.run.element_spec)
-    return all(isinstance(part, tf.TensorSpec) for part in parts)
-
-
-def with_class_weight(dataset: Any, class_weight: Any) -> Any:
-    """Return the data with the weight of each example's class, as Keras' `fit` adds it.
-
-    :raises WorkloadError: if the installed Keras has no function for that.
-    """
-    missing = why_without("class-weights")
-    if missing:
-        raise WorkloadError(missing)
-    from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
-
-    weigh = make_class_weight_map_fn(dict(class_weight))
-    return before_copy(dataset, lambda data: data.map(weigh))
-
-
-def weighed(train: Any, class_weight: Any) -> tuple[Any, Any]:
-    """Return the training data and the class weights that `fit` is given: none where the data
-    hold them already, as those do whose batches Keras would count anew, or which a device holds."""
-    if class_weight is None or "cardinality" not in vars(train):
-        return train, class_weight
-    dataset = with_class_weight(train, class_weight)
-    dataset.cardinality = train.cardinality
-    return dataset, None
+        built.model._symbolic_build(data_batch=_zeros_of(built.run.element_spec))
 
 
 def _zeros_of(spec: Any) -> Any:
@@ -152,3 +66,229 @@ def _zeros_of(spec: Any) -> Any:
         return tf.zeros([size or 1 for size in part.shape], part.dtype)
 
     return tf.nest.map_structure(zeros, spec)
+
+
+@attrs.define(eq=False)
+class SharedLosses:
+    """Replaces functions of Keras' losses during a training over several replicas.
+
+    Keras divides the loss of each replica by the replica's own examples, and the gradients of all
+    replicas are added, weighted by their examples (see `SharedOptimizers`). Two kinds of loss are
+    reduced differently here, so that the sum is the loss of the whole batch:
+
+    - Under a mask Keras divides by the valid elements, of which a replica may hold more or fewer
+      than its share. Here it divides by those of all replicas.
+    - A loss that is a sum counts in full, whatever the replica's weight is.
+
+    A loss that Keras does not reduce, since it is one number already, is refused.
+
+    :ivar sums_replicas: whether a loss so far needed a sum over all replicas.
+    """
+
+    model: Any
+    sums_replicas: bool = False
+    _originals: dict[str, Any] = attrs.field(factory=dict)
+    _share: threading.local = attrs.field(factory=threading.local)
+
+    def install(self) -> None:
+        """Replace the functions. They act as Keras' own outside of `of_replica`."""
+        from keras.src.losses import loss as module
+
+        apply_mask, reduce_values = module.apply_mask, module.reduce_values
+        self._originals = {"apply_mask": apply_mask, "reduce_values": reduce_values}
+
+        def mask_applied(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
+            if self._examples is None or mask is None or reduction not in ("mean", MEAN):
+                return apply_mask(sample_weight, mask, dtype, reduction)
+            self.sums_replicas = True
+            return apply_mask(sample_weight, mask, dtype, "sum") * self._mask_weight(mask, dtype)
+
+        def reduced(values: Any, sample_weight: Any = None, reduction: Any = MEAN) -> Any:
+            import keras
+
+            loss = reduce_values(values, sample_weight, reduction)
+            if self._examples is None:
+                return loss
+            if tuple(values.shape) == ():
+                raise WorkloadError(
+                    "a loss returns one number for a whole batch, and how the numbers of several "
+                    "replicas make that of the batch is unknown; return a number for each example"
+                )
+            if reduction != "sum":
+                return loss
+            self.sums_replicas, weight = True, self._share.weight
+            return loss if weight is None else keras.ops.divide_no_nan(loss, weight)
+
+        module.apply_mask, module.reduce_values = mask_applied, reduced
+
+    def uninstall(self) -> None:
+        """Restore the functions of Keras."""
+        from keras.src.losses import loss as module
+
+        for name, function in self._originals.items():
+            setattr(module, name, function)
+
+    @contextlib.contextmanager
+    def of_replica(self, examples: Any, weight: Any) -> Iterator[None]:
+        """Reduce the losses within the context as a part of the batch of all replicas.
+
+        :param examples: how many this replica has; a row that stands in for none does not count.
+        :param weight: the factor of this replica's gradients, None for 1.
+        """
+        self._share.examples, self._share.weight = examples, weight
+        try:
+            yield
+        finally:
+            self._share.examples = None
+
+    @property
+    def _examples(self) -> Any:
+        return getattr(self._share, "examples", None)
+
+    def _mask_weight(self, mask: Any, dtype: Any) -> Any:
+        """Return the elements of all replicas divided by the valid ones."""
+        import tensorflow as tf
+
+        valid = tf.cast(mask, tf.float32)
+        counts = tf.stack([tf.reduce_sum(tf.ones_like(valid)), tf.reduce_sum(valid)])
+        counts *= tf.cast(self._examples > 0, tf.float32)
+        # Other replicas are traced before `all_reduce` returns, and their layers' losses replace
+        # these, of which Keras takes the sum later.
+        added = [(layer, list(layer._losses)) for layer in self.model._flatten_layers()]
+        replica = tf.distribute.get_replica_context()
+        elements, valid = tf.unstack(replica.all_reduce(tf.distribute.ReduceOp.SUM, counts))
+        for layer, losses in added:
+            layer._losses[:] = losses
+        return tf.cast(tf.math.divide_no_nan(elements, valid), dtype)
+
+
+# What Keras calls the mean.
+MEAN = "sum_over_batch_size"
+
+
+@attrs.define(eq=False)
+class SharedOptimizers:
+    """Replaces methods of a model's optimizers during a training over several replicas.
+
+    Keras averages a replica's loss over the replica's own examples and adds the gradients of all
+    replicas divided by their number. That is the gradient of the global batch only if all have
+    equally many examples. Weighted by the replica's share of the examples, the sum is the gradient
+    that one device computes, for an epoch's last batch too.
+
+    Keras clips gradients before it adds those of all replicas; here their sum is clipped, as on
+    one device.
+
+    Under float16 Keras lets each replica check its own gradients for overflow. If one replica
+    alone skips the step, the others wait in an all-reduce for ever, so here they check together.
+    """
+
+    model: Any
+    _mended: list[tuple[Any, str]] = attrs.field(factory=list)
+    _weight: threading.local = attrs.field(factory=threading.local)
+
+    def install(self) -> None:
+        """Replace the methods of every optimizer. Call it inside the strategy's scope."""
+        for optimizer in optimizers_of(self.model):
+            check_optimizer(optimizer)
+            self._mend_apply(optimizer)
+            if hasattr(optimizer, "check_finite"):
+                self._mend_check(optimizer)
+            self._mend_clipping(getattr(optimizer, "inner_optimizer", optimizer))
+
+    def uninstall(self) -> None:
+        """Restore the optimizers as Keras made them."""
+        for optimizer, name in self._mended:
+            delattr(optimizer, name)
+        self._mended.clear()
+
+    @contextlib.contextmanager
+    def weighing(self, weight: Any) -> Iterator[None]:
+        """Multiply the gradients that this replica applies within the context; None leaves them.
+
+        Each replica is traced in its own thread, so each has its own weight.
+        """
+        self._weight.value = weight
+        try:
+            yield
+        finally:
+            self._weight.value = None
+
+    def _mend_apply(self, optimizer: Any) -> None:
+        original = optimizer.apply
+
+        def apply(grads: Any, trainable_variables: Any = None) -> Any:
+            weight = getattr(self._weight, "value", None)
+            if weight is not None:
+                grads = [_weighted(gradient, weight) for gradient in grads]
+                # an optimizer that wraps another one calls its `apply`
+                with self.weighing(None):
+                    return original(grads, trainable_variables)
+            return original(grads, trainable_variables)
+
+        optimizer.apply = apply
+        self._mended.append((optimizer, "apply"))
+
+    def _mend_clipping(self, optimizer: Any) -> None:
+        if not _clips(optimizer):
+            return
+        original = optimizer._clip_gradients
+
+        def clipped(grads: Any) -> Any:
+            import tensorflow as tf
+
+            replica = tf.distribute.get_replica_context()
+            there = [tf.convert_to_tensor(gradient) for gradient in grads if gradient is not None]
+            summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, there))
+            whole = [None if gradient is None else next(summed) for gradient in grads]
+            # Keras adds them up over the replicas once more
+            replicas = replica.num_replicas_in_sync
+            return [None if g is None else g / replicas for g in original(whole)]
+
+        optimizer._clip_gradients = clipped
+        self._mended.append((optimizer, "_clip_gradients"))
+
+    def _mend_check(self, optimizer: Any) -> None:
+        original = optimizer.check_finite
+
+        def check_finite(grads: Any) -> Any:
+            import tensorflow as tf
+
+            overflows = 1.0 - tf.cast(original(grads), tf.float32)
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, overflows) < 0.5
+
+        optimizer.check_finite = check_finite
+        self._mended.append((optimizer, "check_finite"))
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Check that an optimizer works over replicas.
+
+    :raises WorkloadError: for one that accumulates gradients.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
+        # TF 2.21: "merge_call called while defining a new graph"
+        raise WorkloadError(
+            "gradients cannot be accumulated over several replicas; leave "
+            "gradient_accumulation_steps out, and raise the batch size instead"
+        )
+
+
+def _clips(optimizer: Any) -> bool:
+    return bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
+
+
+def _weighted(gradient: Any, weight: Any) -> Any:
+    import tensorflow as tf
+
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            tf.math.multiply_no_nan(gradient.values, tf.cast(weight, gradient.dtype)),
+            gradient.indices,
+            gradient.dense_shape,
+        )
+    # the gradient of a row that stands in for none may be NaN, and must count as 0
+    return tf.math.multiply_no_nan(gradient, tf.cast(weight, gradient.dtype))

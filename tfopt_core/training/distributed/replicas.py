@@ -7,6 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tfopt_core.training.strategy import feeds_itself
+
+
+def parts_of_a_batch(strategy: Any) -> int:
+    """Return how many parts a batch of this process' data set holds: one for each of its replicas
+    where it divides the data itself."""
+    return len(strategy.extended.worker_devices) if feeds_itself(strategy) else 1
+
 
 def with_parts(dataset: Any, replicas: int) -> Any:
     """Return a data set whose batches hold a part for each replica.

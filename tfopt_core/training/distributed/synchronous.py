@@ -8,21 +8,23 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.distributed.losses import SharedLosses
-from tfopt_core.training.distributed.optimizers import SharedOptimizers
+from tfopt_core.data import DataPlan, Part
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.models import SharedLosses, SharedOptimizers
 from tfopt_core.training.distributed.replicas import (
     average_own_values,
     examples_in,
     own_values,
+    parts_of_a_batch,
     per_replica,
     untouched_if_empty,
     with_a_row,
 )
-from tfopt_core.training.loops.graph_steps import no_logs, one_by_one, shapes_of_logs
+from tfopt_core.training.loops.graph_steps import one_by_one, repeated
 from tfopt_core.training.loops.report import LoopReport
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class ReplicatedFunction:
     """A train or test function: `steps` steps a call in one graph, each over all replicas.
 
@@ -30,43 +32,55 @@ class ReplicatedFunction:
     the number of steps comes from the data's known cardinality, never from what is left in this
     process; where it is unknown each call makes one step.
 
-    :param step: `model.train_step` or `model.test_step`, read anew by `trace`.
-    :param batch_size: the global batch size, None if unknown; an epoch's last batch may be smaller.
-    :param uneven_last: whether the last batch of an epoch may hold fewer examples.
-    :param local_replicas: how many parts a batch of this process' own data set holds.
-    :param first_replica: the index of the first of them among those of all processes.
-    :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
-        the replicas; metrics Keras itself reads over all replicas when an epoch ends.
     :param losses: those of the model, whose functions are replaced.
-    :param together: whether the replicas make each step together. If not, masked losses are
-        reduced over a replica's own part of a batch.
-    :param every_uneven: whether any batch may hold another number of examples.
-    :param evaluates: whether it is a test function.
+    :param optimizers: likewise; None for a test function.
+    :ivar steps_per_epoch: None where the number of batches is unknown.
+    :ivar batch_size: the global batch size, None if it is unknown: a worker may read data that
+        tfopt has not divided. Then any batch may hold another number of examples.
+    :ivar uneven_last: whether the last batch of an epoch may hold fewer examples.
     """
 
-    strategy: Any
-    model: Any
-    step: Callable[[Any], Any]
-    steps: int
-    steps_per_epoch: int | None
-    batch_size: int | None = None
-    uneven_last: bool = True
-    optimizers: SharedOptimizers | None = None
-    local_replicas: int = 1
-    first_replica: int = 0
-    reduces_logs: bool = False
-    evaluates: bool = False
-    every_uneven: bool = False
+    built: Built
     losses: SharedLosses
-    together: bool = True
+    optimizers: SharedOptimizers | None = None
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
+    strategy: Any = attrs.field(init=False)
+    model: Any = attrs.field(init=False)
+    steps: int = attrs.field(init=False)
+    steps_per_epoch: int | None = attrs.field(init=False)
+    batch_size: int | None = attrs.field(init=False)
+    uneven_last: bool = attrs.field(init=False)
+    _step: Callable[[Any], Any] = attrs.field(init=False)
+    _own_logs: bool = attrs.field(init=False)
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
     _iterator: Any = None
     _done: int = 0
 
     def __attrs_post_init__(self) -> None:
+        import keras
+
+        run, model = self.built.run, self.built.model
+        self.strategy, self.model = run.strategy, model
+        split, name = ("validation", "test_step") if self._evaluates else ("train", "train_step")
+        plan, dataset = self.built.plans.get(split), run.datasets.get(split)
+        cardinality = -1 if dataset is None else int(dataset.cardinality())
+        self.steps_per_epoch = cardinality if cardinality >= 0 else None
+        steps = 1 if cardinality < 0 else self.built.training.steps_per_execution
+        # Keras makes as many steps a call in an evaluation as in the training
+        self.steps = model.steps_per_execution if self._evaluates else steps
+        stages = () if plan is None else plan.stages
+        divided = run.cluster is None or any(isinstance(stage, Part) for stage in stages)
+        self.batch_size = plan.batch_size if plan is not None and divided else None
+        self.uneven_last = plan is None or not fills_last_batch(plan)
+        self._step = getattr(model, name)
+        self._own_logs = getattr(type(model), name) is not getattr(keras.Model, name)
         self.report.steps_per_call = self.steps
+
+    @property
+    def _evaluates(self) -> bool:
+        """Whether it is a test function."""
+        return self.optimizers is None
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps and return the logs of the last one.
@@ -80,7 +94,7 @@ class ReplicatedFunction:
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch
             self._iterator, self._done = iterator, 0
-        if self.evaluates:
+        if self._evaluates:
             return self._evaluate(iterator)
         if self.steps_per_epoch is None:
             return self._one(iterator)
@@ -91,10 +105,11 @@ class ReplicatedFunction:
         apart = self.uneven_last and count == left
         logs = None
         if count > apart:
-            logs = self._function(self.every_uneven)(iterator, tf.constant(count - apart))
+            any_size = self.batch_size is None
+            logs = self._function(any_size)(iterator, tf.constant(count - apart))
         if apart:
             logs = self._function(True)(iterator, tf.constant(1))
-        if count == left and not self.evaluates:
+        if count == left:
             average_own_values(self.strategy, self.model)
         self._done += count
         self.report.count(count, 0)
@@ -138,19 +153,25 @@ class ReplicatedFunction:
     def _sums_losses(self) -> bool:
         """Return whether the losses of a step are summed over the replicas.
 
-        In an evaluation only where a loss needs it, and only if the replicas make steps together.
+        In an evaluation only where a loss needs it, and only in one process: the replicas of
+        several do not wait for each other there, and masked losses are reduced over a replica's own
+        part of a batch.
         """
-        return self.together and (not self.evaluates or self.losses.sums_replicas)
+        alone = self.built.run.cluster is None
+        return not self._evaluates or (alone and self.losses.sums_replicas)
 
     def _while_there(self, iterator: Any) -> Any:
-        import tensorflow as tf
 
-        step = tf.function(self._evaluated, autograph=False, reduce_retracing=True)
-        made, logs = one_by_one(iterator, step, self.steps)
+        made, logs = one_by_one(iterator, self._traced(True), self.steps)
         return made, self._of_all_replicas(logs)
 
-    def _evaluated(self, batch: Any) -> Any:
-        return self._over_replicas(batch, uneven=True)
+    def _traced(self, uneven: bool) -> Any:
+        """Return the graph of one step."""
+        import tensorflow as tf
+
+        return tf.function(
+            lambda batch: self._over_replicas(batch, uneven), autograph=False, reduce_retracing=True
+        )
 
     def _one(self, iterator: Any) -> Any:
         import tensorflow as tf
@@ -184,27 +205,12 @@ class ReplicatedFunction:
         if uneven not in self._functions:
 
             def steps(iterator: Any, count: Any) -> Any:
-                return self._several(iterator, count, uneven)
+                step, spec = self._traced(uneven), iterator.element_spec
+                logs = repeated(step, lambda _: iterator.get_next(), spec, count, compiled=False)
+                return self._of_all_replicas(logs)
 
             self._functions[uneven] = tf.function(steps, autograph=False, reduce_retracing=True)
         return self._functions[uneven]
-
-    def _several(self, iterator: Any, count: Any, uneven: bool) -> Any:
-        import tensorflow as tf
-
-        def step(batch: Any) -> Any:
-            return self._over_replicas(batch, uneven)
-
-        traced = tf.function(step, autograph=False, reduce_retracing=True)
-        spec = traced.get_concrete_function(iterator.element_spec).structured_outputs
-        _, logs = tf.while_loop(
-            lambda made, _: made < count,
-            lambda made, _: (made + 1, traced(iterator.get_next())),
-            (tf.constant(0), no_logs(spec)),
-            shape_invariants=(tf.TensorShape([]), shapes_of_logs(spec)),
-            parallel_iterations=1,
-        )
-        return self._of_all_replicas(logs)
 
     def _of_all_replicas(self, logs: Any) -> Any:
         """Return the logs, with metrics computed over all replicas as Keras reads them."""
@@ -227,7 +233,7 @@ class ReplicatedFunction:
         """Return the logs of the user's own step, with the results of metrics among them marked."""
         import tensorflow as tf
 
-        if not self.reduces_logs or not isinstance(logs, dict):
+        if not self._own_logs or not isinstance(logs, dict):
             return logs
         results = self.model.get_metrics_result()
         return logs, {
@@ -254,9 +260,11 @@ class ReplicatedFunction:
                     stack.enter_context(self.losses.of_replica(examples, weight))
                 if self.optimizers is not None:
                     stack.enter_context(self.optimizers.weighing(weight))
-                return self._with_metrics_marked(self.step(data))
+                return self._with_metrics_marked(self._step(data))
 
-        batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
+        cluster, own = self.built.run.cluster, parts_of_a_batch(self.strategy)
+        first = 0 if cluster is None else cluster.rank * own
+        batch = per_replica(self.strategy, batch, own, first)
         logs = self.strategy.run(of_replica, args=(batch,))
         if not isinstance(logs, tuple):
             return tf.nest.map_structure(self._reduced, logs)
@@ -288,9 +296,18 @@ class ReplicatedFunction:
     def _reduced(self, log: Any) -> Any:
         import tensorflow as tf
 
-        if self.reduces_logs:
+        # metrics Keras itself reads over all replicas when an epoch ends
+        if self._own_logs:
             return self.strategy.reduce(tf.distribute.ReduceOp.MEAN, log, axis=None)
         return self._of_first_replica(log)
 
     def _of_first_replica(self, log: Any) -> Any:
         return self.strategy.experimental_local_results(log)[0]
+
+
+def fills_last_batch(plan: DataPlan) -> bool:
+    """Return whether every batch surely holds the same number of examples."""
+    size, count = plan.batch_size, plan.examples
+    if plan.batching is not None and plan.batching[1].drop_remainder:
+        return True
+    return size is not None and count is not None and count % size == 0

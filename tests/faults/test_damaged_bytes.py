@@ -12,7 +12,7 @@ from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND_RESULTS, ke
 
 from tfopt_core.files import Disk
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.training.checkpoints.file import (
+from tfopt_core.training.checkpoints.folder import (
     Checkpoint,
     DamagedCheckpoint,
     read_file,

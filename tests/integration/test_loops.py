@@ -27,8 +27,8 @@ from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.toolkit import loop_report
 from tfopt_core.training import timed_function
 from tfopt_core.training.fit import train
+from tfopt_core.training.loops.chunked import why_not_stacked
 from tfopt_core.training.loops.report import Loop
-from tfopt_core.training.loops.stacking import why_not_stacked
 from tfopt_core.training.loops.train_functions import made_function
 from tfopt_core.training.timed_function import build_state
 

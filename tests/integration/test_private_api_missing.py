@@ -35,14 +35,12 @@ from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
-from tfopt_core.training import graphs, loss_scaling, precision
+from tfopt_core.training import graphs, keras_data, loss_scaling, precision, strategy
 from tfopt_core.training.callbacks import unset_initial_epoch
-from tfopt_core.training.checkpoints import random_state
-from tfopt_core.training.distributed import models
+from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask
 
@@ -341,7 +339,7 @@ def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
     resident = attrs.evolve(built, training=attrs.evolve(built.training, loop="resident"))
     assert why_no_loop(resident) == sentence
     with pytest.raises(WorkloadError) as refused:
-        models.with_class_weight(built.run.datasets["train"], {0: 1.0})
+        keras_data.with_class_weight(built.run.datasets["train"], {0: 1.0})
     assert str(refused.value) == sentence
 
 
@@ -355,11 +353,11 @@ def test_where_the_count_is_unknown_keras_trains(without, tmp_path):
 
 def test_the_other_random_states_are_kept_without_keras(without):
     keras.random.uniform((1,))  # makes the global generator
-    state = random_state.capture_random()
-    assert state["keras"] is not None
+    kept = state.capture_random()
+    assert kept["keras"] is not None
     sentence = without("keras-random-state")
-    assert random_state.capture_random()["keras"] is None
-    random_state.restore_random(state)
+    assert state.capture_random()["keras"] is None
+    state.restore_random(kept)
     assert disabled_so_far() == (sentence,)
 
 
@@ -404,7 +402,7 @@ def test_replicas_are_refused_and_one_device_is_not(without):
 def test_strategies_are_not_numbered_apart(without):
     sentence = without("strategies-apart")
     before = tf.distribute.MirroredStrategy._collective_key_base
-    kinds.apart_from_earlier_strategies()
+    strategy.apart_from_earlier_strategies()
     assert tf.distribute.MirroredStrategy._collective_key_base == before
     assert disabled_so_far() == (sentence,)
 

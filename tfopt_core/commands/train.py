@@ -12,7 +12,7 @@ from tfopt_core.commands.options import debug_option, recipe_argument, save_opti
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.training.checkpoints.config import ResumePoint
+    from tfopt_core.training.job import ResumePoint
     from tfopt_core.trials.request import Request
 
 

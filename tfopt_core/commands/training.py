@@ -24,7 +24,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
-from tfopt_core.training.checkpoints.config import CheckpointConfig, ResumePoint
+from tfopt_core.training.job import CheckpointConfig, ResumePoint
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, with_prepared

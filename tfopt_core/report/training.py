@@ -20,7 +20,7 @@ from tfopt_core.report.style.layout import Items, grid, paragraph, words
 from tfopt_core.report.style.units import metric_text, seconds_text
 
 if TYPE_CHECKING:
-    from tfopt_core.training.checkpoints.config import ResumePoint
+    from tfopt_core.training.job import ResumePoint
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:

@@ -78,7 +78,7 @@ def outcome_of(
     :param initial_epoch: the epochs that were trained before.
     """
     timer = hooks.timer
-    timed, clock, model, run = timer.timed, timer.clock, timer.built.model, timer.built.run
+    clock, model, run = timer.clock, timer.built.model, timer.built.run
     return FitOutcome(
         # asking whether it is cut short, and stopping for another's turn, is no part of it
         wall_seconds=(ended - started - timer.check_nanoseconds) / 1e9,
@@ -97,7 +97,7 @@ def outcome_of(
         batch_size=run.batch_size,
         replicas=run.replicas,
         trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
-        jit_compile=timed.jit_compile,
+        jit_compile=bool(model.jit_compile),
         float32_layers=timer.built.float32_layers,
         stop_reason=hooks.stop_reason,
         counts=timer.counts(),

@@ -16,9 +16,7 @@ from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.layers import frozen_share
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.function_cache import FunctionCache
-from tfopt_core.training.loops.graph_steps import note_trace
-from tfopt_core.training.loops.pass_end import PassEnd
+from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, note_trace
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
@@ -68,23 +66,16 @@ class TimedFunction:
     _own_test_function: Any = None
     _wraps_tests: bool = False
 
-    @_functions.default
-    def _cache_of_fits(self) -> FunctionCache:
-        return FunctionCache() if self.shared_functions is None else self.shared_functions
-
-    @_own.default
-    def _own_methods(self) -> dict[str, Any]:
+    def __attrs_post_init__(self) -> None:
+        self._functions = self.shared_functions or FunctionCache()
         # a script may have set one on the model itself, rather than in a class of its own
-        own = vars(self.built.model)
-        return {name: own[name] for name in _REPLACED if name in own}
-
-    @clock.default
-    def _make_clock(self) -> StepClock:
-        return StepClock(
-            steps_per_call=loop_of(self.built).steps,
+        own, loop = vars(self.built.model), loop_of(self.built)
+        self._own = {name: own[name] for name in _REPLACED if name in own}
+        self.clock = StepClock(
+            steps_per_call=loop.steps,
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
-            compiles=loop_of(self.built).compiles_tail,
+            compiles=loop.compiles_tail,
             replicas=self.built.run.replicas,
             own_loop=self.distribution is not None or self.built.training.loop != "keras",
             sync=device_sync(self.built.run.machine),
@@ -112,7 +103,9 @@ class TimedFunction:
         self._set_test_step()
         vars(model)["make_train_function"] = self._make_train_function
         if self.of_stack is not None and self._ends.unknown:
-            self._keep_logs(model._get_metrics_result_or_logs)
+            # `fit` sees the logs of a call that ends its epoch by an error too
+            own, ends = model._get_metrics_result_or_logs, self._ends
+            vars(model)["_get_metrics_result_or_logs"] = lambda logs: own(ends.logs_of_epoch(logs))
 
     def begin_fit(self) -> None:
         """Have `fit`, which is called next, count the steps of a call. Only the training may: the
@@ -148,17 +141,6 @@ class TimedFunction:
         assert function.data.passes is not None
         return function.data.passes()
 
-    @property
-    def jit_compile(self) -> bool:
-        """Whether XLA compiles the steps."""
-        return bool(self.built.model.jit_compile)
-
-    def _keep_logs(self, own: Callable[[Any], Any]) -> None:
-        """Have `fit` see the logs of a call that ends its epoch by an error."""
-        ends = self._ends
-        name = "_get_metrics_result_or_logs"
-        vars(self.built.model)[name] = lambda logs: own(ends.logs_of_epoch(logs))
-
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
         may call to have the step traced anew."""
@@ -168,13 +150,12 @@ class TimedFunction:
             model.train_function = None
             self._functions.forget()
             # whether the model has a method of its own decides which loop can train it
-            replaced = vars(model).pop("make_train_function")
-            vars(model).update(self._own_make())
+            name = "make_train_function"
+            replaced = vars(model).pop(name)
+            if name in self._own:
+                vars(model)[name] = self._own[name]
             self._set_train_function()
-            vars(model)["make_train_function"] = replaced
-
-    def _own_make(self) -> dict[str, Any]:
-        return {name: own for name, own in self._own.items() if name == "make_train_function"}
+            vars(model)[name] = replaced
 
     def _set_train_function(self) -> None:
         model = self.built.model

@@ -30,8 +30,7 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.statistics.timing.summary import summarize
-from tfopt_core.training.checkpoints.config import CheckpointConfig
-from tfopt_core.training.job import Job
+from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
 from tfopt_core.training.scripts.private_folder import PRIVATE, OverlayMounts, why_no_overlay

@@ -15,8 +15,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.run import RunReport
-from tfopt_core.training.checkpoints.config import CheckpointConfig
-from tfopt_core.training.job import Job
+from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.

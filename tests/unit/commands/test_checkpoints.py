@@ -10,8 +10,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.training.checkpoints.file import Checkpoint
-from tfopt_core.training.checkpoints.folder import Writer, names_in
+from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
 from tfopt_core.trials.request import Request
 
 

@@ -10,8 +10,7 @@ from tfopt_core.commands import training as once
 from tfopt_core.commands.main import run
 from tfopt_core.commands.request import make_request
 from tfopt_core.commands.train import checkpoints_of
-from tfopt_core.training.checkpoints.file import Checkpoint
-from tfopt_core.training.checkpoints.folder import Writer
+from tfopt_core.training.checkpoints.folder import Checkpoint, Writer
 
 RECIPE = """
     name = "r"

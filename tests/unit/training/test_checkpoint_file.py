@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tfopt_core.files import Disk
-from tfopt_core.training.checkpoints.file import (
+from tfopt_core.training.checkpoints.folder import (
     Checkpoint,
     DamagedCheckpoint,
     read_file,

@@ -9,9 +9,9 @@ import pytest
 from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError, StoreError
-from tfopt_core.training.checkpoints.file import Checkpoint
 from tfopt_core.training.checkpoints.folder import (
     MARKER,
+    Checkpoint,
     Writer,
     make_ours,
     names_in,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
 
-from tfopt_core.training.checkpoints.random_state import make_iterators
+from tfopt_core.training.checkpoints.state import make_iterators
 
 EPOCHS, DONE = 5, 2
 

@@ -14,24 +14,24 @@ from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import Note, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import unset_initial_epoch
-from tfopt_core.training.checkpoints import variables
-from tfopt_core.training.checkpoints.callback_state import (
+from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, read_file, writing_alone
+from tfopt_core.training.checkpoints.state import (
     capture_callbacks,
-    restore_callbacks,
-    unknown_callbacks,
-)
-from tfopt_core.training.checkpoints.config import CheckpointConfig
-from tfopt_core.training.checkpoints.file import Checkpoint, read_file
-from tfopt_core.training.checkpoints.folder import Writer, writing_alone
-from tfopt_core.training.checkpoints.random_state import (
     capture_random,
+    capture_variables,
+    groups_of,
     make_iterators,
+    make_variables,
     remembers_epochs,
+    restore_callbacks,
     restore_random,
+    restore_variables,
+    unknown_callbacks,
     unreadable_ops,
 )
 from tfopt_core.training.distributed.cluster import of_every_worker, of_this_worker
 from tfopt_core.training.fit_callbacks import EpochHooks
+from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.training.timed_function import TimedFunction
 
 
@@ -165,8 +165,8 @@ class Checkpointer:
         together = cluster is not None and not cluster.coordinated
         if not self.writes and not together:
             return None
-        values, listed = variables.capture(
-            variables.groups_of(model), built.run.strategy, merged=not together
+        values, listed = capture_variables(
+            groups_of(model), built.run.strategy, merged=not together
         )
         if together:
             values = of_every_worker(built.run.strategy, values)
@@ -194,10 +194,10 @@ class Checkpointer:
 
     def _restore_variables(self, start: Checkpoint) -> None:
         built, listed = self._built, start.values["variables"]
-        variables.make_variables(built, listed)
-        groups = variables.groups_of(built.model)
+        make_variables(built, listed)
+        groups = groups_of(built.model)
         with built.run.strategy.scope():
-            variables.restore(groups, self._arrays(start), listed, built.run.strategy)
+            restore_variables(groups, self._arrays(start), listed, built.run.strategy)
 
     def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
         cluster = self._built.run.cluster

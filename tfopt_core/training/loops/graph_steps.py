@@ -1,7 +1,8 @@
-"""Trace a model's training step as a graph, and run many steps in one loop."""
+"""Trace a model's training step as a graph, make many steps in one loop, and end a pass."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -124,26 +125,49 @@ def repeated(
     return logs
 
 
-def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
-    """Make steps on an iterator's batches. Return how many, and the logs of the last one."""
+def one_by_one(
+    iterator: Any,
+    step: Any,
+    limit: Any,
+    logs: Any = None,
+    first: Callable[[Any], Any] = lambda batch: (),
+) -> Any:
+    """Make steps on an iterator's batches, until they end.
+
+    :param limit: the most steps.
+    :param first: returns a vector of int32, or nothing, for a batch.
+    :returns: how many steps, the logs of the last one, and what `first` returned for the first
+        batch.
+    """
     import tensorflow as tf
 
-    spec = logs_spec(step, iterator.element_spec)
+    spec, scalar = logs_spec(step, iterator.element_spec), tf.TensorShape([])
+    noted = tf.nest.map_structure(lambda _: tf.zeros([0], tf.int32), first(iterator.element_spec))
 
-    def body(made: Any, _: Any, logs: Any) -> Any:
+    def body(made: Any, _: Any, logs: Any, noted: Any) -> Any:
         batch = iterator.get_next_as_optional()
         there = batch.has_value()
-        logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
-        return made + tf.cast(there, tf.int32), there, logs
+        logs, now = tf.cond(
+            there,
+            lambda: (step(batch.get_value()), first(batch.get_value())),
+            lambda: (logs, noted),
+        )
+        noted = tf.nest.map_structure(
+            lambda old, new: tf.cond(made > 0, lambda: old, lambda: new), noted, now
+        )
+        return made + tf.cast(there, tf.int32), there, logs, noted
 
-    made, _, logs = tf.while_loop(
-        lambda made, there, _: there & (made < limit),
+    made, _, logs, noted = tf.while_loop(
+        lambda made, there, *_: there & (made < limit),
         body,
-        (tf.constant(0), tf.constant(True), no_logs(spec) if logs is None else logs),
-        shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), shapes_of_logs(spec)),
+        (tf.constant(0), tf.constant(True), no_logs(spec) if logs is None else logs, noted),
+        shape_invariants=(
+            scalar, scalar, shapes_of_logs(spec),
+            tf.nest.map_structure(lambda _: tf.TensorShape([None]), noted),
+        ),
         parallel_iterations=1,
-    )
-    return made, logs
+    )  # fmt: skip
+    return made, logs, noted
 
 
 def _without_optionals(data: Any) -> Any:
@@ -153,3 +177,118 @@ def _without_optionals(data: Any) -> Any:
     return tf.nest.map_structure(
         lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
     )
+
+
+@attrs.define(eq=False)
+class FunctionCache:
+    """The train function that a model's fits share until the model is compiled or traced anew.
+
+    Without it a script that calls `fit` repeatedly would trace each time.
+
+    :param function: the train function.
+    :param key: the settings that it was made for.
+    :param traced: the steps that loops other than Keras' own call.
+    :param left: what the last fit left as `model.train_function`; None before the first one. If
+        the model has another one, the script has reset it, to have its step traced anew.
+    :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
+        its own.
+    """
+
+    function: Any = None
+    key: tuple[Any, ...] = ()
+    traced: TracedSteps | None = None
+    left: Any = None
+    on_trace: Callable[[str], None] = lambda shapes: None
+    on_traced: Callable[[], None] = lambda: None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next fit traces its step."""
+        return self.function is None and self.traced is None
+
+    def steps_of(self, model: Any) -> TracedSteps:
+        """Return the steps that the loops of this model call."""
+        if self.traced is None:
+            self.traced = TracedSteps(model)
+        return self.traced
+
+    def fit_is_over(self) -> None:
+        """Drop the callables of a fit, which may hold large data, and keep the function."""
+        self.on_trace, self.on_traced = lambda shapes: None, lambda: None
+
+    def forget(self) -> None:
+        """Have the next fit make its own."""
+        self.function, self.key, self.traced, self.left = None, (), None, None
+
+
+@attrs.define(eq=False)
+class PassEnd:
+    """What the calls of a train function do at the end of the data, in one fit.
+
+    Keras makes no call past the end where it knows the number of batches. Where it does not, its
+    loop of one step a call makes a step on a batch that is not there: TensorFlow fails once it
+    takes the batch, but has done by then what does not depend on it. The optimizer counts a step
+    more, and metrics count the examples of a batch whose size is known. Keras counts that step as a
+    batch of the data, and makes no more steps than that in the passes that follow.
+
+    :param own_steps: the steps of a call of Keras' own loop, which makes that step where it is 1.
+    :param unknown: whether Keras does not know the number of batches.
+    """
+
+    own_steps: int = 1
+    unknown: bool = False
+    _most: int | None = None
+    _iterator: Any = None
+    _made: int = 0
+    _kept_logs: Any = None
+    _traced: tuple[Any, Any] = (None, None)
+
+    def most_steps(self, iterator: Any, steps: int) -> int:
+        """Return how many of the `steps` of a call Keras' own loop would make if it has data."""
+        if iterator is not self._iterator:
+            self._iterator, self._made = iterator, 0
+        return steps if self._most is None else min(steps, self._most - self._made)
+
+    def check(self, made: int, most: int, logs: Any, step: Any, ended: Callable[[], Any]) -> None:
+        """End the epoch if the pass has ended.
+
+        :param made: how many of the `most` steps of a call were made.
+        :param logs: those of the last one.
+        :param step: makes one step on a batch.
+        :param ended: returns an iterator that has no batch left.
+        :raises StopIteration: if it has.
+        """
+        self._made += made
+        if made == most or (made and not self.unknown):
+            return
+        if self.own_steps == 1:
+            self._make_step(step, ended())
+        own_calls = -(-self._made // self.own_steps)
+        if self.unknown and self._most is None:
+            self._most = (own_calls + 1) * self.own_steps
+        if own_calls * self.own_steps == self._most:
+            self._made = self._most  # Keras makes no call that would find the end
+            return
+        if made:
+            self._kept_logs = logs
+        raise StopIteration
+
+    def logs_of_epoch(self, logs: Any) -> Any:
+        """Return the logs of an epoch's last call, which `fit` has not seen if it raised."""
+        kept, self._kept_logs = self._kept_logs, None
+        return logs if kept is None else kept
+
+    def _make_step(self, step: Any, iterator: Any) -> None:
+        import tensorflow as tf
+
+        if self._traced[0] is not step:
+            self._traced = (
+                step,
+                tf.function(
+                    lambda iterator: step(iterator.get_next()),
+                    autograph=False,
+                    reduce_retracing=True,
+                ),
+            )
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            self._traced[1](iterator)

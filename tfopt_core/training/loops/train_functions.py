@@ -9,8 +9,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.graph_steps import TracedSteps
-from tfopt_core.training.loops.pass_end import PassEnd
+from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps
 from tfopt_core.training.loops.report import Loop, LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import (
     ResidentFunction,
@@ -146,20 +145,12 @@ def why_no_loop(built: Built) -> str:
 
 def _why_keras_itself(built: Built) -> str:
     """Return why only Keras' own train function can train the model; empty if others can."""
-    model = built.model
-    if model.train_function is not None and not _is_made_by_keras(model.train_function):
-        return "the model has a train function of its own"
-    return why_only_keras(model, built.run.replicas)
-
-
-def _is_made_by_keras(function: Any) -> bool:
-    return getattr(function, "__module__", "").partition(".")[0] in ("keras", "tfopt_core")
-
-
-def why_only_keras(model: Any, replicas: int) -> str:
-    """Return why no other loop can train the model than its own; empty if others can."""
     import keras
 
+    model, replicas = built.model, built.run.replicas
+    made_by = getattr(model.train_function, "__module__", "").partition(".")[0]
+    if model.train_function is not None and made_by not in ("keras", "tfopt_core"):
+        return "the model has a train function of its own"
     if model.run_eagerly:
         return "the model runs eagerly"
     for name in OWN_METHODS:

@@ -21,7 +21,7 @@ from tfopt_core.training.layers import (
 )
 from tfopt_core.training.loops.report import loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
-from tfopt_core.training.replay.digests import example_digests
+from tfopt_core.training.replay.data import example_digests
 
 __all__ = [
     "batch_callbacks",

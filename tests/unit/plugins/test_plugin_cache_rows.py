@@ -19,7 +19,7 @@ from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run
-from tfopt_core.training.replay.digests import example_digests
+from tfopt_core.training.replay.data import example_digests
 
 pytestmark = pytest.mark.tensorflow
 

@@ -24,7 +24,7 @@ from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
-from tfopt_core.training.replay.digests import example_digests
+from tfopt_core.training.replay.data import example_digests
 
 pytestmark = pytest.mark.tensorflow
 

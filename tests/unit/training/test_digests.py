@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import tf
 
-from tfopt_core.training.replay.digests import example_digests, read_epoch
+from tfopt_core.training.replay.data import example_digests, read_epoch
 
 pytestmark = pytest.mark.tensorflow
 
@@ -100,5 +100,5 @@ def test_an_example_that_is_repeated_or_lost_moves_the_multiset():
 
 
 def test_reading_ends_when_the_time_is_up_or_there_are_enough():
-    assert not read_epoch([X, X], out_of_time=lambda: True).whole
+    assert not read_epoch([X, X], until=0.0).whole
     assert read_epoch([X, X, X], most_batches=2).batches == 2

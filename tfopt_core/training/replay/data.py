@@ -1,18 +1,17 @@
-"""Read the training data of a replay: two epochs are digested, and the first batches kept."""
+"""Read the training data of a replay: digests of two epochs, and the first batches themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import attrs
 
-from tfopt_core.data import DataPlan
-from tfopt_core.data.lower import lower_plan
 from tfopt_core.records.replay import ReadEpoch
-from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 
 # A cache that froze random data shows only in a second epoch.
 EPOCHS = 2
@@ -20,79 +19,37 @@ EPOCHS = 2
 EPOCH_SECONDS = 10.0
 PATIENCE = 6.0
 KEPT_BYTES = 512 * 2**20
-
-Clock = Callable[[], float]
-
-
-@attrs.frozen
-class ReplayData:
-    """The data that were read: the epochs' digests, why they are incomplete, the first batches.
-
-    There are no digests of a PyDataset that Keras reads itself on the other side.
-    """
-
-    epochs: tuple[ReadEpoch, ...]
-    unread: str | None
-    batches: Any
+DIGEST_BYTES = 16
+# The digests of this many batches are kept one by one, to tell the first that differs.
+FIRST_BATCHES = 100
 
 
-def read_first(plan: DataPlan, now: Clock = monotonic) -> ReplayData:
-    """Read the first side's data and return them with the first batches as a `tf.data.Dataset`.
-
-    :param plan: the plan to read, of batches. Of a PyDataset they are read in their own order,
-        which Keras may draw anew.
-    """
-    first, dataset = _FirstBatches(), lower_plan(plan)
-    epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
-    return ReplayData(epochs, _unread(epochs), first.dataset(dataset))
-
-
-def read_other(plan: DataPlan, first_source: Any, go_on: Callable[[Any], None] = lambda data: None,
-               now: Clock = monotonic) -> ReplayData:  # fmt: skip
-    """Read the other side's data, of the same workload as the first side's, and return them.
-
-    :param first_source: the first side's source.
-    :param go_on: called with the data set before it is read.
-    """
-    if _untouched_pydataset(plan) and plan.source.value is first_source.value:
-        return ReplayData((), None, None)
-    dataset = lower_plan(plan)
-    go_on(dataset)
-    epochs = _epochs(dataset, PATIENCE * EPOCH_SECONDS, _forget, now)
-    return ReplayData(epochs, _unread(epochs), None)
-
-
-def _untouched_pydataset(plan: DataPlan) -> bool:
-    return plan.source.origin == "pydataset" and len(plan.stages) == 1
-
-
-def _unread(epochs: tuple[ReadEpoch, ...]) -> str | None:
-    return None if epochs[-1].whole else "the data are too large to compare whole"
-
-
-def _epochs(
-    dataset: Any, seconds: float, keep: Callable[[Any], None], now: Clock
+def read_epochs(
+    dataset: Any,
+    seconds: float = EPOCH_SECONDS,
+    keep: Callable[[Any], None] = lambda batch: None,
+    now: Callable[[], float] = monotonic,
 ) -> tuple[ReadEpoch, ...]:
-    """Read two epochs, each within `seconds`. Return their digests; of a longer epoch a part."""
+    """Read two epochs, each within `seconds`. Return their digests; of a longer epoch a part.
+
+    A PyDataset's batches are read in their own order, which Keras may draw anew.
+
+    :param keep: called with each batch of the first epoch.
+    """
     epochs: list[ReadEpoch] = []
-    for _ in range(EPOCHS):
-        end = now() + seconds
-        epochs.append(read_epoch(dataset, keep=keep, out_of_time=partial(_passed, end, now)))
-        if not epochs[-1].whole:
-            break
-        keep = _forget
+    while len(epochs) < EPOCHS and (not epochs or epochs[-1].whole):
+        first = keep if not epochs else lambda batch: None
+        epochs.append(read_epoch(dataset, keep=first, until=now() + seconds, now=now))
     return tuple(epochs)
 
 
-def _passed(end: float, now: Clock) -> bool:
-    return now() > end
+def why_unread(epochs: Sequence[ReadEpoch]) -> str | None:
+    """Return why the data could not be compared whole, None if they can."""
+    whole = not epochs or epochs[-1].whole
+    return None if whole else "the data are too large to compare whole"
 
 
-def _forget(batch: Any) -> None:
-    """Ignore a batch."""
-
-
-class _FirstBatches:
+class FirstBatches:
     """The first batches, as many as fit into the limit, and one at least."""
 
     def __init__(self) -> None:
@@ -104,15 +61,13 @@ class _FirstBatches:
             self._batches.append(batch)
             self._bytes += _size(batch)
 
-    def dataset(self, like: Any) -> Any:
-        """Return the batches as a data set of the same structure."""
+    def save(self, path: Path, spec: Any) -> None:
+        """Store the batches, which have this specification, as a data set of known length."""
         import tensorflow as tf
 
-        batches = self._batches
-        dataset = tf.data.Dataset.from_generator(
-            lambda: iter(batches), output_signature=like.element_spec
-        )
-        return dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
+        stored = tf.data.Dataset.from_generator(lambda: iter(self._batches), output_signature=spec)
+        count = tf.data.experimental.assert_cardinality(len(self._batches))
+        stored.apply(count).save(str(path))
 
 
 def _size(batch: Any) -> int:
@@ -126,3 +81,149 @@ def _size(batch: Any) -> int:
             texts = array.dtype.hasobject
             total += sum(len(text) for text in np.ravel(array)) if texts else array.nbytes
     return total
+
+
+def read_epoch(
+    dataset: Iterable[Any],
+    *,
+    keep: Callable[[Any], None] = lambda batch: None,
+    until: float = math.inf,
+    now: Callable[[], float] = monotonic,
+    most_batches: int | None = None,
+) -> ReadEpoch:
+    """Read a data set of batches once and return its digests.
+
+    The digest of the multiset is the sum of the examples' digests modulo 2^128: a lost, repeated
+    or changed example changes it, another order does not.
+
+    :param keep: called with each batch.
+    :param until: when reading ends, in seconds of `now`, which is called after each batch.
+    :param most_batches: the most batches to read, None for all.
+    """
+    examples = batches = multiset = 0
+    order, first, whole = hashlib.blake2b(digest_size=DIGEST_BYTES), [], True
+    for batch in dataset:
+        digests = example_digests(batch)
+        examples, batches = examples + len(digests), batches + 1
+        multiset += sum(int.from_bytes(digest) for digest in digests)
+        digest = hashlib.blake2b(b"".join(digests), digest_size=DIGEST_BYTES)
+        order.update(digest.digest())
+        if batches <= FIRST_BATCHES:
+            first.append(digest.hexdigest())
+        keep(batch)
+        if now() > until or batches == most_batches:
+            whole = False
+            break
+    return ReadEpoch(
+        examples=examples,
+        batches=batches,
+        multiset=f"{multiset % 2 ** (8 * DIGEST_BYTES):032x}",
+        order=order.hexdigest(),
+        first=tuple(first),
+        whole=whole,
+    )
+
+
+def example_digests(batch: Any) -> list[bytes]:
+    """Return a digest of each example of a batch: of its leaves, their types, shapes and names.
+
+    A batch whose leaves do not share their first axis counts as a single example.
+    """
+    import tensorflow as tf
+
+    # the names of a dict's keys; tf.nest sorts them, as Keras does
+    names = tf.nest.map_structure(lambda leaf: type(leaf).__name__, batch)
+    leaves = [_leaf(tensor) for tensor in tf.nest.flatten(batch) if tensor is not None]
+    lengths = {leaf.length for leaf in leaves}
+    common = lengths.pop() if len(lengths) == 1 else None
+    indices = [None] if common is None else range(common)
+    start = hashlib.blake2b(
+        f"{names} {[leaf.kind for leaf in leaves]}".encode(), digest_size=DIGEST_BYTES
+    )
+    digests = []
+    for index in indices:
+        digest = start.copy()
+        for leaf in leaves:
+            digest.update(leaf.bytes_of(index))
+        digests.append(digest.digest())
+    return digests
+
+
+@attrs.frozen
+class _Leaf:
+    """One tensor of a batch.
+
+    :param length: how many examples it holds, None for a single value.
+    :param kind: its type and the shape of an example.
+    :param bytes_of: the bytes of one example; of all of them for None.
+    """
+
+    length: int | None
+    kind: str
+    bytes_of: Callable[[int | None], bytes]
+
+
+def _leaf(tensor: Any) -> _Leaf:
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.RaggedTensor):
+        return _ragged(tensor)
+    if isinstance(tensor, tf.SparseTensor):
+        return _sparse(tensor)
+    return _dense(tf.convert_to_tensor(tensor).numpy())
+
+
+def _dense(array: Any) -> _Leaf:
+    import numpy as np
+
+    array = np.asarray(array)
+    kind = f"{array.dtype} {array.shape[1:]}"
+
+    def of(index: int | None) -> bytes:
+        part = array if index is None else array[index]
+        if array.dtype == object:
+            return b"".join(_with_length(text) for text in np.ravel(part))
+        return bytes(np.asarray(part).tobytes())
+
+    return _Leaf(len(array) if array.ndim else None, kind, of)
+
+
+def _ragged(tensor: Any) -> _Leaf:
+    splits = [row.numpy() for row in tensor.nested_row_splits]
+    values = tensor.flat_values.numpy()
+    inner = _dense(values)
+
+    def of(index: int | None) -> bytes:
+        low, high = (0, len(splits[0]) - 1) if index is None else (index, index + 1)
+        parts = []
+        for row in splits:
+            held = row[low : high + 1]
+            parts.append(_with_length((held - held[0]).tobytes()))
+            low, high = int(held[0]), int(held[-1])
+        return b"".join([*parts, *(inner.bytes_of(i) for i in range(low, high))])
+
+    return _Leaf(len(splits[0]) - 1, f"ragged {len(splits)} {inner.kind}", of)
+
+
+def _sparse(tensor: Any) -> _Leaf:
+    import numpy as np
+    import tensorflow as tf
+
+    tensor = tf.sparse.reorder(tensor)
+    indices, shape = tensor.indices.numpy(), tensor.dense_shape.numpy()
+    inner = _dense(tensor.values.numpy())
+
+    def of(index: int | None) -> bytes:
+        low, high = 0, len(indices)
+        if index is not None:
+            low, high = np.searchsorted(indices[:, 0], [index, index + 1])
+        start = 0 if index is None else 1
+        places = _with_length(indices[low:high, start:].tobytes())
+        return places + b"".join(inner.bytes_of(i) for i in range(low, high))
+
+    return _Leaf(int(shape[0]), f"sparse {shape[1:].tolist()} {inner.kind}", of)
+
+
+def _with_length(data: bytes) -> bytes:
+    """Return the bytes after their length, so that joined bytes stay unambiguous."""
+    return len(data).to_bytes(8) + bytes(data)

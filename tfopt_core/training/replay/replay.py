@@ -9,25 +9,32 @@ plugins has read. The data that each side reads are compared as digests then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.lower import lower
+from tfopt_core.data.lower import lower, lower_plan
 from tfopt_core.records.fit import FitOutcome
-from tfopt_core.records.replay import Replayed, ReplayPart
+from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of
-from tfopt_core.training.replay.data import EPOCHS, ReplayData, read_first, read_other
-from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
+from tfopt_core.training.replay.data import (
+    EPOCH_SECONDS,
+    EPOCHS,
+    FIRST_BATCHES,
+    PATIENCE,
+    FirstBatches,
+    read_epoch,
+    read_epochs,
+    why_unread,
+)
 from tfopt_core.training.replay.state import StateFiles
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import train_fit
@@ -99,22 +106,31 @@ class _Replayer:
         """Read the data that a training would read, and train on the first batches of them."""
         job, workload = self.loaded()
         if not job.plugins:
-            plan = baseline_plans(job, workload)["train"]
+            dataset = lower_plan(baseline_plans(job, workload)["train"])
             again = workload.built_anew() if isinstance(workload, BuildsItself) else None
-            data = read_first(plan)
+            first = FirstBatches()
+            epochs = read_epochs(dataset, keep=first)
             built = build(*self.loaded())
             if trains:
-                data.batches.save(str(self.folder / BATCHES))
+                first.save(self.folder / BATCHES, dataset.element_spec)
+            reproducible = _same_again(epochs, built, again)
         else:
-            built = build(job, workload)
+            built, reproducible, epochs = build(job, workload), None, ()
             own = as_plan(workload.train, "train").source
             plan = built.plans["train"].without_model()
-            data = read_other(plan, own, _go_on(workload))
+            if (
+                len(plan.stages) > 1
+                or own.origin != "pydataset"
+                or own.value is not plan.source.value
+            ):
+                dataset = lower_plan(plan)
+                if isinstance(workload, BuildsItself):
+                    workload.go_on("train", dataset)
+                epochs = read_epochs(dataset, PATIENCE * EPOCH_SECONDS)
         made = Replayed(steps=0, history={}) if not trains else self._trained_on_stored(built)
         return attrs.evolve(
-            made, epochs=data.epochs, unread=data.unread,
-            reproducible=None if job.plugins else _same_again(data, built, again),
-        )  # fmt: skip
+            made, epochs=epochs, unread=why_unread(epochs), reproducible=reproducible
+        )
 
     def _trained_on_stored(self, built: Built) -> Replayed:
         """Train on the first side's batches in their order."""
@@ -172,22 +188,15 @@ def _first(data: Any, split: str, batches: int, size: int) -> Any:
     return first_batches(plan, batches, size)
 
 
-def _go_on(workload: Workload) -> Callable[[Any], None]:
-    """Return what has a data set begin with the epoch that comes next in the workload's own."""
-    if isinstance(workload, BuildsItself):
-        return partial(workload.go_on, "train")
-    return lambda dataset: None
-
-
-def _same_again(data: ReplayData, built: Built, again: Any) -> bool | None:
+def _same_again(epochs: Sequence[ReadEpoch], built: Built, again: Any) -> bool | None:
     """Return whether the first batches, built anew under the same seed, are the same.
 
     :param again: the data of a workload that can't be loaded anew, built before they were read;
         None if there are none.
     """
-    if not data.epochs or built.plans["train"].source.origin == "pydataset":
+    if built.plans["train"].source.origin == "pydataset":
         return None  # which was read already, and may have changed its order
-    first = data.epochs[0].first
+    first = epochs[0].first
     dataset = lower(built.plans["train"]) if again is None else again
     second = read_epoch(dataset, most_batches=FIRST_BATCHES).first
     count = min(len(first), len(second))  # fewer, if reading ran out of time

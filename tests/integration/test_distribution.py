@@ -224,7 +224,7 @@ def test_an_overflow_on_one_worker_alone_is_found_by_all(tmp_path: Path) -> None
 
 @pytest.mark.thorough
 def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Path) -> None:
-    """With averages of batch normalization that are each worker's own."""
+    """With averages of batch normalization, which the chief's checkpoint holds for all."""
     plugins = ['use = "multi-worker"']
     options = "recording = false, normalized = true, dies = {}"
     undisturbed = trained(tmp_path / "a", *plugins, options=options.format("false"))

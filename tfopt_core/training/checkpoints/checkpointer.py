@@ -29,7 +29,6 @@ from tfopt_core.training.checkpoints.state import (
     unknown_callbacks,
     unreadable_ops,
 )
-from tfopt_core.training.distributed.cluster import of_every_worker, of_this_worker
 from tfopt_core.training.fit_callbacks import EpochHooks
 from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.training.timed_function import TimedFunction
@@ -156,22 +155,12 @@ class Checkpointer:
     def write(self, *, finished: bool = False) -> str | None:
         """Write a checkpoint. Return its name, or None if another process writes.
 
-        Workers that train together all call it; the values that differ among them are gathered.
-
         :raises StoreError: if it cannot be written.
         """
         built, model, hooks = self._built, self._built.model, self._hooks
-        cluster = built.run.cluster
-        together = cluster is not None and not cluster.coordinated
-        if not self.writes and not together:
-            return None
-        values, listed = capture_variables(
-            groups_of(model), built.run.strategy, merged=not together
-        )
-        if together:
-            values = of_every_worker(built.run.strategy, values)
         if not self.writes:
             return None
+        values, listed = capture_variables(groups_of(model), built.run.strategy)
         states, arrays = capture_callbacks(built.training.callbacks)
         return self._writer.write(
             Checkpoint(
@@ -195,15 +184,8 @@ class Checkpointer:
     def _restore_variables(self, start: Checkpoint) -> None:
         built, listed = self._built, start.values["variables"]
         make_variables(built, listed)
-        groups = groups_of(built.model)
         with built.run.strategy.scope():
-            restore_variables(groups, self._arrays(start), listed, built.run.strategy)
-
-    def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
-        cluster = self._built.run.cluster
-        if cluster is None or cluster.coordinated:
-            return start.arrays
-        return of_this_worker(start.arrays, cluster.rank)
+            restore_variables(groups_of(built.model), start.arrays, listed, built.run.strategy)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
         states = self._states()

@@ -22,31 +22,22 @@ _AS_BITS = {1: np.uint8, 2: np.uint16}
 
 
 def capture_variables(
-    groups: Mapping[str, Iterable[Any]], strategy: Any, *, merged: bool = True
+    groups: Mapping[str, Iterable[Any]], strategy: Any
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the values of groups of variables, and a description of each group.
 
-    Replicas may hold different values of a variable (moving averages of their own batches); all of
-    them are captured, without reduction or communication.
+    An epoch ends with the same values on all replicas: their moving averages are averaged then.
 
-    :param merged: whether to keep one value where the replicas agree.
-    :returns: the arrays, and for each variable its path, type, shape and number of values.
+    :returns: the arrays, and for each variable its path, type and shape.
     """
     arrays: dict[str, np.ndarray] = {}
     listed: dict[str, Any] = {}
     for group, variables in groups.items():
         listed[group] = []
         for index, variable in enumerate(variables):
-            values = [np.asarray(part.numpy()) for part in _parts(variable, strategy)]
-            first, *others = values
-            if merged and all(
-                _plain(other).tobytes() == _plain(first).tobytes() for other in others
-            ):
-                values = [first]
-            shape = list(first.shape)
-            listed[group].append([variable.path, first.dtype.name, shape, len(values)])
-            for place, value in enumerate(values):
-                arrays[f"{group}/{index}/{place}"] = _plain(value)
+            value = np.asarray(_parts(variable, strategy)[0].numpy())
+            listed[group].append([variable.path, value.dtype.name, list(value.shape)])
+            arrays[f"{group}/{index}"] = _plain(value)
     return arrays, listed
 
 
@@ -56,13 +47,11 @@ def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any], stra
         now = list(groups.get(group, ()))
         if len(now) != len(before):
             return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
-        for variable, (path, dtype, shape, count) in zip(now, before, strict=True):
-            parts = _parts(variable, strategy)
-            now_dtype, now_shape = parts[0].dtype.name, list(parts[0].shape)
-            if (now_dtype, now_shape) != (dtype, shape):
-                return f'"{path}" is kept as {dtype} {shape}, and is {now_dtype} {now_shape}'
-            if count not in (1, len(parts)):
-                return f'"{path}" is kept for {count} replicas, and there are {len(parts)}'
+        for variable, (path, dtype, shape) in zip(now, before, strict=True):
+            part = _parts(variable, strategy)[0]
+            if (part.dtype.name, list(part.shape)) != (dtype, shape):
+                is_now = f"{part.dtype.name} {list(part.shape)}"
+                return f'"{path}" is kept as {dtype} {shape}, and is {is_now}'
     return ""
 
 
@@ -72,7 +61,7 @@ def restore_variables(
     listed: Mapping[str, Any],
     strategy: Any,
 ) -> None:
-    """Assign the captured values.
+    """Assign the captured values, in every replica of this process.
 
     :raises InputError: if the variables are no longer the same.
     """
@@ -82,10 +71,10 @@ def restore_variables(
             f"the checkpoint does not fit the model: {reason}; train anew in another folder "
             "(--checkpoints)"
         )
-    for group, entries in listed.items():
-        for index, (*_, count) in enumerate(entries):
-            for place, part in enumerate(_parts(groups[group][index], strategy)):
-                array = arrays[f"{group}/{index}/{place if count > 1 else 0}"]
+    for group in listed:
+        for index, variable in enumerate(groups[group]):
+            array = arrays[f"{group}/{index}"]
+            for part in _parts(variable, strategy):
                 dtype = part.dtype.as_numpy_dtype
                 part.assign(array if array.dtype == dtype else array.view(dtype))
 

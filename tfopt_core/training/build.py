@@ -195,17 +195,8 @@ def _defaults(job: Job, workload: Workload) -> WorkloadDefaults:
 
 
 def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:
-    return RunContext(
-        seed=job.seed,
-        variant=job.variant,
-        epochs=job.epochs(workload),
-        batch_size=job.recipe.workload.batch_size or workload.batch_size,
-        machine=job.machine,
-        settings=stack.settings,
-        folder=job.folder,
-        directory=job.recipe.directory,
-        kept=job.kept,
-    )
+    batch_size = job.recipe.workload.batch_size or workload.batch_size
+    return job.context(stack, epochs=job.epochs(workload), batch_size=batch_size)
 
 
 def _splits(workload: Workload) -> tuple[str, ...]:

@@ -30,7 +30,12 @@ def missing_libraries(
     TensorFlow finds those of packages by its RPATH, which does not hold for `ctypes`.
     """
     folders = sys.path if search_path is None else search_path
-    return [name for name in libraries if not (_opens(name) or _in_packages(name, folders))]
+    return [
+        name
+        for name in libraries
+        if not _opens(name)
+        and not any(any(Path(folder).glob(f"nvidia/*/lib/{name}")) for folder in folders)
+    ]
 
 
 def _opens(name: str) -> bool:
@@ -39,10 +44,6 @@ def _opens(name: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _in_packages(name: str, folders: Sequence[str]) -> bool:
-    return any(any(Path(folder).glob(f"nvidia/*/lib/{name}")) for folder in folders)
 
 
 def train_steps(device: str) -> Iterator[dict[str, Any]]:

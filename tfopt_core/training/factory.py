@@ -97,33 +97,19 @@ def _find(recipe: Recipe) -> Callable[..., Any]:
     missing = missing_workload(spec, recipe.directory)
     if missing is not None:
         raise WorkloadError(missing)
-    if spec.use is None:
-        assert spec.factory is not None
-        return _imported(spec.factory, recipe.directory)
+    name = spec.use or spec.factory or ""
     try:
-        factory = named_workloads()[spec.use][0].entry_point.load()
-    except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f'workload "{spec.use}" cannot be imported: {describe(error)}'
-        ) from error
-    return _called(spec.use, factory)
-
-
-def _imported(place: str, directory: Path) -> Callable[..., Any]:
-    """Import and return what "module:callable" names."""
-    try:
-        found = _from_place(place, directory)
+        if spec.use is None:
+            factory = _from_place(name, recipe.directory)
+        else:
+            factory = named_workloads()[name][0].entry_point.load()
     except WorkloadError:
         raise
     except (Exception, SystemExit) as error:
-        raise WorkloadError(f'workload "{place}" cannot be imported: {describe(error)}') from error
-    return _called(place, found)
-
-
-def _called(name: str, found: Any) -> Callable[..., Any]:
-    if not callable(found):
+        raise WorkloadError(f'workload "{name}" cannot be imported: {describe(error)}') from error
+    if not callable(factory):
         raise WorkloadError(f'workload "{name}" is not callable')
-    return found  # type: ignore[no-any-return]
+    return factory  # type: ignore[no-any-return]
 
 
 def _from_place(factory: str, directory: Path) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Change, Machine, RuntimeOptions
-from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks import Change, Machine, RunContext, RuntimeOptions
+from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.workload import Workload
 
@@ -41,6 +41,16 @@ class Job:
     def epochs(self, workload: Workload) -> int:
         """Return the recipe's epochs, else the workload's."""
         return self.recipe.workload.epochs or workload.epochs
+
+    def context(
+        self, stack: Stack, *, epochs: int = 0, batch_size: int | None = None, **more: Any
+    ) -> RunContext:
+        """Return the context in which the stack's hooks are called first."""
+        return RunContext(
+            seed=self.seed, variant=self.variant, epochs=epochs, batch_size=batch_size,
+            machine=self.machine, settings=stack.settings, folder=self.folder,
+            directory=self.recipe.directory, kept=self.kept, **more,
+        )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.errors import ClusterError, PluginError, describe
-from tfopt_core.hooks import Cluster, ClusterOptions, RunContext, Serve
+from tfopt_core.hooks import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.private_api import why_without
@@ -87,14 +87,9 @@ class Joining:
     process. So the parent process is told first, and keeps the time.
     """
 
+    options: ClusterOptions | None
     tell: Tell
-    seconds: float
     cluster: Cluster | None = None
-
-    @classmethod
-    def under(cls, options: ClusterOptions | None, tell: Tell) -> Joining:
-        """For a process with these options."""
-        return cls(tell, ClusterOptions().join_seconds if options is None else options.join_seconds)
 
     def __call__(self, cluster: Cluster) -> None:
         """Check this process' address and tell the parent that it waits for the others.
@@ -103,7 +98,7 @@ class Joining:
         """
         check_address(cluster)
         self.cluster = cluster
-        self.tell(ClusterJoining(cluster, self.seconds))
+        self.tell(ClusterJoining(cluster, (self.options or ClusterOptions()).join_seconds))
 
 
 def check_address(cluster: Cluster) -> None:
@@ -160,20 +155,9 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
     """
     import tensorflow as tf
 
-    joining = Joining.under(job.runtime.cluster, tell)
-    spec = job.recipe.workload
+    joining, spec = Joining(job.runtime.cluster, tell), job.recipe.workload
     stack = Stack(job.plugins, Defaults())
-    run = RunContext(
-        seed=job.seed,
-        variant=job.variant,
-        epochs=spec.epochs or 0,
-        batch_size=spec.batch_size,
-        machine=job.machine,
-        settings=stack.settings,
-        folder=job.folder,
-        directory=job.recipe.directory,
-        join=joining,
-    )
+    run = job.context(stack, epochs=spec.epochs or 0, batch_size=spec.batch_size, join=joining)
     try:
         strategy = stack.build_strategy(run)
     except PluginError as error:

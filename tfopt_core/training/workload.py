@@ -9,12 +9,9 @@ import attrs
 from attrs import field, validators
 
 
-def _positive(what: str) -> Any:
-    def check(_: Any, __: Any, value: Any) -> None:
-        if value is not None and (isinstance(value, bool) or value < 1):
-            raise ValueError(f"{what} must be at least 1, got {value}")
-
-    return check
+def _positive(_: Any, attribute: Any, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or value < 1):
+        raise ValueError(f"{attribute.name} must be at least 1, got {value}")
 
 
 def _list(_: Any, attribute: Any, value: Any) -> None:
@@ -64,8 +61,8 @@ class Workload:
     loss_weights: Any = None
     quality_metric: str = "val_loss"
     quality_direction: Literal["max", "min"] | None = None
-    epochs: int = field(default=10, validator=_positive("epochs"))
-    batch_size: int = field(default=32, validator=_positive("batch_size"))
+    epochs: int = field(default=10, validator=_positive)
+    batch_size: int = field(default=32, validator=_positive)
     shuffle: bool = True
     class_weight: Mapping[int, float] | None = None
     callbacks: Callable[[], Sequence[Any]] = field(

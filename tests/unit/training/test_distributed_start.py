@@ -28,7 +28,7 @@ def free_port() -> int:
 
 def test_the_parent_is_told_who_is_waited_for_and_how_long(free_port):
     said = []
-    joining = Joining.under(ClusterOptions(join_seconds=7), said.append)
+    joining = Joining(ClusterOptions(join_seconds=7), said.append)
     cluster = at(f"localhost:{free_port}", "other:1")
 
     joining(cluster)
@@ -45,14 +45,14 @@ def test_a_taken_port_is_named_before_anybody_waits():
         port = taken.getsockname()[1]
         said = []
         with pytest.raises(ClusterError, match=f"worker 0: the port {port} is taken"):
-            Joining.under(None, said.append)(at(f"localhost:{port}"))
+            Joining(None, said.append)(at(f"localhost:{port}"))
     assert said == []
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:x"])
 def test_an_address_without_a_port_is_none(address):
     with pytest.raises(ClusterError, match='write it as "host:port"'):
-        Joining.under(None, lambda message: None)(at(address))
+        Joining(None, lambda message: None)(at(address))
 
 
 def test_workers_that_train_the_same_agree():

@@ -54,16 +54,12 @@ class ResidentData:
 def resident_data(
     plan: DataPlan, lowered: Any, drawn: Callable[[], int] | None = None
 ) -> ResidentData:
-    """Return what a lowered plan holds on the device.
+    """Return what a lowered plan holds on the device, for which `why_not_resident` is empty.
 
     :param drawn: see `EpochOrders`.
-    :raises ValueError: if `why_not_resident` gives a reason.
     """
     import tensorflow as tf
 
-    reason = why_not_resident(plan)
-    if reason:
-        raise ValueError(reason)
     resident, behind = _split(plan)
     assert resident is not None
     held = resident.held

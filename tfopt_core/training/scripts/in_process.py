@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Effect, RunContext, RuntimeOptions
+from tfopt_core.hooks import Effect, RuntimeOptions
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.training.job import Job
@@ -96,10 +96,8 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
     plan = DataPlan.from_dataset(dataset)
     stack = Stack(job.plugins, ScriptDefaults(None, {"train": plan, "validation": plan}))
     steps = int(dataset.cardinality())
-    run = RunContext(
-        seed=job.seed, variant=job.variant, epochs=2, batch_size=plan.batch_size,
-        steps_per_epoch=steps if steps > 0 else None, element_spec=dataset.element_spec,
-        strategy=tf.distribute.get_strategy(), machine=job.machine, settings=stack.settings,
-        folder=job.folder, directory=job.recipe.directory,
+    run = job.context(
+        stack, epochs=2, batch_size=plan.batch_size, element_spec=dataset.element_spec,
+        steps_per_epoch=steps if steps > 0 else None, strategy=tf.distribute.get_strategy(),
     )  # fmt: skip
     return lower(stack.build_dataset(run, split))

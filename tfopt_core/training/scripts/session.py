@@ -77,11 +77,7 @@ class Session:
 
         job = self.job
         stack = Stack(job.plugins, ScriptDefaults(), job.runtime_changes)
-        self.run = RunContext(
-            seed=job.seed, variant=job.variant, epochs=0, batch_size=None, machine=job.machine,
-            settings=stack.settings, folder=job.folder, directory=job.recipe.directory,
-            kept=job.kept,
-        )  # fmt: skip
+        self.run = job.context(stack)
         self.precision = stack.configure_precision(self.run)
         if self.precision != PrecisionPolicy():
             # only here: to read it makes it float32 for good, also for a script that sets floatx

@@ -57,7 +57,7 @@ class ByTfopt:
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
         from tfopt_core.training.build import build
-        from tfopt_core.training.fit_callbacks import EpochHooks, StepTimer, fit_callbacks
+        from tfopt_core.training.fit_monitor import FitMonitor
         from tfopt_core.training.job import Job
         from tfopt_core.training.timed_function import TimedFunction
 
@@ -65,8 +65,7 @@ class ByTfopt:
                   machine=read_machine(), folder=Path(tempfile.mkdtemp()))  # fmt: skip
         self.built = build(job, workload)
         self.timed = TimedFunction(self.built)
-        timer = StepTimer(self.timed, lambda message: None)
-        self.own = fit_callbacks([], timer, EpochHooks(timer, lambda message: None))
+        self.own = FitMonitor(self.timed, lambda message: None).callbacks([])
         self.timed.install()
 
     def epoch(self, number: int) -> float:

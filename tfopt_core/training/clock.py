@@ -106,7 +106,7 @@ class StepClock:
         if self.replicas == 1 or trace not in self.step_traces:
             self.step_traces.append(trace)
 
-    def begin_epoch(self, epoch: int) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Note that an epoch's first step is about to fetch its input."""
         # the iterator of the epoch before, which ends now, waits for a thread that sleeps until a
         # time of day
@@ -193,18 +193,18 @@ class StepClock:
         if self._steps_end is None:
             self._steps_end = self.now()
 
-    def begin_validation(self) -> None:
+    def on_test_begin(self, logs: Any = None) -> None:
         """Note that a validation within `fit` starts."""
         self.end_steps()
         self._validation_start = self.now()
 
-    def end_validation(self) -> None:
+    def on_test_end(self, logs: Any = None) -> None:
         """Note that a validation within `fit` is done."""
         took = self.now() - self._validation_start
         self._validated += took
         self.validation_seconds.append(took / 1e9)
 
-    def end_epoch(self) -> None:
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Note that the epoch is done, with its validation."""
         self.end_steps()
         self.epoch_ends.append(self.now())

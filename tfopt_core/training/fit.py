@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,13 +15,7 @@ from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit_callbacks import (
-    CutsShort,
-    EpochHooks,
-    StepTimer,
-    fit_callbacks,
-    with_data_loss,
-)
+from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_loss
 from tfopt_core.training.keras_data import counted_as, weighed
 from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.timed_function import TimedFunction, build_state
@@ -45,20 +38,19 @@ def train(
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     timed = TimedFunction(built, distribution_of(built))
-    timer = StepTimer(timed, report, cuts_short)
-    hooks = EpochHooks(timer, report)
+    monitor = FitMonitor(timed, report, cuts_short)
     callbacks = callbacks_of(built.training.callbacks, built.run.cluster)
     draws = built.shuffle_draws = ShuffleDraws()
     draws.install()
     try:
         timed.install()
         if checkpointer is None:
-            _fit(timed, fit_callbacks(callbacks, timer, hooks), 0)
+            _fit(timed, monitor.callbacks(callbacks), 0)
             ended = running_ns()
         else:
-            checkpointer.before_fit(timed, hooks)
+            checkpointer.before_fit(monitor)
             if not checkpointer.finished:
-                callbacks = fit_callbacks(callbacks, timer, hooks, checkpointer)
+                callbacks = monitor.callbacks(callbacks, checkpointer)
                 _fit(timed, callbacks, checkpointer.initial_epoch)
             ended = running_ns()
             checkpointer.finish()
@@ -66,44 +58,7 @@ def train(
     finally:
         draws.remove()
     resumed = checkpointer is not None and checkpointer.start is not None
-    return attrs.evolve(outcome_of(hooks, started, ended), resumed=resumed)
-
-
-def outcome_of(
-    hooks: EpochHooks, started: int, ended: int, *, initial_epoch: int = 0
-) -> FitOutcome:
-    """Return the outcome of a fit, as its callbacks recorded it.
-
-    :param started, ended: the time of its begin and end, in nanoseconds.
-    :param initial_epoch: the epochs that were trained before.
-    """
-    timer = hooks.timer
-    clock, model, run = timer.clock, timer.built.model, timer.built.run
-    return FitOutcome(
-        # asking whether it is cut short, and stopping for another's turn, is no part of it
-        wall_seconds=(ended - started - timer.check_nanoseconds) / 1e9,
-        setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
-        blocks=tuple(clock.blocks),
-        validation_seconds=tuple(clock.validation_seconds),
-        epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
-        epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
-        edge_seconds=tuple(clock.edge_seconds),
-        traces=tuple(clock.step_traces),
-        cut_short=timer.cut_short,
-        planned_epochs=run.epochs,
-        steps_per_epoch=run.steps_per_epoch,
-        epochs=hooks.epochs_done - initial_epoch,
-        steps=clock.steps,
-        batch_size=run.batch_size,
-        replicas=run.replicas,
-        trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
-        jit_compile=bool(model.jit_compile),
-        float32_layers=timer.built.float32_layers,
-        stop_reason=hooks.stop_reason,
-        counts=timer.counts(),
-        history={name: tuple(values) for name, values in hooks.history.items()},
-        workers=1 if run.cluster is None else len(run.cluster.workers),
-    )
+    return attrs.evolve(monitor.outcome(started, ended), resumed=resumed)
 
 
 def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:

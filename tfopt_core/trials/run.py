@@ -11,7 +11,7 @@ from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.fit import train
-from tfopt_core.training.fit_callbacks import CutsShort
+from tfopt_core.training.fit_monitor import CutsShort
 from tfopt_core.training.strategy import Joined
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps

@@ -35,9 +35,9 @@ def steps(clock, hands, count, milliseconds=5, traced=()):
 
 
 def epoch(clock, hands, number, *args, **kwargs):
-    clock.begin_epoch(number)
+    clock.on_epoch_begin(number)
     steps(clock, hands, *args, **kwargs)
-    clock.end_epoch()
+    clock.on_epoch_end(0)
 
 
 def test_a_block_is_ten_steps_and_twenty_milliseconds_at_least():
@@ -74,13 +74,13 @@ def test_a_stop_behind_an_epochs_first_block_makes_the_next_start_unknown(stoppe
     hands, stopped = Hands(), [0]
     clock = StepClock(now=hands, stopped=lambda: stopped[0])
     epoch(clock, hands, 0, 40)
-    clock.begin_epoch(1)
+    clock.on_epoch_begin(1)
     for block in range(4):
         steps(clock, hands, 10)
         if block + 1 == stopped_after:
             stopped[0] += 5
         clock.leave_out()
-    clock.end_epoch()
+    clock.on_epoch_end(0)
     epoch(clock, hands, 2, 40)
     epoch(clock, hands, 3, 40)
     assert [(b.epoch, b.cold) for b in clock.blocks if b.cold] == ([(2, cold)] if cold else [])
@@ -114,12 +114,12 @@ def test_a_call_of_several_steps_ends_with_the_epoch():
 def test_validation_is_timed_apart_and_belongs_to_no_step():
     hands = Hands()
     clock = StepClock(now=hands)
-    clock.begin_epoch(0)
+    clock.on_epoch_begin(0)
     steps(clock, hands, 10)
-    clock.begin_validation()
+    clock.on_test_begin()
     hands.now += 300 * MILLISECOND
-    clock.end_validation()
-    clock.end_epoch()
+    clock.on_test_end()
+    clock.on_epoch_end(0)
     assert clock.validation_seconds == [0.3]
     assert sum(block.seconds for block in clock.blocks) == pytest.approx(0.05)
     assert clock.epoch_ends == [350 * MILLISECOND]
@@ -148,7 +148,7 @@ def test_no_duration_is_read_from_a_clock_that_can_be_set():
 def test_a_trace_has_its_cause():
     hands = Hands()
     clock = StepClock(now=hands, replicas=2)
-    clock.begin_epoch(0)
+    clock.on_epoch_begin(0)
     clock.count_trace("(8, 3)")
     clock.count_trace("(8, 3)")  # of the second replica
     steps(clock, hands, 12)

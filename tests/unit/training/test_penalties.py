@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras
 
-from tfopt_core.training.fit_callbacks import with_data_loss
+from tfopt_core.training.fit_monitor import with_data_loss
 
 pytestmark = pytest.mark.tensorflow
 

@@ -29,9 +29,8 @@ from tfopt_core.training.checkpoints.state import (
     unknown_callbacks,
     unreadable_ops,
 )
-from tfopt_core.training.fit_callbacks import EpochHooks
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import CheckpointConfig
-from tfopt_core.training.timed_function import TimedFunction
 
 
 @attrs.define(eq=False)
@@ -49,8 +48,7 @@ class Checkpointer:
     writes: bool = True
     disk: Disk = attrs.field(factory=Disk)
     start: Checkpoint | None = attrs.field(init=False)
-    _timed: TimedFunction = attrs.field(init=False)
-    _hooks: EpochHooks = attrs.field(init=False)
+    _monitor: FitMonitor = attrs.field(init=False)
     _writer: Writer = attrs.field(init=False)
     _locks: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
     _notes: set[str] = attrs.field(factory=set)
@@ -76,14 +74,14 @@ class Checkpointer:
             return int(self._built.run.epochs)
         return int(self.start.values["epochs"])
 
-    def before_fit(self, timed: TimedFunction, hooks: EpochHooks) -> None:
+    def before_fit(self, monitor: FitMonitor) -> None:
         """Restore the data order and the history, just before `fit` is called.
 
-        :param timed: the train function, which is installed.
+        :param monitor: whose train function is installed.
         :raises InputError: if another process writes its checkpoints to the folder.
         """
-        self._timed, self._hooks = timed, hooks
-        timed.on_traced = self._note_unreadable_ops
+        self._monitor = monitor
+        monitor.timed.on_traced = self._note_unreadable_ops
         built = self._built
         self._built_with = {name: dict(state) for name, state in self._states().items()}
         if self.writes:
@@ -98,8 +96,8 @@ class Checkpointer:
         if self.start is None:
             return
         values = self.start.values
-        hooks.epochs_done, hooks.stop_reason = values["epochs"], values["stop_reason"]
-        hooks.history.update({name: list(past) for name, past in values["history"].items()})
+        monitor.epochs_done, monitor.stop_reason = values["epochs"], values["stop_reason"]
+        monitor.history.update({name: list(past) for name, past in values["history"].items()})
         if self.finished:
             self._restore_variables(self.start)
             self._restore_plugins(values)
@@ -108,7 +106,7 @@ class Checkpointer:
 
     @property
     def _built(self) -> Built:
-        return self._timed.built
+        return self._monitor.built
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Restore the state, after all callbacks have begun the training."""
@@ -157,7 +155,7 @@ class Checkpointer:
 
         :raises StoreError: if it cannot be written.
         """
-        built, model, hooks = self._built, self._built.model, self._hooks
+        built, model, monitor = self._built, self._built.model, self._monitor
         if not self.writes:
             return None
         values, listed = capture_variables(groups_of(model), built.run.strategy)
@@ -167,11 +165,11 @@ class Checkpointer:
                 {
                     "about": self.config.about,
                     "seed": built.run.seed,
-                    "epochs": hooks.epochs_done,
+                    "epochs": monitor.epochs_done,
                     "finished": finished,
                     "stopped": bool(model.stop_training),
-                    "stop_reason": hooks.stop_reason,
-                    "history": hooks.history,
+                    "stop_reason": monitor.stop_reason,
+                    "history": monitor.history,
                     "callbacks": states,
                     "plugins": self._plugin_states(),
                     "variables": listed,

@@ -16,7 +16,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit_callbacks import with_data_loss
+from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.job import Job
 from tfopt_core.training.keras_data import counted_as, weighed
 from tfopt_core.training.layers import nested_layers

@@ -17,13 +17,7 @@ from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit import outcome_of
-from tfopt_core.training.fit_callbacks import (
-    CutsShort,
-    EpochHooks,
-    StepTimer,
-    fit_callbacks,
-)
+from tfopt_core.training.fit_monitor import CutsShort, FitMonitor
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.scripts.call import lengthen
 from tfopt_core.training.scripts.fit_workload import FitWorkload
@@ -71,28 +65,27 @@ def train_fit(
         return call.validate_again(workload.replaced(built))
 
     timed = TimedFunction(built, distribution_of(built), workload.compiled.function_cache)
-    timer = StepTimer(timed, report, cuts_short)
-    hooks = EpochHooks(timer, report, tolerant=True, epochs_done=call.initial_epoch)
+    monitor = FitMonitor(timed, report, cuts_short, tolerant=True, epochs_done=call.initial_epoch)
     try:
         try:
             timed.install()
             timed.begin_fit()
             replaced, changed = workload.data_of_fit(built, timed)
-            callbacks = fit_callbacks(built.training.callbacks, timer, hooks)
+            callbacks = monitor.callbacks(built.training.callbacks)
             history = call.make(callbacks, replaced, **changed)
         finally:
             ended = running_ns()
             timed.uninstall()
-        repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
+        repeated_epochs = lengthen(history, call, stopped=monitor.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,
             outcome=attrs.evolve(
-                outcome_of(hooks, started, ended, initial_epoch=call.initial_epoch),
+                monitor.outcome(started, ended, initial_epoch=call.initial_epoch),
                 name=f"fit {call.number} of {type(model).__name__}",
                 repeated_epochs=repeated_epochs,
             ),
             effects=built.stack.report_effects(built.run, model),
-            diverged=hooks.diverged,
+            diverged=monitor.diverged,
         )
     finally:
         # the script may continue after an exception

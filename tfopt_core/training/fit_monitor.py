@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import NAME, Block, TrainingCounts
+from tfopt_core.records.fit import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
@@ -26,32 +26,25 @@ PROGRESS_NANOSECONDS = 250_000_000
 CutsShort = Callable[[Sequence[Block]], bool]
 
 
-def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> list[Any]:
-    """Return the callbacks of a fit with those of tfopt around them.
-
-    The first one is called before any callback acts on the end of an epoch; the timer and those
-    after it are called when all others have acted.
-    """
-    import keras
-
-    # the time of other callbacks is no step's time
-    end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: timer.clock.end_steps())
-    first = [counter for counter in (timer.counter, timer.batches) if counter is not None]
-    return [end, *map(keras_callback, first), *callbacks, *map(keras_callback, (timer, *last))]
-
-
 @attrs.define(eq=False)
-class StepTimer:
-    """Times the steps, validations and epochs of a fit, and may cut it short.
+class FitMonitor:
+    """Times and counts one fit, records its history, calls the epoch hooks and obeys them.
 
+    :param report: called with progress messages.
     :param cuts_short: called after each block with those so far; the training ends there once it
         returns True. None trains to the end.
-    :param check_nanoseconds: the time of these calls, which is no part of the training.
+    :param tolerant: whether a loss that is not finite is only recorded in `diverged`.
+    :ivar check_nanoseconds: the time of calling `cuts_short`, which is no part of the training.
     """
 
     timed: TimedFunction
     report: Tell
     cuts_short: CutsShort | None = None
+    tolerant: bool = False
+    epochs_done: int = 0
+    history: dict[str, list[float]] = attrs.field(factory=dict)
+    stop_reason: str | None = None
+    diverged: TrainingDiverged | None = None
     cut_short: bool = False
     check_nanoseconds: int = 0
     counter: TrainingCounter = attrs.field(init=False)
@@ -65,17 +58,6 @@ class StepTimer:
         acts = batch_callbacks(self.built.training.callbacks)
         self.batches = BatchCounter() if acts else None
 
-    def counts(self) -> TrainingCounts:
-        """Return what the fit did."""
-        counts = self.counter.counts()
-        if self.batches is None:
-            return counts
-        return attrs.evolve(
-            counts,
-            batch_calls=self.batches.calls,
-            batch_indices=self.batches.digest.hexdigest(),
-        )
-
     @property
     def built(self) -> Built:
         """The training."""
@@ -86,52 +68,19 @@ class StepTimer:
         """The clock around the train function."""
         return self.timed.clock
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Start the epoch: its first step is about to fetch its input."""
-        self.clock.begin_epoch(epoch)
+    def callbacks(self, callbacks: Sequence[Any], *last: Any) -> list[Any]:
+        """Return the callbacks of the fit with those of tfopt around them.
 
-    def on_test_begin(self, logs: Any = None) -> None:
-        """Start a validation."""
-        self.clock.begin_validation()
+        The first one is called before any callback acts on the end of an epoch; the clock, this
+        monitor and those after it are called when all others have acted.
+        """
+        import keras
 
-    def on_test_end(self, logs: Any = None) -> None:
-        """End a validation."""
-        self.clock.end_validation()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """End the epoch, or what there is of it if the training is cut short."""
-        self.clock.end_epoch()
-
-    def _after_call(self, epoch: int, done: int) -> None:
-        now = running_ns()
-        if now - self._reported >= PROGRESS_NANOSECONDS:
-            self._reported = now
-            self.report(StepDone(epoch, done))
-        if self.cuts_short is not None and not self.cut_short and self.clock.at_edge:
-            self._cut_if(self.cuts_short)
-
-    def _cut_if(self, cuts_short: CutsShort) -> None:
-        begin = running_ns()
-        if cuts_short(self.clock.blocks):
-            self.cut_short = self.built.model.stop_training = True
-        self.check_nanoseconds += running_ns() - begin
-        self.clock.leave_out()
-
-
-@attrs.define(eq=False)
-class EpochHooks:
-    """Records the metrics of each epoch, calls the plugins' `on_epoch_end` and obeys them.
-
-    :param tolerant: whether a loss that is not finite is only recorded in `diverged`.
-    """
-
-    timer: StepTimer
-    report: Tell
-    tolerant: bool = False
-    epochs_done: int = 0
-    history: dict[str, list[float]] = attrs.field(factory=dict)
-    stop_reason: str | None = None
-    diverged: TrainingDiverged | None = None
+        # the time of other callbacks is no step's time
+        end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: self.clock.end_steps())
+        first = [counter for counter in (self.counter, self.batches) if counter is not None]
+        behind = map(keras_callback, (self.clock, self, *last))
+        return [end, *map(keras_callback, first), *callbacks, *behind]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Record the metrics of a whole epoch and call the plugins.
@@ -140,23 +89,76 @@ class EpochHooks:
         :raises PluginError: if a plugin fails.
         """
         logs = logs or {}
-        if self.timer.cut_short:
+        if self.cut_short:
             self._check_finite(logs, epoch)
             return
-        self.epochs_done = epoch + 1
+        self.epochs_done, built = epoch + 1, self.built
         metrics = with_data_loss(
-            {name: float(value) for name, value in logs.items() if _is_number(value)},
-            self.timer.built.model,
+            {name: float(value) for name, value in logs.items() if _is_number(value)}, built.model
         )
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
         self.report(EpochDone(epoch, metrics))
         self._check_finite(metrics, epoch)
-        control, built = Control(), self.timer.built
+        control = Control()
         built.stack.on_epoch_end(built.run, built.model, epoch, metrics, control)
         if control.stop_reason is not None:
             self.stop_reason = control.stop_reason
             built.model.stop_training = True
+
+    def outcome(self, started: int, ended: int, *, initial_epoch: int = 0) -> FitOutcome:
+        """Return the outcome of the fit.
+
+        :param started, ended: the time of its begin and end, in nanoseconds.
+        :param initial_epoch: the epochs that were trained before.
+        """
+        clock, model, run = self.clock, self.built.model, self.built.run
+        return FitOutcome(
+            # asking whether it is cut short, and stopping for another's turn, is no part of it
+            wall_seconds=(ended - started - self.check_nanoseconds) / 1e9,
+            setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
+            blocks=tuple(clock.blocks),
+            validation_seconds=tuple(clock.validation_seconds),
+            epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
+            epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
+            edge_seconds=tuple(clock.edge_seconds),
+            traces=tuple(clock.step_traces),
+            cut_short=self.cut_short,
+            planned_epochs=run.epochs,
+            steps_per_epoch=run.steps_per_epoch,
+            epochs=self.epochs_done - initial_epoch,
+            steps=clock.steps,
+            batch_size=run.batch_size,
+            replicas=run.replicas,
+            trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
+            jit_compile=bool(model.jit_compile),
+            float32_layers=self.built.float32_layers,
+            stop_reason=self.stop_reason,
+            counts=self._counts(),
+            history={name: tuple(values) for name, values in self.history.items()},
+            workers=1 if run.cluster is None else len(run.cluster.workers),
+        )
+
+    def _counts(self) -> TrainingCounts:
+        counts, batches = self.counter.counts(), self.batches
+        if batches is None:
+            return counts
+        return attrs.evolve(
+            counts, batch_calls=batches.calls, batch_indices=batches.digest.hexdigest()
+        )
+
+    def _after_call(self, epoch: int, done: int) -> None:
+        now = running_ns()
+        if now - self._reported >= PROGRESS_NANOSECONDS:
+            self._reported = now
+            self.report(StepDone(epoch, done))
+        if self.cuts_short is None or self.cut_short or not self.clock.at_edge:
+            return
+        begin = running_ns()
+        if self.cuts_short(self.clock.blocks):
+            self.cut_short = self.built.model.stop_training = True
+        self.check_nanoseconds += running_ns() - begin
+        self.clock.leave_out()
 
     def _check_finite(self, metrics: Mapping[str, Any], epoch: int) -> None:
         loss = float(metrics.get("loss", 0.0))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 
@@ -62,38 +62,6 @@ class Built:
         return self.plans["train"].fills
 
 
-@runtime_checkable
-class BuildsItself(Protocol):
-    """A workload that builds its own training, since its model already exists."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether an epoch has fewer batches than in the workload."""
-
-    def built(self, job: Job) -> Built:
-        """Return the training with the job's stack."""
-
-    def built_anew(self) -> Any:
-        """Return the training data as a data set of its own that begins with the epoch that comes
-        next; None if they are loaded with the workload, or can't be built here."""
-
-    def go_on(self, split: str, replacement: Any) -> None:
-        """Have a data set that is read in the place of the workload's own begin with the epoch
-        that comes next there."""
-
-    def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """Return which of these metrics the quality is judged by."""
-
-    def warnings(self, built: Built) -> tuple[str, ...]:
-        """Return warnings about what the stack does to this training."""
-
-    def reported_metrics(self, built: Built) -> tuple[str, ...]:
-        """Return the names of the metrics that a finished epoch will have.
-
-        :raises WorkloadError: if a step fails.
-        """
-
-
 def load(job: Job) -> Workload:
     """Set the job's seed, since a factory may split its data at random, and load the workload.
 
@@ -119,8 +87,9 @@ def build(
     """
     import keras
 
-    if isinstance(workload, BuildsItself):
-        return workload.built(job)
+    by_itself: Callable[[Job], Built] | None = getattr(workload, "built", None)
+    if by_itself is not None:  # a call of a script's `fit`, whose model exists already
+        return by_itself(job)
     count_names_from_first_build(workload.build_model)
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)

@@ -20,9 +20,10 @@ from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
-from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
+from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
@@ -91,7 +92,7 @@ def _not_applied(built: Built) -> dict[str, str]:
     """Return the plugins without effect, with the reason: of a script after its first steps, of
     other workloads those that certainly have none, before any step."""
     stack, run, model = built.stack, built.run, built.model
-    if not isinstance(built.workload, BuildsItself):
+    if not isinstance(built.workload, FitWorkload):
         # a dry build has no strategy of several devices, which a plugin may be for
         several = built.job.runtime.builds_strategy_first
         return {} if several else stack.without_effect(run, model)
@@ -193,7 +194,7 @@ def plan_of(
 
 def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
     """Return the workload's metric of quality, or its training metric without validation data."""
-    if isinstance(workload, BuildsItself):
+    if isinstance(workload, FitWorkload):
         return workload.judged_by(tuple(metrics))
     metric = workload.quality_metric
     if metric not in metrics and metric.removeprefix("val_") in metrics:
@@ -206,7 +207,7 @@ def _metrics(built: Built) -> tuple[str, ...]:
 
     :raises WorkloadError: if evaluating one batch fails.
     """
-    if isinstance(built.workload, BuildsItself):
+    if isinstance(built.workload, FitWorkload):
         return built.workload.reported_metrics(built)
     try:
         return evaluated_metrics(built)
@@ -240,6 +241,6 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     warnings = []
     if workload.validation is None:
         warnings.append("no validation data: quality is judged by a metric of the training data")
-    if isinstance(workload, BuildsItself):
+    if isinstance(workload, FitWorkload):
         warnings += workload.warnings(built)
     return tuple(warnings)

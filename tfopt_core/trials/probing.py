@@ -24,8 +24,9 @@ from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
-from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
+from tfopt_core.training.build import Built, baseline_plans, build
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.step_timing import time_steps
@@ -88,7 +89,7 @@ class ProcessProbe:
         data = self.workload.train if split == "train" else self.workload.validation
         if data is None:
             raise ValueError(f"the workload has no {split} data")
-        if isinstance(self.workload, BuildsItself):
+        if isinstance(self.workload, FitWorkload):
             return as_plan(data, split)
         return baseline_plans(self.job, self.workload)[split]
 

@@ -39,8 +39,7 @@ def serve(
     role: Serve,
     facts: Mapping[str, Any],
     join_seconds: float,
-    seen: Callable[[], None] = lambda: None,
-    sleep: Callable[[float], None] = time.sleep,
+    seen: Callable[[], None],
 ) -> None:
     """Serve the chief until it signals that the training has ended.
 
@@ -60,7 +59,7 @@ def serve(
             tf.train.ClusterSpec({job: list(hosts) for job, hosts in cluster.addresses.items()}),
             job_name=cluster.job, task_index=cluster.index, protocol=role.protocol, start=True,
         )  # fmt: skip
-        _await_end(cluster, place / DONE, join_seconds, sleep, seen)
+        _await_end(cluster, place / DONE, join_seconds, seen=seen)
         del server
     finally:
         _remove(place)
@@ -70,7 +69,7 @@ def _await_end(
     cluster: Cluster,
     done: Path,
     join_seconds: float,
-    sleep: Callable[[float], None],
+    sleep: Callable[[float], None] = time.sleep,
     seen: Callable[[], None] = lambda: None,
 ) -> None:
     chief = cluster.addresses["chief"][0]

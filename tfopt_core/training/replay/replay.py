@@ -19,7 +19,7 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
-from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
+from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.fit import train
@@ -83,7 +83,7 @@ class _Replayer:
     def loaded(self) -> tuple[Job, Any]:
         """Return the job and its workload, whose epochs are few and short."""
         workload = self.load(self.job)
-        if isinstance(workload, BuildsItself):
+        if isinstance(workload, FitWorkload):
             self.is_cut = workload.is_cut
             return self.job, workload
         job, cut = short(self.job, workload, self.batches)
@@ -107,7 +107,7 @@ class _Replayer:
         job, workload = self.loaded()
         if not job.plugins:
             dataset = lower_plan(baseline_plans(job, workload)["train"])
-            again = workload.built_anew() if isinstance(workload, BuildsItself) else None
+            again = workload.built_anew() if isinstance(workload, FitWorkload) else None
             first = FirstBatches()
             epochs = read_epochs(dataset, keep=first)
             built = build(*self.loaded())
@@ -121,7 +121,7 @@ class _Replayer:
             untouched = len(plan.stages) == 1 and plan.source.value is own.value
             if not untouched or own.origin != "pydataset":  # which Keras reads itself
                 dataset = lower_plan(plan)
-                if isinstance(workload, BuildsItself):
+                if isinstance(workload, FitWorkload):
                     workload.go_on("train", dataset)
                 epochs = read_epochs(dataset, PATIENCE * EPOCH_SECONDS)
         made = Replayed(steps=0, history={}) if not trains else self._trained_on_stored(built)

@@ -75,18 +75,6 @@ def test_each_pair_of_exact_plugins_stands_in_a_stack_that_can_be_certified() ->
     assert certified >= wanted
 
 
-def test_the_array_does_not_depend_on_the_order_of_registration() -> None:
-    assert covering_array(dict(reversed(KNOWN.items()))) == STACKS
-
-
-def test_a_plugin_that_is_registered_later_enters_the_array_by_itself() -> None:
-    later = {**KNOWN, "later": make_candidate(requires=("prefetch",), conflicts=("cache",))}
-    partners = {name for stack in covering_array(later) if "later" in stack for name in stack} - {
-        "later"
-    }
-    assert partners == set(KNOWN) - {"cache"}
-
-
 def test_what_a_plugin_requires_stands_with_it_and_what_that_excludes_does_not() -> None:
     known = {
         "a": make_candidate(requires=("b",)),

@@ -13,10 +13,9 @@ import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.in_process import build_here, refuse_stages_behind_a_copy, replay_here
+from support.in_process import build_here, refuse_stages_behind_a_copy
 from support.lazy_modules import keras, tf
 from tfopt_data.prefetch_to_device import PrefetchToDevice
-from tfopt_distribute.one_device import OneDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -39,7 +38,6 @@ EXAMPLES, BATCH_SIZE, STEPS, EPOCHS = 101, 8, 13, 3
 CHUNKED, CHUNKED_XLA = Chunked(steps=4, xla=False), Chunked(steps=5, xla=True)
 RESIDENT, RESIDENT_XLA = Resident(xla=False), Resident(xla=True)
 RESIDENT_FIVE = Resident(steps=5, xla=False)
-ONE_DEVICE = OneDevice()
 LOOPS = [CHUNKED, RESIDENT_XLA, RESIDENT, RESIDENT_FIVE, CHUNKED_XLA]
 
 
@@ -344,12 +342,6 @@ def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
     assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
 
 
-@pytest.mark.thorough
-@over(CHUNKED, RESIDENT)
-def test_a_strategy_of_one_device_trains_as_without_the_loop(loop, tmp_path):
-    assert_like_stock(tmp_path, workload, loop, ONE_DEVICE)
-
-
 def listening(heard):
     class Listens(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
@@ -503,17 +495,6 @@ def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
 
     built, _ = trained(tmp_path, unvalidated(callbacks=lambda: [Extra()]), loop)
     assert int(built.model.optimizer.iterations) == (STEPS + 1) * EPOCHS
-
-
-@over(RESIDENT, CHUNKED)
-def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp_path):
-    settings = {"folder": tmp_path, "seed": 5, "batch_size": BATCH_SIZE}
-    first = replay_here(unvalidated, **settings)
-    replayed = replay_here(unvalidated, loop, **settings)
-    assert replayed.weight_difference == 0
-    assert (replayed.steps, replayed.history, replayed.counts) == (
-        first.steps, first.history, first.counts
-    )  # fmt: skip
 
 
 def test_the_first_step_is_traced_once(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,25 +65,12 @@ def test_objects_are_refused_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_any_bit_that_is_another_is_noticed(tmp_path):
+def test_any_bit_that_is_another_and_any_end_that_is_missing_is_noticed(tmp_path):
     path = written(tmp_path, Checkpoint({"epochs": 3}, {"a": np.arange(5.0)}))
     whole = path.read_bytes()
     for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        with pytest.raises(DamagedCheckpoint):
-            read_file(path)
-
-
-def test_any_end_that_is_missing_is_noticed(tmp_path):
-    path = written(tmp_path, Checkpoint({"epochs": 3}, {"a": np.arange(5.0)}))
-    whole = path.read_bytes()
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with pytest.raises(DamagedCheckpoint):
-            read_file(path)
-
-
-def test_floats_in_the_values_keep_every_digit(tmp_path):
-    losses = [0.1 + 0.2, 1e-300, 2 / 3]
-    read = read_file(written(tmp_path, Checkpoint({"loss": losses})))
-    assert json.dumps(read.values["loss"]) == json.dumps(losses)
+        flipped = whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
+        for damaged in (flipped, whole[:place]):
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedCheckpoint):
+                read_file(path)

@@ -35,7 +35,6 @@ class Built:
     :param batches: how many batches Keras counts in the workload's own data, by split; None where
         it does not know. `fit` is told the same of the data that replace them.
     :param steps_given: whether `fit` is told how many steps an epoch has.
-    :param endless: whether the workload's own training data never end.
     :param keeps_step: whether an earlier fit has traced the step for Keras' own number of steps a
         call, with other layers frozen, which only that goes on with.
     :param shuffle_draws: counts the iterators over the data while they are trained on.
@@ -52,7 +51,6 @@ class Built:
     training: TrainingOptions
     batches: Mapping[str, int | None] = attrs.field(factory=dict)
     steps_given: bool = False
-    endless: bool = False
     keeps_step: bool = False
     shuffle_draws: ShuffleDraws | None = None
 

@@ -169,8 +169,10 @@ class StepClock:
         if not steps:
             return
         self._done += steps
-        compiled_tail = self._compiled_tail()
-        if self.traces != traces or compiled_tail:
+        # the first call with the epoch's smaller last batch, under XLA
+        tail = self.compiles and not self._tail_compiled and self._done == self.steps_per_epoch
+        self._tail_compiled = self._tail_compiled or tail
+        if self.traces != traces or tail:
             # the steps before the traced call are a separate block
             self._close(begin)
             self._steps = steps
@@ -213,12 +215,6 @@ class StepClock:
     def steps(self) -> int:
         """The number of steps that were made."""
         return sum(block.steps for block in self.blocks)
-
-    def _compiled_tail(self) -> bool:
-        """Return whether this was the first call with the epoch's smaller last batch, under XLA."""
-        first = self.compiles and not self._tail_compiled and self._done == self.steps_per_epoch
-        self._tail_compiled = self._tail_compiled or first
-        return first
 
     def _steps_of_call(self) -> int:
         if self.steps_per_epoch is None:

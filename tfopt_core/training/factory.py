@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,8 @@ def module_file(name: str, folder: Path) -> Path:
         if spec is None or spec.submodule_search_locations is None:
             break
         found, missing = f"{found}.{part}", f'in the package "{found}"'
-        neighbours = _modules_in(spec.submodule_search_locations)
+        folders = map(Path, spec.submodule_search_locations)
+        neighbours = [file.stem for place in folders for file in place.glob("*.py")]
         spec = PathFinder.find_spec(found, spec.submodule_search_locations)
         if spec is None and (hint := did_you_mean(part, neighbours)):
             missing += f"; {hint}"
@@ -176,17 +177,9 @@ def module_file(name: str, folder: Path) -> Path:
         spec = PathFinder.find_spec(f"{name}.__main__", spec.submodule_search_locations)
         if spec is None:
             raise WorkloadError(f'"{name}" is a package without a __main__.py; name a module of it')
-    return _source_of(spec, name)
-
-
-def _source_of(spec: ModuleSpec, name: str) -> Path:
     if spec.origin is None or not spec.origin.endswith(".py"):
         raise WorkloadError(f'the module "{name}" has no Python file')
     return Path(spec.origin).resolve()
-
-
-def _modules_in(folders: list[str]) -> list[str]:
-    return [file.stem for folder in folders for file in Path(folder).glob("*.py")]
 
 
 @contextmanager

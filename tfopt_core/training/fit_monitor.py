@@ -260,15 +260,13 @@ def _examples_of_loss(built: Built) -> list[int]:
     """Return the number of examples that the mean of the loss holds; none if that is unknown."""
     import keras
 
-    if built.run.replicas > 1 or any(_fills_up(plan) for plan in built.plans.values()):
+    stages = [stage for plan in built.plans.values() for stage in plan.stages]
+    fills_up = any(hasattr(getattr(stage, "function", None), "filled_to") for stage in stages)
+    if built.run.replicas > 1 or fills_up:
         return []  # each replica counts its own; examples that fill a batch up are counted too
     means = (m for m in built.model.metrics if m.name == "loss" and hasattr(m, "count"))
     mean = next(means, None)
     return [] if mean is None else [round(float(keras.ops.convert_to_numpy(mean.count)))]
-
-
-def _fills_up(plan: Any) -> bool:
-    return any(hasattr(getattr(stage, "function", None), "filled_to") for stage in plan.stages)
 
 
 def _learning_rate(optimizer: Any) -> float | None:

@@ -75,7 +75,7 @@ class TimedFunction:
             steps_per_call=loop.steps,
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
-            compiles=loop.compiles_tail,
+            compiles=loop.jit_compile and loop.kind == "keras",
             replicas=self.built.run.replicas,
             own_loop=self.distribution is not None or self.built.training.loop != "keras",
             sync=device_sync(self.built.run.machine),
@@ -100,7 +100,10 @@ class TimedFunction:
             step = self._traced(step)
         model.train_step = step
         self._set_train_function()
-        self._set_test_step()
+        if (wrap := self.built.training.wrap_test_step) is not None:
+            # the validations of this fit trace the step that plugins wrap
+            self._own_test_function, self._wraps_tests = model.test_function, True
+            model.test_step, model.test_function = wrap(model.test_step), None
         vars(model)["make_train_function"] = self._make_train_function
         if self.of_stack is not None and self._ends.unknown:
             # `fit` sees the logs of a call that ends its epoch by an error too
@@ -164,7 +167,7 @@ class TimedFunction:
             self.clock.steps_per_call = shared.steps
             model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
-        if self._functions.is_empty:
+        if self._functions.function is None and self._functions.traced is None:
             loop = loop_of(self.built)
             own = loop.kind == "keras" and loop.steps == model.steps_per_execution
             note_trace(model, own_steps=own)
@@ -210,13 +213,6 @@ class TimedFunction:
             return ChunkedFunction(made.traced, 1, made.jit_compile, whole=False)
         return cache.function
 
-    def _set_test_step(self) -> None:
-        """Have the validations of this fit trace the step that plugins wrap."""
-        model, wrap = self.built.model, self.built.training.wrap_test_step
-        if wrap is not None:
-            self._own_test_function, self._wraps_tests = model.test_function, True
-            model.test_step, model.test_function = wrap(model.test_step), None
-
     def _key(self) -> tuple[Any, ...]:
         loop = loop_of(self.built)
         size = self.built.plans["train"].batch_size if loop.kind != "keras" else None
@@ -244,6 +240,8 @@ def build_state(built: Built) -> None:
     callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
     a copy of the weights, which a callback may load before the first step.
     """
+    import tensorflow as tf
+
     model = built.model
     if why_without("own-strategy") or model._distribute_strategy is not None:
         return
@@ -251,7 +249,8 @@ def build_state(built: Built) -> None:
         return
     if _steps_its_own_way(model) or not model.built or frozen_share(model):
         return
-    if _has_tensors(built):
+    parts = tf.nest.flatten(built.run.element_spec)
+    if all(isinstance(part, tf.TensorSpec) for part in parts):
         # Keras then builds them while it traces
         with contextlib.suppress(Exception), built.run.strategy.scope():
             model._symbolic_build(data_batch=built.run.element_spec)
@@ -277,11 +276,3 @@ def _steps_its_own_way(model: Any) -> bool:
         getattr(type(model), name) is not getattr(keras.Model, name)
         for name in (*STEP_METHODS, "make_train_function")
     )
-
-
-def _has_tensors(built: Built) -> bool:
-    """Return whether the training data are batches of dense tensors."""
-    import tensorflow as tf
-
-    parts = tf.nest.flatten(built.run.element_spec)
-    return all(isinstance(part, tf.TensorSpec) for part in parts)

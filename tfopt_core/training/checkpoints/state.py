@@ -220,7 +220,11 @@ def capture_random() -> dict[str, Any]:
     """Return the states of Python's, NumPy's and Keras' global generators, as JSON values."""
     version, numbers, gauss = random.getstate()
     kind, keys, place, has_gauss, cached = np.random.get_state(legacy=True)
-    generator = _keras_generator()
+    generator = None  # Keras' global one: unused so far, or not accessible
+    if not why_without("keras-random-state"):
+        from keras.src.backend.common import global_state
+
+        generator = global_state.get_global_attribute("global_seed_generator")
     return {
         "python": [version, list(numbers), gauss],
         "numpy": [kind, np.asarray(keys).tolist(), place, has_gauss, cached],
@@ -244,15 +248,6 @@ def unreadable_ops(graph: Any) -> tuple[str, ...]:
     """Return the ops of a graph, and of all functions it calls, whose state cannot be saved."""
     ops = {op for op in all_ops(graph) if op in _UNREADABLE or op.startswith("Stateful")}
     return tuple(sorted(ops - {"StatefulPartitionedCall", "StatefulIf", "StatefulWhile"}))
-
-
-def _keras_generator() -> Any:
-    """Return Keras' global seed generator; None if it is unused so far, or not accessible."""
-    if why_without("keras-random-state"):
-        return None
-    from keras.src.backend.common import global_state
-
-    return global_state.get_global_attribute("global_seed_generator")
 
 
 def make_iterators(built: Built, epochs: int) -> None:

@@ -56,7 +56,12 @@ class Coordinated:
         model._distribute_strategy = None
         model.jit_compile = False
         model.train_function = model.test_function = model.predict_function = None
-        self._mend_counters()
+        # Counters add on the parameter server itself: Keras reads, adds and writes, so of two
+        # workers that do so at once one increment is lost (72 iterations counted of 96).
+        counters = [optimizer.iterations for optimizer in optimizers_of(model)]
+        self._mended = [*model.metrics_variables, *counters]
+        for variable in self._mended:
+            variable.assign_add = _adding(variable)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(run.strategy)
 
     def uninstall(self) -> None:
@@ -105,19 +110,6 @@ class Coordinated:
         if self.built.workload.class_weight is not None:
             data = with_class_weight(data, self.built.workload.class_weight)
         return data.repeat()
-
-    def _mend_counters(self) -> None:
-        """Make counters add on the parameter server itself.
-
-        Keras reads, adds and writes, so of two workers that do so at once one increment is lost (72
-        iterations counted of 96).
-        """
-        model = self.built.model
-        counters = [optimizer.iterations for optimizer in optimizers_of(model)]
-        variables = [*model.metrics_variables, *counters]
-        for variable in variables:
-            variable.assign_add = _adding(variable)
-            self._mended.append(variable)
 
 
 def with_known_buffers(plan: DataPlan) -> DataPlan:

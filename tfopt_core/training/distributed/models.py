@@ -187,13 +187,23 @@ class SharedOptimizers:
     _weight: threading.local = attrs.field(factory=threading.local)
 
     def install(self) -> None:
-        """Replace the methods of every optimizer. Call it inside the strategy's scope."""
+        """Replace the methods of every optimizer. Call it inside the strategy's scope.
+
+        :raises WorkloadError: for one that accumulates gradients.
+        """
         for optimizer in optimizers_of(self.model):
-            check_optimizer(optimizer)
+            inner = getattr(optimizer, "inner_optimizer", optimizer)
+            if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
+                # TF 2.21: "merge_call called while defining a new graph"
+                raise WorkloadError(
+                    "gradients cannot be accumulated over several replicas; leave "
+                    "gradient_accumulation_steps out, and raise the batch size instead"
+                )
             self._mend_apply(optimizer)
             if hasattr(optimizer, "check_finite"):
                 self._mend_check(optimizer)
-            self._mend_clipping(getattr(optimizer, "inner_optimizer", optimizer))
+            if inner.clipnorm or inner.global_clipnorm or inner.clipvalue:
+                self._mend_clipping(inner)
 
     def uninstall(self) -> None:
         """Restore the optimizers as Keras made them."""
@@ -229,8 +239,6 @@ class SharedOptimizers:
         self._mended.append((optimizer, "apply"))
 
     def _mend_clipping(self, optimizer: Any) -> None:
-        if not _clips(optimizer):
-            return
         original = optimizer._clip_gradients
 
         def clipped(grads: Any) -> Any:
@@ -259,24 +267,6 @@ class SharedOptimizers:
 
         optimizer.check_finite = check_finite
         self._mended.append((optimizer, "check_finite"))
-
-
-def check_optimizer(optimizer: Any) -> None:
-    """Check that an optimizer works over replicas.
-
-    :raises WorkloadError: for one that accumulates gradients.
-    """
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
-        # TF 2.21: "merge_call called while defining a new graph"
-        raise WorkloadError(
-            "gradients cannot be accumulated over several replicas; leave "
-            "gradient_accumulation_steps out, and raise the batch size instead"
-        )
-
-
-def _clips(optimizer: Any) -> bool:
-    return bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:

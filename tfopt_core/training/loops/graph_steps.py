@@ -201,11 +201,6 @@ class FunctionCache:
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the next fit traces its step."""
-        return self.function is None and self.traced is None
-
     def steps_of(self, model: Any) -> TracedSteps:
         """Return the steps that the loops of this model call."""
         if self.traced is None:

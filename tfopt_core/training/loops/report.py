@@ -88,8 +88,3 @@ class Loop:
     steps: int
     jit_compile: bool
     kind: str = "keras"
-
-    @property
-    def compiles_tail(self) -> bool:
-        """Whether the first smaller batch, the epoch's last, is compiled anew in its call."""
-        return self.jit_compile and self.kind == "keras"

@@ -97,16 +97,6 @@ class FitData:
             return None if x.num_batches is None else int(x.num_batches)
         return self.plan(split).cardinality
 
-    @property
-    def endless(self) -> bool:
-        """Whether the training data never end."""
-        import tensorflow as tf
-
-        x = self.call.splits["train"][0]
-        return (
-            isinstance(x, tf.data.Dataset) and int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
-        )
-
     def _adapter(self, split: str, *, weighs: bool = True) -> Any:
         """Return what Keras reads the split with.
 

@@ -208,7 +208,7 @@ class FitWorkload(Workload):
             job, self, stack, run, plans, model, precision, float32_layers, training,
             batches={split: self._batches(split) for split in plans},
             steps_given=self.call.steps_per_epoch is not None,
-            endless=self.data.endless, keeps_step=goes_on_as_traced(model),
+            keeps_step=goes_on_as_traced(model),
             shuffle_draws=session.shuffle_draws,
         )  # fmt: skip
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Shuffle, Source, Stage
+from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.resident import why_not_gathered
-from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
 from tfopt_core.training.loops.report import LoopReport
 

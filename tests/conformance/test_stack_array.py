@@ -20,10 +20,8 @@ from support.stack_array import (
     covering_array,
     ordered,
     pairs,
-    smallest_failing,
     with_required,
 )
-from support.stack_trials import StackTrials
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.assemble import assemble
@@ -94,35 +92,6 @@ def test_plugins_that_go_before_one_another_in_a_circle_have_no_order() -> None:
     assert ordered(set("abc"), known) is None
     assert ordered(set("ab"), known) == ("a", "b")
     assert {frozenset(stack) for stack in covering_array(known)} == admissible_pairs(known)
-
-
-def test_a_failure_is_bisected_to_the_pair() -> None:
-    asked = []
-
-    def fails(stack: tuple[str, ...]) -> bool:
-        asked.append(stack)
-        return {"b", "f"} <= set(stack)
-
-    assert smallest_failing(tuple("abcdefg"), fails) == ("b", "f")
-    assert len(asked) == 7
-
-
-class Scripted(StackTrials):
-    """Fails where "b" and "f" stand together, and where "t" finds no hardware."""
-
-    def failure(self, stack):
-        if "t" in stack:
-            return 'plugin "t": there is no TPU'
-        return "it trained to nan" if {"b", "f"} <= set(stack) else None
-
-    def _is_refused(self, name):
-        return name == "t"
-
-
-def test_a_failing_stack_names_its_pair_and_leaves_out_what_cannot_run_here(tmp_path) -> None:
-    trials = Scripted(tmp_path)
-    assert trials.trouble(tuple("abctefg")) == "b and f: it trained to nan"
-    assert trials.trouble(tuple("abct")) is None
 
 
 # What may not stand together

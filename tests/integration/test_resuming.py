@@ -187,12 +187,6 @@ def without_chance():
     ))  # fmt: skip
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", [Chunked, Resident])
-def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
-    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
-
-
 def unbuilt_of_unknown_length():
     """A model that is built in its first step, over data whose number of batches is unknown."""
     tf.random.set_seed(1)  # whether or not another test has trained before

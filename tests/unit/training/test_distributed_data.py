@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.lazy_modules import keras, tf
+from support.lazy_modules import keras
 
 from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
@@ -70,16 +70,3 @@ def test_a_callback_that_backs_up_from_every_worker_is_refused(tmp_path):
     assert callbacks_of([backup], None) == [backup]
     with pytest.raises(WorkloadError, match="--resume"):
         callbacks_of([backup], chief)
-
-
-@pytest.mark.tensorflow
-def test_the_private_names_of_the_distributed_loop_exist():
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    assert model._distribute_strategy is None
-    assert callable(model._symbolic_build)
-    assert tf.distribute.MirroredStrategy._collective_key_base >= 0
-    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
-        scoped = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    assert scoped._distribute_strategy is not None
-    # a counter's own variable, which a parameter server adds to by itself
-    assert hasattr(keras.metrics.Mean().total._value, "assign_add")

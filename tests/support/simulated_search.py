@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from tfopt_core.hooks.card import Traits
-from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
+from tfopt_core.tuning.candidates import TuneCandidate
 from tfopt_core.tuning.contrast import contrasted, decided
 from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.search import GreedySearch, SearchLook
@@ -120,9 +120,8 @@ def make_search(
     every = [*candidates, *later]
 
     def look(stack: Stack) -> SearchLook:
-        space = SearchSpace(tuple(every if stack else candidates), ())
         bound = BoundStep(stack=names_of(stack), sentence="it", shares=shares(stack))
-        return SearchLook(bound, space)
+        return SearchLook(bound, tuple(every if stack else candidates), ())
 
     if log is None:
         log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})

@@ -40,16 +40,7 @@ class TuneCandidate:
         return self.equivalence in EXACT_EQUIVALENCES
 
 
-@attrs.frozen
-class SearchSpace:
-    """The plugins to try, and the others with the reason.
-
-    Those that the user names come first, then those that answered the diagnosis; among these, those
-    that can gain most.
-    """
-
-    candidates: tuple[TuneCandidate, ...]
-    not_tried: tuple[NotTried, ...]
+Space = tuple[tuple[TuneCandidate, ...], tuple[NotTried, ...]]
 
 
 def search_space(
@@ -61,8 +52,12 @@ def search_space(
     objective: Objective,
     is_script: bool,
     only: frozenset[str] = frozenset(),
-) -> SearchSpace:
-    """Return what is worth trying on top of the diagnosed stack.
+) -> Space:
+    """Return what is worth trying on top of the diagnosed stack, and the other plugins with the
+    reason.
+
+    Those that the user names come first, then those that answered the diagnosis; among these, those
+    that can gain most.
 
     :param installed: all plugins, as read in a guarded process.
     :param proposing: the plugins that answer a diagnosis with settings or with nothing.
@@ -108,7 +103,7 @@ def search_space(
             )
         )  # fmt: skip
     candidates.sort(key=lambda one: (one.plugin not in own, *_rank(one)))
-    return SearchSpace(tuple(candidates), tuple(not_tried))
+    return tuple(candidates), tuple(not_tried)
 
 
 _CHANGES = 'it changes the training algorithm, which only objective = "time-to-target" may search'

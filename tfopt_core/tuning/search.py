@@ -15,7 +15,7 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
+from tfopt_core.tuning.candidates import TuneCandidate
 from tfopt_core.tuning.contrast import LEAST_RATIO, OnPair
 from tfopt_core.tuning.progress import BoundsFound, SearchObserver, TrialBegun, TrialEnded
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome
@@ -39,7 +39,8 @@ class SearchLook:
     """What a diagnosis of a stack gives a search: what bounds it, and what is worth trying."""
 
     bound: BoundStep
-    space: SearchSpace
+    candidates: tuple[TuneCandidate, ...]
+    not_tried: tuple[NotTried, ...]
 
 
 @attrs.frozen
@@ -126,12 +127,12 @@ class GreedySearch:
         with self._ctrl_c.lifted():
             looked = self.look(self.best)
         self.bounds.append(looked.bound)
-        self._candidates = looked.space.candidates
-        for one in looked.space.not_tried:
+        self._candidates = looked.candidates
+        for one in looked.not_tried:
             if one.plugin not in self.not_tried:
                 self._not_tried(one.plugin, one.reason)
         waiting = [one for one in self._candidates if self._worth_trying(one)]
-        self.observer(BoundsFound(looked.bound, len(waiting), looked.space.not_tried))
+        self.observer(BoundsFound(looked.bound, len(waiting), looked.not_tried))
 
     def _worth_trying(self, candidate: TuneCandidate) -> bool:
         """Return whether a candidate may gain on the best stack and was not tried on it."""

@@ -149,12 +149,12 @@ class TuneSession:
                 sentence=what_bounds(diagnosed),
                 shares={part: getattr(diagnosed, part).share for part in PARTS},
             )
-            space = search_space(
+            candidates, not_tried = search_space(
                 diagnosed, tune.installed, proposing=proposing, own=tune.own,
                 objective=objective, only=tune.only,
                 is_script=searched.recipe.workload.is_script,
             )  # fmt: skip
-            return SearchLook(bound, space)
+            return SearchLook(bound, candidates, not_tried)
 
         return GreedySearch(
             look=look, log=tune.log, elapsed=tune.elapsed, observer=tune.observer,

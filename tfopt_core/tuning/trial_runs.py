@@ -156,7 +156,12 @@ class _Trial:
             scheduled = schedule.runs(len(self.log_ratios), sides)
             runs = {one.variant: one for one in self.runs.pair_of(processes, scheduled)}
             without, with_ = (runs[side.name] for side in sides)
-            self._check(with_)
+            if not with_.ok:
+                outcome = TrialOutcome.OUT_OF_MEMORY if with_.out_of_memory else TrialOutcome.FAILED
+                raise NoFigure(outcome, cause_of(with_))
+            self._note_ineffective(
+                {name: one.detail for name, one in with_.effects.items() if not one.applied}
+            )
             if not without.ok:
                 return self._only_with(without)
             if self.runs.objective == "time-to-target" and misses_target(with_):
@@ -189,18 +194,6 @@ class _Trial:
         self.log_ratios.clear()  # those of earlier pairs did not decide
         outcome = TrialOutcome.WORSE if self.trial.action == "add" else TrialOutcome.DROPPED
         return Decision(outcome, "it never reached the target with it")
-
-    def _check(self, run: RunResult) -> None:
-        """Check the run with the plugins.
-
-        :raises NoFigure: if none of those that are tried took effect, or it failed.
-        """
-        if not run.ok:
-            outcome = TrialOutcome.OUT_OF_MEMORY if run.out_of_memory else TrialOutcome.FAILED
-            raise NoFigure(outcome, cause_of(run))
-        self._note_ineffective(
-            {name: one.detail for name, one in run.effects.items() if not one.applied}
-        )
 
     def _note_ineffective(self, reasons: Mapping[str, str]) -> None:
         """Note which plugins that are tried took no effect: the figure is that of the others.

@@ -35,11 +35,11 @@ def space_of(*infos, suggestions=(), silent=(), proposing=(), own=None, objectiv
 
 
 def tried(space) -> list[str]:
-    return [one.plugin for one in space.candidates]
+    return [one.plugin for one in space[0]]
 
 
 def why_not(space) -> dict[str, str]:
-    return {one.plugin: one.reason for one in space.not_tried}
+    return {one.plugin: one.reason for one in space[1]}
 
 
 def test_what_can_gain_most_is_tried_first():
@@ -70,7 +70,7 @@ def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_t
 def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
     space = space_of(info("theirs", targets=("input",)), info("other", targets=("convergence",)))
     assert tried(space) == ["theirs"]
-    assert space.candidates[0].bound == pytest.approx(1 / 0.7)
+    assert space[0][0].bound == pytest.approx(1 / 0.7)
     assert "convergence" in why_not(space)["other"]
 
 
@@ -100,9 +100,9 @@ def test_the_recipes_own_plugins_come_first_with_their_settings():
         own={"mine": {"size": 3}},
     )  # fmt: skip
     assert tried(space) == ["mine", "a"]
-    assert space.candidates[0].settings == {"size": 3}
+    assert space[0][0].settings == {"size": 3}
     # so that no bound keeps the search from trying it
-    assert space.candidates[0].bound == float("inf")
+    assert space[0][0].bound == float("inf")
 
 
 def test_another_training_algorithm_is_searched_by_time_to_target_only():
@@ -160,7 +160,7 @@ def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says
         objective="time", is_script=False, only=frozenset(["b"]),
     )  # fmt: skip
     assert tried(space) == ["b"]
-    assert space.candidates[0].bound == float("inf")
+    assert space[0][0].bound == float("inf")
     assert why_not(space) == {"a": "--plugin does not name it"}
 
 
@@ -169,4 +169,4 @@ def test_a_plugin_of_the_diagnosed_stack_is_no_candidate():
     space = search_space(
         diagnosed, [info("a")], proposing=frozenset(), own={}, objective="time", is_script=False
     )
-    assert (space.candidates, space.not_tried) == ((), ())
+    assert space == ((), ())

@@ -18,7 +18,6 @@ from support.simulated_search import (
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
 from tfopt_core.statistics.judgement import verdict_on_interval
-from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.contrast import Contrasted
 from tfopt_core.tuning.progress import BoundsFound, TrialBegun, TrialEnded
 from tfopt_core.tuning.results import NotTried, TrialOutcome
@@ -92,8 +91,8 @@ def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path)
         looked = first(stack)
         if not stack:
             return looked
-        space = SearchSpace((), tuple(NotTried(plugin=name, reason="no use") for name in "ac"))
-        return attrs.evolve(looked, space=space)
+        not_tried = tuple(NotTried(plugin=name, reason="no use") for name in "ac")
+        return attrs.evolve(looked, candidates=(), not_tried=not_tried)
 
     search.look = look
     search.go()

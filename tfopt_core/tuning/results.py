@@ -98,8 +98,8 @@ class EarnedValue:
 
 @attrs.frozen(kw_only=True)
 class ProofPair:
-    """A fresh pair: its seed, and the figure of the untuned and the tuned training. Seconds to the
-    target; or the metric at equal time. None where a training failed or did not get there."""
+    """A fresh pair: its seed, and the metric of the untuned and the tuned training at equal time;
+    None where a training failed."""
 
     seed: int
     untuned: float | None = None
@@ -111,9 +111,8 @@ class ProofPair:
 class SettingsProof:
     """The fresh pairs of the best values on the validation data, which the search never read.
 
-    `figure` with [low, high] at `confidence` is the ratio of the seconds to the target (above 1 is
-    sooner), or the difference of the metric at equal time (above 0 is better). It is `confirmed`
-    where that interval excludes no gain.
+    `figure` with [low, high] at `confidence` is the difference of the metric at equal time (above 0
+    is better). It is `confirmed` where that interval excludes no gain.
     """
 
     confirmed: bool
@@ -248,9 +247,9 @@ class TuneResult:
     """A whole search, as `tfopt tune --json` writes it.
 
     `stack` is the best that the search found, with the best `settings` if those were searched;
-    changed options of the workload stand in `settings`, with a proof of their own. `proof` is the
-    measurement of the stack by fresh pairs, from which alone a gain is printed: None if nothing was
-    found, or the search was interrupted before.
+    changed options of the workload stand in `settings`, by quality with a proof of their own.
+    `proof` is the measurement of stack and options by fresh pairs, from which alone a gain is
+    printed: None if nothing was found, or the search was interrupted before.
     `search_seconds` is what the search took, without the fresh pairs, and `proof_seconds` what
     those took. `written` is the recipe's file, "" if none was written, with the reason in
     `why_not_written`. `begun_from` are the earlier searches whose trials were kept, and `resumed`
@@ -281,6 +280,13 @@ class TuneResult:
     interrupted: bool = False
     why_ended: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether a stack or values were found, which a recipe may hold."""
+        if self.objective == "quality":
+            return self.settings is not None and bool(self.settings.best)
+        return bool(self.stack or self.tuned_options)
 
     @property
     def tuned_options(self) -> dict[str, Any]:

@@ -18,15 +18,16 @@ from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import Objective
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.results import Results
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.lock import held
 from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.request import Request
+from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.progress import SearchPhase
-from tfopt_core.tuning.results import BoundStep, SettingsSearch, TunedPlugin, TuneResult
+from tfopt_core.tuning.results import BoundStep, TunedPlugin, TuneResult
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, place_of, read_searches
 from tfopt_core.tuning.settings_session import SettingsSession
@@ -67,27 +68,29 @@ class TuneSession:
             result = self._result(search)
             if search.interrupted:
                 return result
+            settings = SettingsSession(tune=tune, stack=search.best)
             if tune.request.recipe.searches_settings(tune.objective):
-                settings = SettingsSession(tune=tune, stack=search.best)
-                result = settings.proved(settings.searched(result))
+                result = settings.searched(result)
                 if result.interrupted:
                     return result
-                if result.tuned_options or tune.objective == "quality":
-                    log.write("end")
-                    return result
-            if not result.stack:
-                log.write("end")
-                return attrs.evolve(result, statement=_nothing(search, result.settings))
             try:
-                proof = self._proof(result.stack, tune.budget - tune.elapsed())
+                if tune.objective == "quality":
+                    result = settings.proved(result)
+                elif result.tuned_options:
+                    result = self._proved(result)
+                    assert result.proof is not None
+                    if result.proof.comparison.verdict is not Verdict.FASTER:
+                        result = result if result.interrupted else settings.reverted(result)
+                if not (tune.objective == "quality" or result.tuned_options):
+                    result = self._proved(result) if result.stack else _nothing(result)
             except KeyboardInterrupt:
                 return attrs.evolve(
                     result, interrupted=True,
                     why_ended="interrupted before the fresh pairs; --resume makes them",
                 )  # fmt: skip
-            if not proof.interrupted:
+            if not result.interrupted:
                 log.write("end")
-            return with_proof(result, proof)
+            return result
 
     # The search
 
@@ -190,19 +193,19 @@ class TuneSession:
 
     # The proof
 
-    def _proof(self, stack: Stack, seconds: float) -> Results:
+    def _proved(self, result: TuneResult) -> TuneResult:
         """Measure the winner against the baseline by pairs that the search has not seen."""
         tune = self.tune
         assert tune.objective != "quality"  # its values are proved by pairs of their own
         recipe = proof_recipe(
-            tune.request.recipe, stack, objective=tune.objective, path=tune.proof_path,
-            seconds=max(seconds, LEAST_PROOF_SHARE * tune.budget),
+            tune.request.recipe, result, objective=tune.objective, path=tune.proof_path,
+            seconds=max(tune.budget - tune.elapsed(), LEAST_PROOF_SHARE * tune.budget),
         )  # fmt: skip
-        plugins = stacked(stack)
         folder = tune.request.folder
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         request = attrs.evolve(
-            tune.request, recipe=recipe, plugins=plugins,
+            tune.request, recipe=recipe,
+            plugins=(*options_in_stack(recipe), *stacked(result.stack)),
             folder=folder.parent.parent / "runs" / f"{stamp}-{folder.name[-4:]}",
         )  # fmt: skip
         tune.observer(
@@ -210,7 +213,8 @@ class TuneSession:
         )
         tune.deadline.lift()
         with tune.measuring() as observer:
-            return measure(request, runner=tune.runner, store=tune.store, observer=observer)
+            proof = measure(request, runner=tune.runner, store=tune.store, observer=observer)
+        return with_proof(result, proof)
 
     def _result(self, search: GreedySearch) -> TuneResult:
         tune, recipe, own = self.tune, self.tune.request.recipe, self.tune.log.own
@@ -226,21 +230,22 @@ class TuneSession:
         )  # fmt: skip
 
 
-def _nothing(search: GreedySearch, settings: SettingsSearch | None) -> str:
-    """Return that nothing helps, or that the fresh pairs confirm no value."""
-    tried = len({name for one in search.trials for name in one.plugins})
-    took = seconds_in_words(search.elapsed())
+def _nothing(result: TuneResult) -> TuneResult:
+    """Return the result with the statement that nothing helps, or that the fresh pairs confirm no
+    value."""
+    tried = len({name for one in result.trials for name in one.plugins})
+    took = seconds_in_words(result.search_seconds)
     plugins = f"{tried} plugins were tried and none stays"
     if tried < 2:
         plugins = "1 plugin was tried and does not stay" if tried else "no plugin was tried"
-    if settings is not None and settings.proof is not None:
-        what = f"the fresh pairs confirm no value, and {plugins}"
-        return f"nothing is proved to help here: {what}; that took {took}"
-    if not tried and search.why_ended:
-        return f"nothing was tried: {search.why_ended}; that took {took}"
-    if not tried:
-        return f"nothing to gain: no installed plugin is worth trying here; that took {took}"
-    return f"nothing helps here: {plugins}; that took {took}"
+    what = f"nothing helps here: {plugins}"
+    if result.proof is not None:
+        what = f"nothing is proved to help here: the fresh pairs confirm no value, and {plugins}"
+    elif not tried and result.why_ended:
+        what = f"nothing was tried: {result.why_ended}"
+    elif not tried:
+        what = "nothing to gain: no installed plugin is worth trying here"
+    return attrs.evolve(result, statement=f"{what}; that took {took}")
 
 
 def _newest_stopped(

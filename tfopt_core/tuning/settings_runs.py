@@ -98,17 +98,16 @@ class SettingsRunner:
     proves: bool = False
     _number: int = 0
 
-    def prepared(self, values: Values, stack: Stack | None = None) -> Request:
+    def prepared(self, values: Values) -> Request:
         """Return the request of the trainings with these values, its plugins resolved.
 
-        :param stack: another stack than that which is searched.
         :raises TfoptError: for what a plugin refuses, or the workload.
         :raises NoFigure: if a plugin cannot take effect, or changes what may not change.
         """
         self._number += 1
         request = self.tune.request
         recipe = with_options(request.recipe, values, self.space)
-        plugins = stacked(with_values(self.stack if stack is None else stack, values, self.space))
+        plugins = stacked(with_values(self.stack, values, self.space))
         if self.tune.trains_whole and not self.proves:
             recipe = with_holdout(recipe)
         folder = request.folder / "proof" if self.proves else request.folder

@@ -113,17 +113,13 @@ class SettingsSession:
         )  # fmt: skip
 
     def proved(self, result: TuneResult) -> TuneResult:
-        """Prove changed options, and what a search by quality has found, by fresh pairs of the
-        recipe as it is against the best values with their stack, whole trainings.
+        """Prove what a search by quality has found by fresh pairs of the recipe as it is against
+        the best values, whole trainings.
 
-        Where the fresh pairs do not confirm them, the values are as before. Four pairs are made in
-        any case, else as many as the budget holds.
+        Four pairs are made in any case, else as many as the budget holds.
         """
         found, tune = result.settings, self.tune
         assert found is not None
-        by_quality = tune.objective == "quality"
-        if result.interrupted or not (by_quality or found.options):
-            return result
         if not found.best:
             return attrs.evolve(result, statement=f"nothing helps here: {found.statement}")
         seconds = max(tune.budget - tune.elapsed(), LEAST_PROOF_SHARE * tune.budget)
@@ -134,23 +130,25 @@ class SettingsSession:
         what = f"fresh pairs of the best values: {pairs} of whole trainings"
         tune.observer(SearchPhase(what, seconds_left=pairs * pair_seconds))
         proof = prove(
-            self._runner(proves=True), found.best, baseline=self.stack if by_quality else (),
-            pairs=pairs, seed=random.SystemRandom().randrange(1, 2**31),
+            self._runner(proves=True), found.best, pairs=pairs,
+            seed=random.SystemRandom().randrange(1, 2**31),
             on_pair=lambda pair: tune.observer(
                 SearchPhase(
                     f"{what}, {pair} done", minor=True, seconds_left=(pairs - pair) * pair_seconds
                 )
             ),
         )  # fmt: skip
-        result = with_proof(result, proof)
-        if proof.confirmed or proof.interrupted or by_quality:
-            return result
-        values = ", ".join(
-            f"{split_path(key)[-1]} = {json.dumps(value)}" for key, value in found.best.items()
+        return with_proof(result, proof)
+
+    def reverted(self, result: TuneResult) -> TuneResult:
+        """Return the result with the untuned values, since fresh pairs do not confirm the best."""
+        assert result.settings is not None
+        best = result.settings.best
+        values = ", ".join(f"{split_path(key)[-1]} = {json.dumps(best[key])}" for key in best)
+        settings = attrs.evolve(
+            result.settings, best={}, statement=NOT_CONFIRMED.format(values=values)
         )
-        statement = NOT_CONFIRMED.format(values=values)
-        reverted = attrs.evolve(found, proof=proof, best={}, statement=statement)
-        return attrs.evolve(result, stack=self.stack, settings=reverted)
+        return attrs.evolve(result, stack=self.stack, settings=settings)
 
     def _study(self, found: SettingsSearch) -> Study:
         """Return the study of the search: that of all machines in a storage, else this project's.

@@ -12,13 +12,12 @@ import attrs
 
 from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
-from tfopt_core.recipe.model import PAIRS
+from tfopt_core.recipe.model import PAIRS, BaselineSpec
 from tfopt_core.recipe.tree import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.results import SettingsProof, StackTrial, TrialOutcome, TuneResult
-from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.tunables import BATCH_SIZE, with_tuned_options
 
 # A winner that its fresh pairs refute is no recipe.
@@ -33,23 +32,28 @@ LEAST_PROOF_SHARE = 0.25
 
 
 def proof_recipe(
-    recipe: Recipe, stack: Stack, *, objective: Objective, path: Path, seconds: float
+    recipe: Recipe, result: TuneResult, *, objective: Objective, path: Path, seconds: float
 ) -> Recipe:
     """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
-    many pairs as the budget holds.
+    many pairs as the budget holds. Where options were tuned, the baseline has the untuned ones.
 
     :param path: where the winner's recipe will lie. Only its name is taken: the paths in the recipe
         start in the folder of the one that was tuned.
     :param seconds: the budget of the fresh pairs.
     """
+    tuned = result.tuned_options
+    table = untuned_table(recipe, tuned)
+    table["defaults"] = tuple(table.get("defaults", ()))
     measured = attrs.evolve(
         recipe.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
-        objective=objective, baseline=None,
+        objective=objective, baseline=BaselineSpec(**table) if tuned else None,
     )  # fmt: skip
-    entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
+    entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in result.stack)
     if recipe.path is not None:
         path = recipe.path.with_name(path.name)
-    return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
+    return attrs.evolve(
+        with_tuned_options(recipe, tuned), plugins=entries, measure=measured, path=path
+    )
 
 
 def with_proof(result: TuneResult, proof: Results | SettingsProof) -> TuneResult:
@@ -74,23 +78,18 @@ def with_proof(result: TuneResult, proof: Results | SettingsProof) -> TuneResult
 
 def why_not_written(result: TuneResult) -> str:
     """Return why the winner gets no recipe; empty if it gets one."""
-    found = result.settings
+    found, proof = result.settings, result.proof
     nothing = "nothing that was tried helps here" if result.trials else "nothing was tried"
     if result.interrupted:
         nothing = "the search was interrupted before anything helped"
-    if found is not None and (found.options or result.objective == "quality"):
-        if not found.best:
-            return nothing
-        if found.proof is not None and not (found.proof.confirmed or found.proof.interrupted):
-            return f"the fresh pairs do not confirm the search: {found.proof.statement}"
-        return ""
-    if not result.stack:
-        if found is not None and found.proof is not None:
-            return f"the fresh pairs do not confirm the search: {found.proof.statement}"
-        return nothing
-    if result.proof is not None and result.proof.comparison.verdict in REFUTED:
-        return f"the fresh pairs do not confirm the search: {result.proof.comparison.headline}"
-    return ""
+    refuted = ""
+    if found is not None and found.proof is not None:
+        refuted = "" if found.proof.confirmed or found.proof.interrupted else found.proof.statement
+    elif proof is not None and (proof.comparison.verdict in REFUTED or not result.has_winner):
+        refuted = proof.comparison.headline
+    if refuted:
+        return f"the fresh pairs do not confirm the search: {refuted}"
+    return "" if result.has_winner else nothing
 
 
 def can_be_measured(result: TuneResult) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import attrs
 import pytest
+from support.report_results import make_comparison, make_results
 from support.simulated_search import plugin
 from support.simulated_settings import RATES, SimulatedTrainings, make_context
+from support.tuned import make_trial, make_tuned
 
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.verdict import Verdict
+from tfopt_core.tuning.results import TrialOutcome
+from tfopt_core.tuning.search import GreedySearch
 from tfopt_core.tuning.session import TuneSession, _nothing
-from tfopt_core.tuning.winner import proof_recipe
+from tfopt_core.tuning.winner import proof_recipe, why_not_written
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -44,24 +47,55 @@ def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_
     workload = WorkloadSpec(factory="train.py:build")
     recipe = Recipe(name="r", workload=workload, path=tmp_path / "recipe.toml")
     proof = proof_recipe(
-        recipe, (plugin("cache"),), objective="time", path=tmp_path / "out" / "x.toml", seconds=60.0
-    )
+        recipe, make_tuned(stack=(plugin("cache"),)), objective="time",
+        path=tmp_path / "out" / "x.toml", seconds=60.0,
+    )  # fmt: skip
     assert proof.directory == tmp_path
     assert proof.path.name == "x.toml"
 
 
 @pytest.mark.parametrize(
-    ("tried", "settings", "ended", "said"),
+    ("tried", "proof", "ended", "said"),
     [
         (["a"], None, "", "nothing helps here: 1 plugin was tried and does not stay; that took"),
         (["a", "b", "a"], None, "", "nothing helps here: 2 plugins were tried and none stays"),
-        (["a"], SimpleNamespace(proof=object()), "", "the fresh pairs confirm no value, and 1"),
+        (["a"], make_results(), "", "the fresh pairs confirm no value, and 1"),
         ([], None, "", "no installed plugin is worth trying here"),
         ([], None, "no time was left", "nothing was tried: no time was left; that took 60 s"),
-        ([("a", "b")], None, "", "nothing helps here: 2 plugins were tried and none stays"),
     ],
 )
-def test_a_search_without_a_gain_says_what_was_tried(tried, settings, ended, said):
-    trials = [SimpleNamespace(plugins=tuple(names)) for names in tried]
-    search = SimpleNamespace(trials=trials, elapsed=lambda: 60.0, why_ended=ended)
-    assert said in _nothing(search, settings)
+def test_a_search_without_a_gain_says_what_was_tried(tried, proof, ended, said):
+    trials = tuple(make_trial(name, TrialOutcome.NO_GAIN) for name in tried)
+    result = make_tuned(trials=trials, proof=proof, why_ended=ended, search_seconds=60.0)
+    assert said in _nothing(result).statement
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FASTER, Verdict.INCONCLUSIVE])
+def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_faster(
+    verdict, tmp_path, monkeypatch
+):
+    measured = []
+
+    def measure(request, **how):
+        measured.append(request)
+        return make_results(comparison=make_comparison(verdict=verdict))
+
+    monkeypatch.setattr("tfopt_core.tuning.session.measure", measure)
+    monkeypatch.setattr(GreedySearch, "go", lambda search: None)
+    trainings = SimulatedTrainings()
+    (tmp_path / "train.py").write_text("def build(): pass\n")
+    tune = make_context(trainings, tmp_path, {"learning_rate": RATES}, "time-to-target")
+    tune.request = attrs.evolve(tune.request, folder=tmp_path / "tune" / "20261123-1")
+    found = TuneSession(tune=tune).go()
+    [request] = measured
+    rate = request.recipe.workload.options["learning_rate"]
+    assert 0.002 < rate < 0.05
+    assert request.recipe.measure.baseline.options == {"learning_rate": 0.001}
+    assert [one.name for one in request.plugins] == ["workload options"]
+    if verdict is Verdict.FASTER:
+        assert found.tuned_options == {"learning_rate": rate}
+        assert "the search took" in found.statement
+    else:
+        assert found.tuned_options == {}
+        assert "do not confirm learning_rate" in found.settings.statement
+        assert why_not_written(found).startswith("the fresh pairs do not confirm the search: ")

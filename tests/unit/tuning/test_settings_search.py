@@ -401,12 +401,11 @@ def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
 # The proof
 
 
-@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
-def test_fresh_pairs_confirm_a_gain_on_the_validation_data(objective, tmp_path):
+def test_fresh_pairs_confirm_a_gain_on_the_validation_data(tmp_path):
     trainings = SimulatedTrainings()
     options = {"learning_rate": RATES}
-    runner = make_runner(trainings, tmp_path, options, objective, proves=True)
-    proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=5, seed=1)
+    runner = make_runner(trainings, tmp_path, options, proves=True)
+    proof = prove(runner, {"options.learning_rate": 0.01}, pairs=5, seed=1)
     assert proof.confirmed
     assert len(proof.pairs) == 5
     assert proof.low <= proof.figure <= proof.high
@@ -415,18 +414,17 @@ def test_fresh_pairs_confirm_a_gain_on_the_validation_data(objective, tmp_path):
     assert {options["learning_rate"] for options, _, _ in trainings.runs} == {0.001, 0.01}
 
 
-@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
-def test_fresh_pairs_do_not_confirm_what_is_no_better(objective, tmp_path):
+def test_fresh_pairs_do_not_confirm_what_is_no_better(tmp_path):
     options = {"learning_rate": RATES}
-    runner = make_runner(SimulatedTrainings(), tmp_path, options, objective, proves=True)
-    proof = prove(runner, {"options.learning_rate": 0.0009}, baseline=(), pairs=4, seed=1)
+    runner = make_runner(SimulatedTrainings(), tmp_path, options, proves=True)
+    proof = prove(runner, {"options.learning_rate": 0.0009}, pairs=4, seed=1)
     assert not proof.confirmed
     assert len(proof.pairs) == 4
 
 
 def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(tmp_path):
     runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [11, 32]}, proves=True)
-    proof = prove(runner, {"options.units": 11}, baseline=(), pairs=4, seed=1)
+    proof = prove(runner, {"options.units": 11}, pairs=4, seed=1)
     assert not proof.confirmed
     assert proof.figure < 0
     assert "worse" in proof.statement
@@ -435,7 +433,7 @@ def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(t
 
 def test_a_training_that_fails_voids_the_proof(tmp_path):
     runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [7, 32]}, proves=True)
-    proof = prove(runner, {"options.units": 7}, baseline=(), pairs=4, seed=1)
+    proof = prove(runner, {"options.units": 7}, pairs=4, seed=1)
     assert not proof.confirmed
     assert proof.statement.startswith("void: 4 of 4 pairs failed: the tuned training failed")
     assert all(one.failure for one in proof.pairs)
@@ -444,7 +442,7 @@ def test_a_training_that_fails_voids_the_proof(tmp_path):
 def test_an_interrupted_proof_confirms_nothing(tmp_path):
     trainings = SimulatedTrainings(interrupt_at=5)
     runner = make_runner(trainings, tmp_path, {"learning_rate": RATES}, proves=True)
-    proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=4, seed=1)
+    proof = prove(runner, {"options.learning_rate": 0.01}, pairs=4, seed=1)
     assert proof.interrupted
     assert not proof.confirmed
     assert len(proof.pairs) == 2

@@ -32,25 +32,13 @@ def bare(objective):
     return make_tuned(objective=objective, proof=None, stack=(), trials=())
 
 
-@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
-def test_values_that_the_fresh_pairs_confirm_are_the_result(objective, session_of):
-    session = session_of(objective, {"learning_rate": RATES})
-    result = session.proved(session.searched(bare(objective)))
+def test_values_that_the_fresh_pairs_confirm_are_the_result(session_of):
+    session = session_of("quality", {"learning_rate": RATES})
+    result = session.proved(session.searched(bare("quality")))
     assert result.settings.metric == "val_accuracy"
     assert result.settings.proof.confirmed
     assert 0.002 < result.tuned_options["learning_rate"] < 0.05
     assert "the search took" in result.statement
-
-
-def test_options_that_the_fresh_pairs_refute_are_as_they_were(session_of):
-    session = session_of("time-to-target", {"learning_rate": [0.001, 0.0009]})
-    result = session.searched(bare("time-to-target"))
-    chosen = attrs.evolve(result.settings, best={"options.learning_rate": 0.0009})
-    proved = session.proved(attrs.evolve(result, settings=chosen))
-    assert not proved.settings.proof.confirmed
-    assert proved.tuned_options == {}
-    assert "do not confirm learning_rate = 0.0009, so" in proved.settings.statement
-    assert proved.stack == session.stack
 
 
 def test_values_of_which_none_is_better_need_no_proof(session_of):

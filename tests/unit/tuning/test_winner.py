@@ -44,12 +44,11 @@ SETTINGS = SettingsSearch(
     earned=(
         EarnedValue(key="options.units", value=16, untuned=8, stays=True, reason="1.20x with it"),
     ),
-    proof=SettingsProof(confirmed=True, statement="reached sooner, 1.4x", pairs=()),
 )  # fmt: skip
 
 
 def test_tuned_options_stand_in_the_workload_with_what_each_earned(tmp_path):
-    result = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
+    result = make_tuned(settings=SETTINGS, objective="time-to-target")
     assert why_not_written(result) == ""
     text = winner_text(result, recipe(tmp_path), tmp_path)
     data = tomllib.loads(text)
@@ -59,7 +58,7 @@ def test_tuned_options_stand_in_the_workload_with_what_each_earned(tmp_path):
     assert "units = 16, in place of 8: 1.20x with it." in flat
     assert "jit = false, proved by the fresh pairs alone." in flat
     assert "Measure it again with `tfopt apply`" in flat
-    assert "reached sooner, 1.4x" in flat
+    assert result.proof.comparison.headline in flat
     assert "Not proved" not in flat
 
 
@@ -94,7 +93,9 @@ def test_a_recipe_that_is_tuned_again_loses_the_baseline_that_it_had(tmp_path):
     before = attrs.evolve(before, measure=measure)
     written = tomllib.loads(winner_text(make_tuned(), before, tmp_path))
     assert "baseline" not in written["measure"]
-    proof = proof_recipe(before, (), objective="time", path=tmp_path / "t.toml", seconds=9.0)
+    proof = proof_recipe(
+        before, make_tuned(), objective="time", path=tmp_path / "t.toml", seconds=9.0
+    )
     assert proof.measure.baseline is None
     tuned = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
     written = tomllib.loads(winner_text(tuned, before, tmp_path))
@@ -102,7 +103,8 @@ def test_a_recipe_that_is_tuned_again_loses_the_baseline_that_it_had(tmp_path):
 
 
 def test_what_was_searched_by_quality_says_that_it_needs_a_target(tmp_path):
-    found = attrs.evolve(SETTINGS, metric="val_accuracy")
+    proof = SettingsProof(confirmed=True, statement="better", pairs=())
+    found = attrs.evolve(SETTINGS, metric="val_accuracy", proof=proof)
     text = winner_text(
         make_tuned(settings=found, proof=None, objective="quality"), recipe(tmp_path), tmp_path
     )
@@ -115,13 +117,13 @@ def test_what_was_searched_by_quality_says_that_it_needs_a_target(tmp_path):
 def test_options_that_the_fresh_pairs_refute_get_no_recipe():
     refuted = SettingsProof(confirmed=False, statement="inconclusive", pairs=())
     found = attrs.evolve(SETTINGS, proof=refuted)
-    assert "inconclusive" in why_not_written(make_tuned(settings=found, proof=None))
-    reverted = attrs.evolve(SETTINGS, best={}, proof=refuted)
-    why = why_not_written(make_tuned(settings=reverted, proof=None, stack=()))
+    by_quality = make_tuned(settings=found, proof=None, objective="quality")
+    why = why_not_written(by_quality)
     assert why == "the fresh pairs do not confirm the search: inconclusive"
-    nothing = attrs.evolve(SETTINGS, best={}, proof=None)
-    why = why_not_written(make_tuned(settings=nothing, proof=None, objective="quality"))
-    assert why == "nothing that was tried helps here"
+    nothing = attrs.evolve(SETTINGS, best={})
+    assert why_not_written(attrs.evolve(by_quality, settings=nothing)) == (
+        "nothing that was tried helps here"
+    )
 
 
 def test_a_search_that_is_interrupted_does_not_say_that_nothing_helps():

@@ -178,23 +178,21 @@ def _einsum(op: Any) -> int:
     return math.prod(sizes.values()) if "," in terms or not result else 0
 
 
-def _convolution(filters: Callable[[Any], Any], outputs: Callable[[Any], Any]) -> Any:
-    """Return a counter: each output is a sum over one filter, whose last axis is outputs."""
-    return lambda op: math.prod(_shape(outputs(op))) * math.prod(_shape(filters(op))[:-1])
+def _convolution(op: Any) -> int:
+    """Return the products: each output is a sum over one filter, whose last axis is outputs."""
+    filters, outputs = op.inputs[1], op.outputs[0]
+    if "Backprop" in op.type:
+        outputs = op.inputs[2]
+        filters = op.outputs[0] if "Filter" in op.type else filters
+    return math.prod(_shape(outputs)) * math.prod(_shape(filters)[:-1])
 
 
 _COUNTED: dict[str, Callable[[Any], int]] = {
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matmul),
     "Einsum": _einsum,
     **dict.fromkeys(
-        ("Conv2D", "Conv3D"), _convolution(lambda op: op.inputs[1], lambda op: op.outputs[0])
+        ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter",
+         "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"),
+        _convolution,
     ),
-    **dict.fromkeys(
-        ("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
-        _convolution(lambda op: op.inputs[1], lambda op: op.inputs[2]),
-    ),
-    **dict.fromkeys(
-        ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2"),
-        _convolution(lambda op: op.outputs[0], lambda op: op.inputs[2]),
-    ),
-}
+}  # fmt: skip

@@ -80,9 +80,12 @@ def diagnose(
     return attrs.evolve(
         diagnosed,
         silent=(*diagnosed.silent, *broken),
-        environment={**_versions(), **recorded_environment(request.environment)},
+        environment={
+            "python": platform.python_version(), **{name: version(name) for name in SOFTWARE},
+            **recorded_environment(request.environment),
+        },
         seconds=outcome.seconds,
-    )
+    )  # fmt: skip
 
 
 def _without_answers(
@@ -93,7 +96,3 @@ def _without_answers(
     silent = () if asking is None else (NoAnswer(plugin=asking, distribution="", cause=cause),)
     warning = "the other plugins could not be asked any more"
     return attrs.evolve(diagnosed, silent=silent, warnings=(*diagnosed.warnings, warning))
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in SOFTWARE}}

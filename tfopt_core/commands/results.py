@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +41,9 @@ def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     from tfopt_core.store.overview import Listing
 
     path, store = _opened(project)
-    listing = Listing(store=str(path), measurements=())
-    if store is not None:
-        with closing(store):
-            listing = Listing(store=str(path), measurements=store.overview())
+    with nullcontext() if store is None else closing(store):
+        measurements = () if store is None else store.overview()
+    listing = Listing(store=str(path), measurements=measurements)
     ReportFiles(json_path).show(render_runs(listing), listing)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import tempfile
+from pathlib import Path
 
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option
 from tfopt_core.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tfopt_core.measurement.selftest import ControlTrial
-    from tfopt_core.report.terminal import Terminal
 
 
 @click.command()
@@ -27,46 +23,32 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     one that sleeps 5% of each step, which must be slower. Takes about three minutes. Ends with
     status 1 if a control failed; the no-op fails by chance in one of twenty selftests.
     """
+    from tfopt_core.commands.request import new_id
+    from tfopt_core.hooks import read_machine
+    from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
     from tfopt_core.report.results.selftest import render_selftest
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.terminal import Terminal
-
-    if times < 1:
-        raise InputError(f"--times: expected a number of at least 1, got {times}")
-    trials: list[ControlTrial] = []
-    try:
-        trials.extend(_control_trials(times, Terminal(quiet=quiet)))
-    finally:
-        if trials:
-            make_console().print(render_selftest(trials))
-    return 0 if all(trial.as_expected for trial in trials) else 1
-
-
-def _control_trials(times: int, view: Terminal) -> Iterator[ControlTrial]:
-    """Measure both controls so many times, and yield each trial once it is done.
-
-    :raises KeyboardInterrupt: if a trial was interrupted.
-    """
-    import os
-    import tempfile
-    from pathlib import Path
-
-    from tfopt_core.commands.request import new_id
-    from tfopt_core.hooks import read_machine
-    from tfopt_core.measurement.selftest import controls, run_trial
     from tfopt_core.training.runtime import check_environment
     from tfopt_core.workers.fork import ForkRunner
 
+    if times < 1:
+        raise InputError(f"--times: expected a number of at least 1, got {times}")
     check_environment(os.environ)
-    machine = read_machine()
-    with tempfile.TemporaryDirectory(prefix="tfopt-selftest-") as folder, ForkRunner() as runner:
-        for _ in range(times):
-            for control in controls():
+    machine, view = read_machine(), Terminal(quiet=quiet)
+    trials: list[ControlTrial] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="tfopt-selftest-") as folder, ForkRunner() as fork:
+            for control in [*controls()] * times:
                 with view.measuring() as observer:
                     trial = run_trial(
-                        control, machine=machine, folder=Path(folder), runner=runner,
+                        control, machine=machine, folder=Path(folder), runner=fork,
                         environment=os.environ, observer=observer, new_id=new_id,
                     )  # fmt: skip
                 if trial.results.interrupted:
                     raise KeyboardInterrupt
-                yield trial
+                trials.append(trial)
+    finally:
+        if trials:
+            make_console().print(render_selftest(trials))
+    return 0 if all(trial.as_expected for trial in trials) else 1

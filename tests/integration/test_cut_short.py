@@ -14,7 +14,7 @@ from support.lazy_modules import keras
 from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.plugins import Plugin, hookimpl
-from tfopt_core.statistics.timing.summary import summarize
+from tfopt_core.statistics.fit_figures import summarize
 from tfopt_core.training.fit import train
 
 STEPS, EPOCHS = 60, 7

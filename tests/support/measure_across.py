@@ -7,7 +7,7 @@ import tomlkit
 
 from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.records.results import Results
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.verdict import compare
 
 BASE = (10.0, 10.1, 9.9, 10.05)
 WORKLOAD = {"use": "w", "epochs": 2, "options": {"classes": 5}}

@@ -34,7 +34,7 @@ from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import recipe_text
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 
 if TYPE_CHECKING:
     from tfopt_core.commands.apply_options import ApplyOptions

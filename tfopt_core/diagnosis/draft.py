@@ -16,7 +16,7 @@ from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, commented_recipe
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Estimate
-from tfopt_core.statistics.wording import bound_in_words
+from tfopt_core.statistics.intervals import bound_in_words
 
 NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "

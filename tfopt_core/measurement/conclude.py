@@ -15,15 +15,13 @@ from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast
+from tfopt_core.statistics.advice import next_steps
+from tfopt_core.statistics.contrasts import attribute, judge_addition
 from tfopt_core.statistics.disturbance import seen_in_words
-from tfopt_core.statistics.figures import not_projected, ratios
+from tfopt_core.statistics.figures import not_projected, pairs_of, ratios
+from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.judgement import Judgement, stack_equivalence
-from tfopt_core.statistics.pairs import pairs_of
-from tfopt_core.statistics.timing.retraces import retraced_runs
-from tfopt_core.statistics.verdicts.addition import judge_addition
-from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.statistics.verdicts.attribution import attribute
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder

@@ -24,12 +24,12 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Contrast, ScheduledRun, Variant
-from tfopt_core.statistics.disturbance import disturbance
-from tfopt_core.statistics.verdicts.claims import (
+from tfopt_core.statistics.claims import (
     failed_for_good,
     no_pair_possible,
     speedup_so_far,
 )
+from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request

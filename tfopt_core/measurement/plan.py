@@ -7,8 +7,7 @@ import attrs
 from tfopt_core.measurement.schedule import leave_one_out
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.statistics.intervals import MINIMUM_PAIRS
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.turns import longest_uninterrupted
 

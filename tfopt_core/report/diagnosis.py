@@ -29,7 +29,7 @@ from tfopt_core.report.style.layout import (
     words,
 )
 from tfopt_core.report.style.vocabulary import settings_in_words
-from tfopt_core.statistics.wording import TELLING_BOUND, bound_in_words
+from tfopt_core.statistics.intervals import TELLING_BOUND, bound_in_words
 
 BAR_WIDTH = 60
 # The sign and the colour of each part in the bar and beside its name.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math as m
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.records.replay import SAME, Replayed
-from tfopt_core.statistics.data_difference import data_difference
-from tfopt_core.statistics.verdicts.amounts import unlike_counts
+from tfopt_core.records.fit import TrainingCounts
+from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 
 UNDECLARED = "not every plugin declares what it does to the training"
 
@@ -234,3 +233,108 @@ def _examples(side: Replayed) -> int | None:
     if side.epochs:
         return side.epochs[0].examples
     return side.counts.examples[0] if side.counts.examples else None
+
+
+def unlike_counts(
+    ours: TrainingCounts, theirs: TrainingCounts, *, whole: bool = True
+) -> tuple[str, str, str] | None:
+    """Return a count that differs, and both values; None if all that are known are the same.
+
+    :param whole: whether both fits have trained to their end; else the epochs that both have
+        trained whole are compared.
+    """
+    series = [
+        ("updates of an epoch", *pair) for pair in zip(ours.updates, theirs.updates, strict=False)
+    ]
+    series += [
+        ("examples of an epoch", ours.examples, theirs.examples),
+        ("examples of a validation", ours.validation_examples, theirs.validation_examples),
+    ]
+    for what, before, after in series:
+        if not before or not after:
+            continue
+        if whole and len(before) != len(after):
+            return f"number of times that {what} were counted", str(len(before)), str(len(after))
+        shown = min(len(before), len(after)) - (not whole)  # the last one may be cut
+        for place in range(max(0, shown)):
+            if before[place] != after[place]:
+                return f"{what} (number {place + 1})", f"{before[place]:,}", f"{after[place]:,}"
+    if not whole:
+        return None
+    for what, first, second in (
+        ("calls for a batch", ours.batch_calls, theirs.batch_calls),
+        ("indices of batches", ours.batch_indices, theirs.batch_indices),
+        ("last learning rate", ours.learning_rate, theirs.learning_rate),
+    ):
+        if first is not None and second is not None and first != second:
+            return what, _shown(first), _shown(second)
+    return None
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+@attrs.frozen
+class DataDifference:
+    """How the data of two sides differ.
+
+    :param statement: the difference in words.
+    :param examples: whether the examples differ, and not only their order.
+    """
+
+    statement: str
+    examples: bool
+
+
+def data_difference(
+    equivalence: Equivalence, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+) -> DataDifference | None:
+    """Return how the stack's data differ from the baseline's; None if no difference was read.
+
+    :param equivalence: "exact" and "unknown" require the same batches in the same order; "order"
+        and "rounding" allow another order of the same examples.
+    """
+    for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
+        if ours.whole and theirs.whole:
+            examples = _examples_differ(number, baseline, stack)
+            if examples is not None:
+                return DataDifference(examples, examples=True)
+        if equivalence in ("exact", "unknown"):
+            order = _order_differs(number, baseline, stack)
+            if order is not None:
+                return DataDifference(order, examples=False)
+    return None
+
+
+def _examples_differ(
+    number: int, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+) -> str | None:
+    ours, theirs = baseline[number - 1], stack[number - 1]
+    for what, before, after in (
+        ("examples", ours.examples, theirs.examples),
+        ("batches", ours.batches, theirs.batches),
+    ):
+        if before != after:
+            return f"epoch {number} has {after:,} {what} instead of {before:,}"
+    if ours.multiset == theirs.multiset:
+        return None
+    if number > 1 and theirs.multiset == stack[0].multiset:
+        return f"epoch {number} repeats the examples of epoch 1, which are drawn anew without it"
+    return f"epoch {number} holds other examples"
+
+
+def _order_differs(
+    number: int, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+) -> str | None:
+    ours, theirs = baseline[number - 1], stack[number - 1]
+    both_whole = ours.whole and theirs.whole
+    if both_whole and ours.order == theirs.order:
+        return None
+    if both_whole and number > 1 and theirs.order == stack[0].order:
+        return f"epoch {number} repeats the order of epoch 1, which is shuffled anew without it"
+    place = "" if number == 1 else f" of epoch {number}"
+    for index, (before, after) in enumerate(zip(ours.first, theirs.first, strict=False)):
+        if before != after:
+            return f"the batches{place} differ from batch {index} on"
+    return f"the batches{place} differ after batch {len(ours.first) - 1}" if both_whole else None

@@ -29,7 +29,7 @@ from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
-from tfopt_core.statistics.timing.summary import summarize
+from tfopt_core.statistics.fit_figures import summarize
 from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.copied_folder import CopiedFolder

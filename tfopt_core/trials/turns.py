@@ -14,7 +14,7 @@ import attrs
 
 from tfopt_core.records.fit import TURN, Block
 from tfopt_core.records.messages import Tell, TurnOver
-from tfopt_core.statistics.timing.projection import LEAST_STARTS, mean_step
+from tfopt_core.statistics.fit_figures import LEAST_STARTS, mean_step
 from tfopt_core.training.clock import leave_out_stopped, running_ns
 
 # A run trains for so long before it is another one's turn.

@@ -22,8 +22,7 @@ from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.figures import compared_seconds, not_projected
-from tfopt_core.statistics.pairs import Pair
+from tfopt_core.statistics.figures import Pair, compared_seconds, not_projected
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
 
 # The time between two checks of the missing processes.

@@ -22,7 +22,7 @@ from tfopt_core.records.messages import (
     Tell,
     TurnOver,
 )
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.task import RunTask, Task

@@ -15,7 +15,7 @@ from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest
 from tfopt_core.report.style.console import make_console
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.verdict import compare
 
 
 class Clock:

@@ -16,7 +16,7 @@ from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.summary import render_summary
 from tfopt_core.report.style.vocabulary import variant_in_words
-from tfopt_core.statistics.verdicts.advice import next_steps
+from tfopt_core.statistics.advice import next_steps
 from tfopt_core.store.decoding import read_results
 
 STATEMENT = "low: faster with it on top of the stack: 1.40x (98% interval 1.35 to 1.45, 4 pairs)"

@@ -5,8 +5,8 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.verdicts.addition import judge_addition
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.contrasts import judge_addition
+from tfopt_core.statistics.verdict import compare
 
 PLUS = "plus low"
 NOISE = (0.01, -0.01, 0.005, -0.005)

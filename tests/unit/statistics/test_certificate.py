@@ -13,8 +13,8 @@ from tfopt_core.records.fit import TrainingCounts
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 from tfopt_core.statistics.certificate import certify, impossible, without_unsteady
 from tfopt_core.statistics.judgement import stack_equivalence
-from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.quality import compare_quality
+from tfopt_core.statistics.verdict import compare
 
 BASE = [10.0, 10.1, 9.9, 10.05]
 FAST = [8.0, 8.1, 7.95, 8.02]

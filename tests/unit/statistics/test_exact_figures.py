@@ -12,25 +12,26 @@ from support.report_results import make_comparison, make_quality
 from tfopt_core.records.fit import Block, StepTrace
 from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.verdict import QualityVerdict, Verdict
+from tfopt_core.statistics.advice import next_steps
+from tfopt_core.statistics.claims import examples, failed_for_good, inconclusive
+from tfopt_core.statistics.figures import pairs_of
+from tfopt_core.statistics.fit_figures import (
+    SHOWN,
+    _relative_error,
+    retraced_runs,
+    retraces,
+    summarize,
+)
 from tfopt_core.statistics.intervals import (
     LEVEL,
     Interval,
-    pairs_needed,
-)
-from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_interval
-from tfopt_core.statistics.pairs import pairs_of
-from tfopt_core.statistics.timing.projection import _relative_error
-from tfopt_core.statistics.timing.retraces import SHOWN, retraced_runs, retraces
-from tfopt_core.statistics.timing.summary import summarize
-from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.statistics.verdicts.amounts import examples
-from tfopt_core.statistics.verdicts.claims import failed_for_good, inconclusive
-from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.wording import (
     bound_in_words,
+    pairs_needed,
     range_in_words,
     seconds_in_words,
 )
+from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_interval
+from tfopt_core.statistics.quality import compare_quality
 
 SIDES = ("baseline", "full")
 RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))

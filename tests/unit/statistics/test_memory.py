@@ -12,9 +12,9 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
+from tfopt_core.statistics.advice import next_steps
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.verdicts.advice import next_steps
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.verdict import compare
 
 GIB = 2**30
 TARGET = TargetSpec(metric="val_accuracy", at_least=0.9)

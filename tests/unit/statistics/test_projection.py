@@ -6,14 +6,14 @@ import attrs
 import pytest
 
 from tfopt_core.records.fit import TURN, Block, FitOutcome
-from tfopt_core.statistics.timing.projection import (
+from tfopt_core.statistics.fit_figures import (
     LEAST_STARTS,
     NO_EDGE,
     UNKNOWN_STEPS,
     mean_step,
     project,
+    summarize,
 )
-from tfopt_core.statistics.timing.summary import summarize
 
 STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
 STEPS_PER_EPOCH, EPOCHS = 300, 10

@@ -6,8 +6,12 @@ import pytest
 
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.fit import Block, FitOutcome
-from tfopt_core.statistics.timing.projection import mean_step
-from tfopt_core.statistics.timing.summary import epochs_to_target, one_time_seconds, summarize
+from tfopt_core.statistics.fit_figures import (
+    epochs_to_target,
+    mean_step,
+    one_time_seconds,
+    summarize,
+)
 
 
 def outcome(**changes):

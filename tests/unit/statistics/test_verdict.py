@@ -12,8 +12,8 @@ from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.fit import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.verdicts.attribution import attribute
-from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.contrasts import attribute
+from tfopt_core.statistics.verdict import compare
 
 BASE = [10.0, 10.1, 9.9, 10.05]
 FAST = [8.0, 8.1, 7.95, 8.02]

@@ -23,7 +23,7 @@ from tfopt_core.report.live.progress import (
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import Items, Page, grid, indented, words
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 
 # Nothing else runs beside a run (docs/guide/measuring.md, "The steps"), so redraw seldom.
 REDRAWS_PER_SECOND = 1

@@ -25,7 +25,7 @@ from tfopt_core.report.style.trials import (
     trial_in_words,
     values_in_words,
 )
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.tuning.contrast import Contrasted
 from tfopt_core.tuning.progress import (
     BoundsFound,

@@ -16,8 +16,7 @@ from tfopt_core.report.results.outcome import failures
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
 from tfopt_core.report.style.vocabulary import MEMORY_COLORS, VERDICT_COLORS
-from tfopt_core.statistics.figures import compared_seconds
-from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.statistics.figures import compared_seconds, pairs_of
 
 LINES = 10
 # So much of a text fits into a line, and so much of a reason may stand in two.

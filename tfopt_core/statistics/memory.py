@@ -6,8 +6,17 @@ from collections.abc import Sequence
 
 from tfopt_core.records.results import Comparison, MemoryContrast, RunResult
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.claims import (
+    as_good,
+    fell,
+    inconclusive,
+    no_claim,
+    unlike_training,
+)
+from tfopt_core.statistics.figures import Pair
 from tfopt_core.statistics.intervals import (
     Interval,
+    interval_in_words,
     log_ratios,
     speedup_interval,
     t_interval,
@@ -18,15 +27,6 @@ from tfopt_core.statistics.judgement import (
     indifferent,
     verdict_on_interval,
 )
-from tfopt_core.statistics.pairs import Pair
-from tfopt_core.statistics.verdicts.claims import (
-    as_good,
-    fell,
-    inconclusive,
-    no_claim,
-    unlike_training,
-)
-from tfopt_core.statistics.wording import interval_in_words
 
 # The fields of a run, and what they hold; the one that is judged stands last.
 # 1 MiB: what is swapped out is not resident. The counter is that of the whole machine, and some

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Addition, Attribution, Comparison, RunResult
 from tfopt_core.records.variants import FULL
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.statistics.intervals import seconds_in_words
 
 # What isolating each plugin shows, by the verdict on the stack.
 ISOLATE = {

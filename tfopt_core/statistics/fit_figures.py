@@ -1,13 +1,129 @@
-"""The total time of a run from its pieces: cut short, or in turns (docs/guide/measuring.md)."""
+"""The figures of a fit from its timed steps, whole or cut short (docs/guide/measuring.md)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.records.fit import TURN, Block, FitOutcome
+from tfopt_core.recipe import TargetSpec
+from tfopt_core.records.fit import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
+from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.statistics.intervals import median
+
+
+def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
+    """Return the figures of one fit.
+
+    :param target: the recipe's target, if it has one; the epochs and seconds to it are read from
+        the history, at the ends of epochs.
+    """
+    facts = {field.name: getattr(outcome, field.name) for field in attrs.fields(FitFacts)}
+    reached = epochs_to_target(outcome.history, target) if target else None
+    mean = mean_step(outcome.blocks)
+    step = None if mean is None else mean.seconds
+    pieces = outcome.cut_short or any(block.in_turns for block in outcome.blocks)
+    projection = project(outcome) if pieces else Projection(None)
+    return FitResult(
+        **facts,
+        one_time_seconds=one_time_seconds(outcome, step),
+        step_seconds=step,
+        step_error=None if mean is None or mean.error == math.inf else mean.error,
+        examples_per_second=_examples_per_second(outcome.batch_size, step),
+        epochs_to_target=reached,
+        seconds_to_target=_seconds_to(reached, outcome),
+        # those of a training that was cut short compare with nothing
+        metrics={
+            name: values[-1] for name, values in outcome.history.items() if not outcome.cut_short
+        },
+        complete=not outcome.cut_short,
+        projected_seconds=projection.seconds,
+        why_not_projected=projection.why_not if outcome.cut_short else "",
+        wall_seconds=outcome.wall_seconds if outcome.name else None,
+    )
+
+
+def one_time_seconds(outcome: FitOutcome, step_seconds: float | None) -> float:
+    """Return the one-time cost: the build, and the time of cold blocks and of the first validation
+    beyond the share of their steps. A fit of a single call has no such share."""
+    step = step_seconds or 0.0
+    cold = sum(b.seconds - b.steps * step for b in outcome.blocks if b.cold not in ("", TURN))
+    first, *later = outcome.validation_seconds or (0.0,)
+    validation = max(0.0, first - median(later)) if later else 0.0
+    return outcome.setup_seconds + max(0.0, cold) + validation
+
+
+def epochs_to_target(history: Mapping[str, Sequence[float]], target: TargetSpec) -> int | None:
+    """Return the first epoch, counted from 1, whose metric meets the target; None if none does."""
+    for epoch, value in enumerate(history.get(target.metric, []), start=1):
+        if target.at_least is not None and value >= target.at_least:
+            return epoch
+        if target.at_most is not None and value <= target.at_most:
+            return epoch
+    return None
+
+
+def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
+    """Return when this epoch ended; None for a resumed training, whose earlier time is unknown."""
+    if epoch is None or outcome.resumed:
+        return None
+    return outcome.epoch_end_seconds[epoch - 1]
+
+
+def _examples_per_second(batch_size: int | None, step_seconds: float | None) -> float | None:
+    if batch_size is None or not step_seconds:
+        return None
+    return batch_size / step_seconds
+
+
+# So many shapes are named.
+SHOWN = 4
+MENDS: dict[TraceCause, str] = {
+    "shapes": "pad batches to few shapes, or leave the changing axis None in the signature",
+    "python": "keep what changes in a tf.Variable, and build the train function once",
+}
+
+
+@attrs.frozen
+class Retraces:
+    """The traces of a step for one cause: how often, in words, and what avoids them."""
+
+    in_words: str
+    mend: str
+
+
+def retraces(traces: Iterable[StepTrace]) -> Iterator[Retraces]:
+    """Yield the traces that came after the first step, by their cause.
+
+    Those of tfopt's own loops are no fault of the training, and left out.
+    """
+    every = list(traces)
+    for cause, mend in MENDS.items():
+        alike = [trace for trace in every if trace.cause == cause]
+        if not alike:
+            continue
+        shapes = list(dict.fromkeys(trace.shapes for trace in alike))
+        listed = "; ".join(shapes[:SHOWN]) + ("; ..." if len(shapes) > SHOWN else "")
+        times = "once" if len(alike) == 1 else f"{len(alike):,} times"
+        why = f"for new shapes: {listed}"
+        if cause == "python":
+            why = "for the same shapes: a Python value or the train function changed"
+        yield Retraces(f"{times} {why}", mend)
+
+
+def retraced_runs(runs: Sequence[RunResult]) -> list[str]:
+    """Return a warning for each variant and cause, about the run that was traced most often."""
+    warnings = []
+    for variant in dict.fromkeys(run.variant for run in runs):
+        fits = [fit for run in runs if run.variant == variant for fit in run.timed_fits]
+        most = max((fit.traces for fit in fits), key=len, default=())
+        warnings += [
+            f'in a run of "{variant}" the step was traced again {again.in_words}; {again.mend}'
+            for again in retraces(most)
+        ]
+    return warnings
+
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
 NO_STEP = "no step was timed that is not part of the start-up"

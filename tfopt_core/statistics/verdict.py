@@ -8,10 +8,27 @@ import attrs
 
 from tfopt_core.records.results import Comparison, RunResult
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.figures import compared_seconds, total_seconds
+from tfopt_core.statistics.claims import (
+    as_good,
+    examples,
+    fell,
+    fits_into_memory,
+    identical_timings,
+    inconclusive,
+    no_claim,
+    unlike_training,
+)
+from tfopt_core.statistics.figures import (
+    Pair,
+    applied_plugins,
+    compared_seconds,
+    pairs_of,
+    total_seconds,
+)
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     Interval,
+    interval_in_words,
     log_ratios,
     speedup_interval,
     t_interval,
@@ -22,20 +39,8 @@ from tfopt_core.statistics.judgement import (
     no_difference_in_words,
     verdict_on_interval,
 )
-from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
-from tfopt_core.statistics.verdicts.amounts import examples
-from tfopt_core.statistics.verdicts.claims import (
-    as_good,
-    fell,
-    fits_into_memory,
-    identical_timings,
-    inconclusive,
-    no_claim,
-    unlike_training,
-)
-from tfopt_core.statistics.verdicts.memory import compare_memory
-from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.wording import interval_in_words
+from tfopt_core.statistics.memory import compare_memory
+from tfopt_core.statistics.quality import compare_quality
 
 
 def compare(

@@ -1,1 +1,0 @@
-"""Compute a run's figures from its timed steps: cut runs and their projection."""

@@ -1,1 +1,0 @@
-"""Derive verdict, attribution and advice from the pairs of a measurement, and when to stop."""

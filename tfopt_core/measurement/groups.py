@@ -24,6 +24,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Contrast, ScheduledRun, Variant
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.claims import (
     failed_for_good,
     no_pair_possible,
@@ -93,7 +94,10 @@ class Groups:
     def in_turns(self) -> bool:
         """Whether the runs of a group train in turns."""
         recipe = self.request.recipe
-        may = can_take_turns(recipe.workload, recipe.measure.objective)
+        kind = judgement_of(self.request, self.prepared, self.state, ()).kind
+        to_target = kind is ComparisonKind.TIME_TO_TARGET
+        objective = "time-to-target" if to_target else recipe.measure.objective
+        may = can_take_turns(recipe.workload, objective)
         return may and not self.prepared.several_processes and not self.state.one_after_other
 
     @property

@@ -159,7 +159,9 @@ class _Watch:
     def is_idle(self, turns: int) -> bool:
         """Return whether the turn of this number has been idle for too long."""
         now, used = time.monotonic(), _cpu_seconds_of_children()
-        if turns == self._turns and used - self._cpu_seconds <= WAITING_CPU_SHARE * WAITING_SECONDS:
+        # what a process has used is gone with it
+        idle = 0 <= used - self._cpu_seconds <= WAITING_CPU_SHARE * WAITING_SECONDS
+        if turns == self._turns and idle:
             return now - self._since >= WAITING_SECONDS
         self._turns, self._since, self._cpu_seconds = turns, now, used
         return False

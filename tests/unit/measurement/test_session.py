@@ -290,7 +290,11 @@ def test_leave_one_out_runs_every_variant_each_round(world):
 
 def test_a_time_to_target_is_measured_from_the_first_run_on(world):
     target = TargetSpec(metric="val_accuracy", at_least=0.95)  # which nobody reaches
-    results, events = world(FakeRunner(equivalence="changes"), pairs=4, target=target)
+    runner = FakeRunner(equivalence="changes")
+    results, events = world(runner, pairs=4, target=target)
+    runs = [task for task in runner.tasks if isinstance(task, RunTask)]
+    assert runs
+    assert not any(task.in_turns for task in runs)  # stops would count towards the target
     assert results.comparison.kind == "time-to-target"
     assert results.comparison.verdict == "void"
     ended = [event for event in events if isinstance(event, RunEnded)]

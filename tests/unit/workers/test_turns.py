@@ -183,3 +183,16 @@ def test_a_stopped_fork_ends_with_the_process_that_would_resume_it(parent):
         _end_with_parent(theirs, process.pid)
         assert process.wait(10) == (-signal.SIGKILL if parent == "ends" else 0)
     ours.close()
+
+
+def test_a_turn_waits_while_nothing_computes_and_not_because_a_process_is_gone(monkeypatch):
+    now, used = [0.0], [9.0]
+    monkeypatch.setattr(turns.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(turns, "_cpu_seconds_of_children", lambda: used[0])
+    watch = turns._Watch()
+    assert not watch.is_idle(1)
+    # of 9 s a process takes 6 s with it; another one computes
+    for now[0], used[0] in ((3.0, 3.0), (6.0, 5.0), (9.0, 7.0)):
+        assert not watch.is_idle(1)
+    now[0] = 15.0
+    assert watch.is_idle(1)

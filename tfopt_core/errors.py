@@ -74,8 +74,10 @@ def describe(error: BaseException) -> str:
 
     TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
     """
-    cure = cure_of(str(error))
-    message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", str(error))).split())
+    cure, text = cure_of(str(error)), str(error)
+    if len(error.args) > 1 and isinstance(error.args[1], attrs.Attribute):
+        text = error.args[0]  # a validator's own words stand first
+    message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", text)).split())
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
     phrase = f"raised {type(error).__name__}" + (f": {message}" if message else "")

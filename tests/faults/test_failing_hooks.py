@@ -205,7 +205,10 @@ FACTORIES = {
     "raises on import": ("1 / 0", "cannot be imported: raised ZeroDivisionError"),
     "exits on import": ("raise SystemExit(4)", "cannot be imported: raised SystemExit: 4"),
     "is no Python": ("def build(:", "cannot be imported: raised SyntaxError"),
-    "returns nothing": ("def build(): pass", "returned a NoneType; return a tfopt_core.Workload"),
+    "returns nothing": (
+        "def build(): pass",
+        "returned type NoneType; return a tfopt_core.Workload",
+    ),
     "is not there": ("def biuld(): pass", 'has no "build"; did you mean "biuld"?'),
     "is no callable": ("build = 3", "is not callable"),
     "has no such option": (
@@ -223,7 +226,7 @@ FACTORIES = {
     ),
     "has a model that is none": (
         TINY.format(says="pass").replace("return keras.Seq", "return 3; Seq"),
-        "build_model returned a int; return a keras.Model",
+        "build_model returned type int; return a keras.Model",
     ),
     "has wrong epochs": (
         TINY.format(says="return Workload(train=1, build_model=print, epochs=0)"),

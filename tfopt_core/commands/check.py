@@ -29,6 +29,12 @@ from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 _COMMAND = re.compile(r"(^|[\s/])python[\d.]*(\s|$)|\.py\s")
 
 
+ADD_TARGET = (
+    "add to [measure] a value that your trainings surely reach: "
+    'target = { metric = "val_accuracy", at_least = 0.9 }'
+)
+
+
 @attrs.frozen
 class CheckedRecipe:
     """A recipe without problems, its configured plugins, and the places of its keys.
@@ -145,10 +151,9 @@ def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[P
     """Return that a comparison needs a target, if it does and the recipe has none."""
     if reading.value("measure.target") is not None:
         return []
-    mend = 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }'
     if reading.value("measure.objective") == "time-to-target":
         why = '"time-to-target" needs a target, and there is none'
-        return [reading.problem("measure.objective", why, mend)]
+        return [reading.problem("measure.objective", why, ADD_TARGET)]
     changing = [f'"{s.name}"' for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
     if not changing:
         return []
@@ -156,7 +161,7 @@ def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[P
         f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
         "algorithm, so the stack is judged by its time to a target, and there is none"
     )
-    return [reading.problem("measure.target", why, mend)]
+    return [reading.problem("measure.target", why, ADD_TARGET)]
 
 
 def script_of(target: str, *, module: bool = False) -> WorkloadSpec | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tfopt_core.commands.check import ADD_TARGET
 from tfopt_core.commands.request import (
     SEARCHES,
     alone_in_project,
@@ -187,8 +188,7 @@ def objective_of(request: Request) -> TuneObjective:
         return objective
     if objective == "time-to-target" and recipe.measure.target is None:
         why = '"time-to-target" needs a target, and there is none'
-        mend = 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }'
-        raise RecipeError([reading.problem("tune.objective", why, mend)])
+        raise RecipeError([reading.problem("tune.objective", why, ADD_TARGET)])
     if recipe.workload.is_script:
         why = (
             f'a search by "{objective}" reads a part of the training data that is set aside, and '

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pluggy
 
-from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
+from tfopt_core.errors import (
+    PluginConflict,
+    PluginDefinitionError,
+    PluginError,
+    TfoptError,
+    describe,
+    ran_out_of_memory,
+)
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
@@ -117,7 +124,7 @@ class Stack:
             return self._defaults.default_strategy(run)
         strategy = _call(OWNER_HOOK, self._owner, run=run)
         owner, expected = self._owner.plugin_name, self._defaults.expected(OWNER_HOOK)
-        _check(owner, OWNER_HOOK, strategy, expected, "return a tf.distribute.Strategy")
+        _check(owner, OWNER_HOOK, strategy, expected, "a tf.distribute.Strategy")
         return self.with_strategy(strategy)
 
     def with_strategy(self, strategy: Any) -> Any:
@@ -184,7 +191,7 @@ class Stack:
             return effect_of(changes)
         effect = _call("report_effect", implementation, run=run, model=model, changes=changes)
         if not isinstance(effect, Effect):
-            why = f"returned a {type(effect).__name__}; return an Effect"
+            why = f"returned type {type(effect).__name__}; return an Effect"
             raise PluginError(stacked.name, "report_effect", why)
         return effect
 
@@ -194,8 +201,25 @@ class Stack:
             unwrap = functools.partial(stacked.plugin.unwrap, model)
             model = guarded(stacked.name, "unwrap", unwrap)
             expected = self._defaults.expected("wrap_model")
-            _check(stacked.name, "unwrap", model, expected, "return the model")
+            _check(stacked.name, "unwrap", model, expected, "the model")
         return model
+
+    @contextlib.contextmanager
+    def blamed(self, hook: str) -> Iterator[None]:
+        """Name the last plugin that changed the value of a hook in errors of what is made of it.
+
+        :raises PluginError: naming it; an error that no plugin has caused is raised as it is.
+        """
+        try:
+            yield
+        except Exception as error:
+            changed = [one.plugin for one in self._changes if one.hook == hook and one.changed]
+            if not changed or isinstance(error, TfoptError):
+                raise
+            raise PluginError(
+                changed[-1], hook, f"returned what {describe(error)}",
+                out_of_memory=ran_out_of_memory(error),
+            ) from error  # fmt: skip
 
     # How they are called.
 
@@ -211,16 +235,15 @@ class Stack:
             value = _call(hook, implementation, **{**arguments, VALUE_HOOKS[hook]: before})
             expected = self._defaults.expected(hook)
             wanted = "the value" if expected is None else f"a {expected.__name__}"
-            mend = f"end it with return, {wanted}" if value is None else f"return {wanted}"
-            _check(plugin, hook, value, expected, mend)
+            _check(plugin, hook, value, expected, wanted)
             self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
 
 
-def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, mend: str) -> None:
+def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, wanted: str) -> None:
     if value is None or (expected is not None and not isinstance(value, expected)):
-        what = "nothing" if value is None else f"a {type(value).__name__}"
-        raise PluginError(plugin, hook, f"returned {what}; {mend}")
+        what = "nothing" if value is None else f"type {type(value).__name__}"
+        raise PluginError(plugin, hook, f"returned {what}; return {wanted}")
 
 
 def _call(hook: str, implementation: pluggy.HookImpl, **arguments: Any) -> Any:

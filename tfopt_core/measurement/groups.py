@@ -40,8 +40,8 @@ from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.telemetry import read_counters
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 
-WAITS = "a run waits for what another one holds that is stopped"
-ALONE = "{why}: runs are made one after the other from pair {pair} on"
+WAITS = "a run waited for something that the stopped one holds"
+ALONE = "{why}, so runs are made one after the other from pair {pair} on"
 # Of a run that took too long beside another one nothing else is expected alone.
 TOO_LONG = "took longer than its limit"
 

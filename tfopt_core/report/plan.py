@@ -73,6 +73,8 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
         judged = "no metric that is known to be better high, or low"
     if prepared.validation_examples is not None:
         judged += f"; {prepared.validation_examples:,} validation examples"
+    if prepared.to_target:
+        judged = f"the time to the target of the recipe; {judged}"
     yield "judged by", judged
     versions = (("TensorFlow", "tensorflow"), ("Keras", "keras"))
     software = [f"{label} {prepared.versions[key]}" for label, key in versions

@@ -110,7 +110,8 @@ def build(
     with strategy.scope():
         training = stack.configure_training(run, model)
         training = with_scaled_step(model, training, precision, run.replicas)
-        compile_model(model, training, precision)
+        with stack.blamed("configure_training"):
+            compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)
     hide_one_device(model, strategy)
     batches = {split: plan.cardinality for split, plan in baseline_plans(job, workload).items()}

@@ -76,7 +76,7 @@ class WorkloadDefaults(KerasDefaults):
             raise WorkloadError(f"build_model {describe(error)}") from error
         if not isinstance(model, keras.Model):
             raise WorkloadError(
-                f"build_model returned a {type(model).__name__}; return a keras.Model"
+                f"build_model returned type {type(model).__name__}; return a keras.Model"
             )
         return model
 

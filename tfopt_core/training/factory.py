@@ -87,7 +87,8 @@ def load_workload(recipe: Recipe) -> Workload:
         raise WorkloadError(f'workload "{name}" {describe(error)}') from error
     if not isinstance(workload, Workload):
         raise WorkloadError(
-            f'workload "{name}" returned a {type(workload).__name__}; return a tfopt_core.Workload'
+            f'workload "{name}" returned type {type(workload).__name__}; return a '
+            "tfopt_core.Workload"
         )
     return workload
 

@@ -171,7 +171,7 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
         return strategy
     if not isinstance(strategy, tf.distribute.Strategy):
         raise ClusterError(
-            f"build_strategy returned a {type(strategy).__name__}; return a "
+            f"build_strategy returned type {type(strategy).__name__}; return a "
             "tf.distribute.Strategy, or Serve in a process that only serves"
         )
     if joining.cluster is not None:

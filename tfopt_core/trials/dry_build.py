@@ -52,11 +52,12 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     if direction is None and metric in metrics:
         direction = quality_direction(metric)
     baseline_estimate, stack_estimate = _estimates(task, job, workload)
+    plugins = tuple(
+        plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
+        for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
+    )
     prepared = Prepared(
-        plugins=tuple(
-            plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
-            for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
-        ),
+        plugins=plugins,
         data_before={split: plan.describe() for split, plan in baseline.items()},
         data_after={split: plan.describe() for split, plan in built.plans.items()},
         metrics=metrics,
@@ -66,7 +67,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
         baseline_batch_size=baseline["train"].batch_size if "train" in baseline else None,
-        to_target=job.recipe.measure.objective == "time-to-target",
+        to_target=job.recipe.measure.objective == "time-to-target"
+        or any(plugin.equivalence == "changes" for plugin in plugins),
         validation_examples=_validation_examples(baseline),
         trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
         jit_compile=bool(built.model.jit_compile),
@@ -144,7 +146,7 @@ def resolve_all(
         plugin = guarded(stacked.name, "resolve", partial(stacked.plugin.resolve, probe))
         if type(plugin) is not type(stacked.plugin):
             raise PluginError(
-                stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"
+                stacked.name, "resolve", f"returned type {type(plugin).__name__}; return the plugin"
             )
         resolved[index] = StackedPlugin(stacked.name, plugin)
         not_timed = tuple(

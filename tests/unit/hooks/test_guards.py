@@ -10,7 +10,15 @@ import pytest
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, cure_of, describe
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
-from tfopt_core.plugins import Effect, Plugin, PluginRefused, RuntimeOptions, hookimpl, plugin
+from tfopt_core.plugins import (
+    Effect,
+    Plugin,
+    PluginRefused,
+    RuntimeOptions,
+    TrainingOptions,
+    hookimpl,
+    plugin,
+)
 from tfopt_core.testing import GivenValues, make_machine, make_run, stack_of
 from tfopt_core.workers.task import failure_of
 
@@ -112,8 +120,38 @@ def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
         def configure_runtime(self):
             return 3
 
-    with pytest.raises(PluginError, match="returned a int; return a RuntimeOptions"):
+    with pytest.raises(PluginError, match="returned type int; return a RuntimeOptions"):
         stack_of(Wrong()).configure_runtime(MACHINE, None)
+
+
+def test_what_is_made_of_a_changed_value_is_blamed_on_the_plugin_that_changed_it():
+    @plugin
+    class Misnames(Plugin):
+        @hookimpl
+        def configure_training(self, options):
+            return attrs.evolve(options, optimizer="adamm")
+
+    options = TrainingOptions(optimizer="adam", loss="mse")
+    stack = stack_of(Misnames(), configure_training=options)
+    with pytest.raises(ValueError, match="adamm"), stack.blamed("configure_training"):
+        raise ValueError("no adamm")  # nobody changed anything yet
+    stack.configure_training(make_run(), None)
+    words = '"Misnames", hook "configure_training": returned what raised ValueError: no adamm'
+    with pytest.raises(PluginError, match=words), stack.blamed("configure_training"):
+        raise ValueError("no adamm")
+
+
+def test_a_wrong_field_is_said_in_the_words_of_its_validator_alone():
+    @plugin
+    class Mistypes(Plugin):
+        @hookimpl
+        def configure_training(self, options):
+            return attrs.evolve(options, steps_per_execution="8")
+
+    options = TrainingOptions(optimizer="adam", loss="mse")
+    with pytest.raises(PluginError) as caught:
+        stack_of(Mistypes(), configure_training=options).configure_training(make_run(), None)
+    assert str(caught.value).endswith("(got '8' that is a <class 'str'>).")
 
 
 def test_an_exception_names_plugin_hook_and_cause():
@@ -172,7 +210,7 @@ def test_a_generator_is_no_value():
         def configure_runtime(self, options):
             yield options
 
-    with pytest.raises(PluginError, match="returned a generator; return a RuntimeOptions"):
+    with pytest.raises(PluginError, match="returned type generator; return a RuntimeOptions"):
         stack_of(Yields()).configure_runtime(MACHINE, None)
 
 
@@ -318,7 +356,7 @@ def test_an_effect_of_another_type_is_named():
         def report_effect(self):
             return True
 
-    with pytest.raises(PluginError, match="returned a bool; return an Effect"):
+    with pytest.raises(PluginError, match="returned type bool; return an Effect"):
         stack_of(Vague()).report_effects(make_run(), None)
 
 

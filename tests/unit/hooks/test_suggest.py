@@ -117,7 +117,7 @@ def test_proposed_settings_are_checked_as_a_recipes_are(ask):
     causes = {one.plugin: one.cause for one in proposal.silent}
     assert "do not fit" in causes["b"]
     assert "unknown setting" in causes["c"]
-    assert "returned a list" in causes["d"]
+    assert "returned type list" in causes["d"]
 
 
 @pytest.mark.parametrize(

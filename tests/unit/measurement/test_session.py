@@ -732,7 +732,7 @@ def test_a_run_that_fails_beside_another_one_is_made_alone_and_so_are_all_that_f
     results, events = world(runner, pairs=4)
     assert (results.comparison.verdict, results.comparison.pairs) == ("faster", 4)
     assert not results.failed
-    said = '"full" failed beside another run (address already in use): runs are made one after'
+    said = '"full" failed beside another run (address already in use), so runs are made one'
     assert any(said in warning for warning in results.warnings)
     assert any(said in event.text for event in events if isinstance(event, Noted))
     runs = [task for task in runner.tasks if isinstance(task, RunTask)]

@@ -205,7 +205,7 @@ def suggested(
     if settings is None:
         return None
     if not isinstance(settings, Mapping):
-        raise TypeError(f"suggest returned a {type(settings).__name__}; return a dict or None")
+        raise TypeError(f"suggest returned type {type(settings).__name__}; return a dict or None")
     plugin, problems = configure(plugin_class, PluginEntry(name, dict(settings)))
     if plugin is None:
         wrong = "; ".join(f"{p.path}: {p.message}".lstrip(": ") for p in problems)

@@ -145,8 +145,9 @@ def _time(results: Results) -> Iterator[tuple[str, str]]:
     before, after = (math.exp(math.fsum(map(math.log, side)) / len(side)) for side in sides)
     projected = ", projected" if comparison.kind is ComparisonKind.STEADY else ""
     interval = f"{comparison.low:.2f}x to {comparison.high:.2f}x"
+    label = {ComparisonKind.STEPS: "steps", ComparisonKind.TIME_TO_TARGET: "to target"}
     yield (
-        "steps" if comparison.kind is ComparisonKind.STEPS else "time",
+        label.get(comparison.kind, "time"),
         f"{units.seconds_text(before)} -> {units.seconds_text(after)}{projected}      "
         f"{interval} ({comparison.confidence:.0%}, {comparison.pairs} pairs)",
     )

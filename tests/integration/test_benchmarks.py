@@ -21,7 +21,7 @@ from support.stored_measurements import FIRST_RESULTS, make_run
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.records.fit import Block
+from tfopt_core.records.run import Block
 from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

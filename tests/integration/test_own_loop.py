@@ -24,7 +24,7 @@ from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.records.fit import OWN_LOOP
+from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.testing import make_machine

@@ -15,8 +15,8 @@ import pytest
 from support.hostile_results import hostile_results
 from support.report_results import make_attribution, make_fit, make_results, make_run
 
-from tfopt_core.records.fit import Block
 from tfopt_core.records.results import Results
+from tfopt_core.records.run import Block
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 

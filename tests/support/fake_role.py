@@ -13,7 +13,6 @@ import sys
 import time
 
 from tfopt_core.hooks import Cluster
-from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import (
     ClusterJoined,
     ClusterJoining,
@@ -21,7 +20,7 @@ from tfopt_core.records.messages import (
     Failure,
     OthersServed,
 )
-from tfopt_core.records.run import RunReport
+from tfopt_core.records.run import FitOutcome, RunReport
 from tfopt_core.workers.channel import encode, receive_task
 
 FIT = FitOutcome(

@@ -12,8 +12,8 @@ from support.report_results import (
     make_run,
 )
 from tfopt_core.hooks import Effect, FoundTable
-from tfopt_core.records.fit import Block
 from tfopt_core.records.results import Results
+from tfopt_core.records.run import Block
 
 
 def hostile_results(text: str) -> Results:

@@ -21,9 +21,9 @@ from tfopt_core.data.stages import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.replay import Replayed, ReplayPart
+from tfopt_core.records.run import FitOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train

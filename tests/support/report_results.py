@@ -10,7 +10,6 @@ from rich.console import RenderableType
 
 from tfopt_core.hooks import Effect
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
-from tfopt_core.records.fit import Block
 from tfopt_core.records.results import (
     Attribution,
     Comparison,
@@ -20,6 +19,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
+from tfopt_core.records.run import Block
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.style.console import make_console
 

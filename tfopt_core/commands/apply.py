@@ -131,7 +131,7 @@ def apply(
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
-    from tfopt_core.report.results.summary import render_summary
+    from tfopt_core.report.results.pages import render_summary
     from tfopt_core.report.terminal import Terminal
 
     asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)

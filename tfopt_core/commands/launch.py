@@ -45,9 +45,14 @@ def launch(
     """
     from tfopt_core.commands.training import train_once
     from tfopt_core.records.messages import EpochDone
-    from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.report.training import epoch_line, render_training
+    from tfopt_core.report.training import (
+        epoch_line,
+        epoch_of_role,
+        render_ends,
+        render_roles,
+        render_training,
+    )
     from tfopt_core.workers.clusters.local import Listener, LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS

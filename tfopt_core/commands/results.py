@@ -37,7 +37,7 @@ CANDIDATES = 5
 def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
     from tfopt_core.commands.output import ReportFiles
-    from tfopt_core.report.results.runs import render_runs
+    from tfopt_core.report.results.pages import render_runs
     from tfopt_core.store.overview import Listing
 
     path, store = _opened(project)
@@ -80,8 +80,7 @@ def report(
     from tfopt_core.report.html.page import html_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_report
-    from tfopt_core.report.results.runs import render_interim
-    from tfopt_core.report.results.summary import render_summary
+    from tfopt_core.report.results.pages import render_interim, render_summary
 
     if diagnoses and html_path is None:
         raise InputError("--diagnosis is about the page of --html; name a file for it")
@@ -126,7 +125,7 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
     """
     from tfopt_core.commands.output import ReportFiles
-    from tfopt_core.report.results.across import render_across
+    from tfopt_core.report.results.pages import render_across
     from tfopt_core.statistics.across import compare_stacks
 
     across = compare_stacks(_concluded(a, project), _concluded(b, project))

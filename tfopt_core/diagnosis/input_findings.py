@@ -19,7 +19,7 @@ from tfopt_core.diagnosis.batches import DataLoop
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_parts import seconds_a_step
 from tfopt_core.hooks import Finding
-from tfopt_core.records.fit import StepTrace
+from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.fit_figures import retraces
 
 # A stage below this share of a step is not reported.

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
-from tfopt_core.records.fit import StepTrace
+from tfopt_core.records.run import StepTrace
 from tfopt_core.training.build import Built
 from tfopt_core.training.keras_data import weighed
 from tfopt_core.training.loops.train_functions import loop_of

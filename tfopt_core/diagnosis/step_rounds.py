@@ -17,7 +17,7 @@ from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
-from tfopt_core.records.fit import StepTrace
+from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.intervals import median, seconds_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.runtime import device_sync

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.records.fit import TrainingCounts
+from tfopt_core.records.run import TrainingCounts
 
 # What of a training is replayed: the training as it is measured; one on the first batches of the
 # side without plugins, with the data of both compared; or these data alone.

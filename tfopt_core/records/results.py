@@ -10,8 +10,7 @@ import attrs
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.recipe import Objective
-from tfopt_core.records.fit import FitFacts
-from tfopt_core.records.run import RunFacts
+from tfopt_core.records.run import FitFacts, RunFacts
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 
 SCHEMA_VERSION = 4

@@ -1,13 +1,145 @@
-"""The report of one run by its process. No TensorFlow."""
+"""The records of one run and of its fits, as the process reports them. No TensorFlow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 
 from tfopt_core.hooks import Effect
-from tfopt_core.records.fit import FitOutcome
+
+# The name under which a training loop of a script's own stands among the fits of a run.
+OWN_LOOP = "the script's own loop"
+
+# The reason why a block is cold that begins an epoch before which the process was stopped.
+TURN = "turn"
+
+
+@attrs.frozen
+class Block:
+    """Some steps in a row: how many, how long, in which epoch.
+
+    `cold` says why the block is no sample of a steady step: "trace" holds a trace or
+    compilation, "cache" belongs to an epoch that fills a cache, "turn" begins one before which the
+    process was stopped; "" for an ordinary block. `in_turns` says whether the process had been
+    stopped before it ended, since it took turns with another one.
+    """
+
+    steps: int
+    seconds: float
+    epoch: int = 0
+    cold: str = ""
+    in_turns: bool = False
+
+
+# Why a step was traced: "first", before a step was made; "shapes", for shapes that the fit had not
+# traced before; "loop", for the same shapes, by a loop of tfopt's for another number of steps in a
+# call, or to try it; "python", for the same shapes in Keras' own loop: something else changed.
+TraceCause = Literal["first", "shapes", "loop", "python"]
+
+
+@attrs.frozen(kw_only=True)
+class StepTrace:
+    """One trace of a fit's step: after how many `steps`, for which shapes of a batch, and why."""
+
+    steps: int
+    shapes: str
+    cause: TraceCause
+
+
+@attrs.frozen(kw_only=True)
+class TrainingCounts:
+    """What a fit did, counted apart from the loop that did it.
+
+    :param updates: what each optimizer's `iterations` rose by in each epoch; one tuple for each
+        optimizer. A step that float16 skips, since its gradients overflow, counts too.
+    :param examples: the examples that the loss was taken of, by epoch; empty if unknown.
+    :param validation_examples: the same of each validation.
+    :param learning_rate: at the end; None if unknown.
+    :param batch_calls: how often the callbacks that act on batches were called at the end of one;
+        None if there are none.
+    :param batch_indices: a digest of the indices that these calls were given.
+    """
+
+    updates: tuple[tuple[int, ...], ...] = ()
+    examples: tuple[int, ...] = ()
+    validation_examples: tuple[int, ...] = ()
+    learning_rate: float | None = None
+    batch_calls: int | None = None
+    batch_indices: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FitFacts:
+    """The facts of a fit that its result keeps unchanged.
+
+    `epochs` and `steps` are those that were trained, of `planned_epochs` times `steps_per_epoch`;
+    `history` holds the metrics of each epoch. `batch_size` is None where the workload batches its
+    own data. `replicas` are the devices that trained together, on `workers` processes that computed
+    steps; `cluster_seconds` are those before the first step in which the processes of a cluster
+    joined, None for one process. `name` is that of a script's call of `fit`, or `OWN_LOOP`, whose
+    steps are updates; if the call was cut short, `repeated_epochs` is the number of epochs by which
+    its own history was extended with the last values. They are not in `history`. `traces` are those
+    of the step; the first call may make several. `counts` are what both sides of a pair must have
+    in common.
+    """
+
+    blocks: tuple[Block, ...]
+    trainable_parameters: int
+    epochs: int
+    steps: int
+    jit_compile: bool
+    history: Mapping[str, tuple[float, ...]]
+    stop_reason: str | None = None
+    planned_epochs: int | None = None
+    steps_per_epoch: int | None = None
+    batch_size: int | None = None
+    replicas: int = 1
+    workers: int = 1
+    cluster_seconds: float | None = None
+    name: str = ""
+    repeated_epochs: int = 0
+    traces: tuple[StepTrace, ...] = ()
+    counts: TrainingCounts = TrainingCounts()
+
+
+@attrs.frozen(kw_only=True)
+class FitOutcome(FitFacts):
+    """The times and the results of one fit. Seconds count from the start of its build.
+
+    `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
+    one figure an epoch, of the last one too where the fit was `cut_short` in it; `edge_seconds`
+    lie between the last step of an epoch and the begin of the next, without the validation (what
+    callbacks do, and Keras' new iterator). Of a training that was `resumed` from a checkpoint,
+    `epochs` and `history` are those of all of it, the other figures only those of what was trained
+    now.
+    """
+
+    planned_epochs: int
+    wall_seconds: float
+    setup_seconds: float
+    validation_seconds: tuple[float, ...]
+    epoch_begin_seconds: tuple[float, ...]
+    epoch_end_seconds: tuple[float, ...]
+    edge_seconds: tuple[float, ...] = ()
+    cut_short: bool
+    float32_layers: tuple[str, ...]
+    resumed: bool = False
+
+
+# The validation loss without penalties on weights.
+NAME = "val_data_loss"
+# Losses with and without penalties that differ by less, relatively, are one and the same.
+SAME_LOSS = 1e-6
+
+
+def differs_from_loss(metrics: Mapping[str, float]) -> bool:
+    """Return whether the loss without penalties differs, so that the model has penalties."""
+    loss, data_loss = metrics.get("val_loss"), metrics.get(NAME)
+    if loss is None or data_loss is None:
+        return False
+    return abs(loss - data_loss) > SAME_LOSS * max(abs(loss), abs(data_loss))
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,7 @@ from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
-from tfopt_core.report.results.summary import machine_in_words
+from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
     Page,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-import attrs
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.records.dry_build import PluginPlan, Prepared
-from tfopt_core.records.memory import MemoryPlan, StageLine
+from tfopt_core.records.dry_build import MemoryPlan, PluginPlan, Prepared, StageLine
+from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
     Items,
@@ -25,8 +24,6 @@ from tfopt_core.report.style.layout import (
 )
 from tfopt_core.report.style.vocabulary import setting_in_words
 
-# In fewer columns, the two sides of a data plan are printed one above the other.
-SIDE_BY_SIDE_WIDTH = 72
 # Fits "build_dataset, validation"; the same for every plugin.
 HOOK_WIDTHS = (26, 25)
 
@@ -61,7 +58,7 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
     yield "model", f"{units.count_text(prepared.trainable_parameters)} trainable parameters"
     xla = "XLA on" if prepared.jit_compile else "XLA off"
     yield "with the stack", f"dtype policy {prepared.policy}, {xla}"
-    training = f"{prepared.epochs:,} {'epoch' if prepared.epochs == 1 else 'epochs'}"
+    training = units.counted(prepared.epochs, "epoch")
     if prepared.steps_per_epoch is not None:
         training += f" of {prepared.steps_per_epoch:,} steps"
     if prepared.batch_size is not None:
@@ -76,11 +73,8 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
     if prepared.to_target:
         judged = f"the time to the target of the recipe; {judged}"
     yield "judged by", judged
-    versions = (("TensorFlow", "tensorflow"), ("Keras", "keras"))
-    software = [f"{label} {prepared.versions[key]}" for label, key in versions
-                if prepared.versions.get(key)]  # fmt: skip
-    if software:
-        yield "software", ", ".join(software)
+    if software := software_in_words(prepared.versions):
+        yield "software", software
 
 
 def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
@@ -126,7 +120,7 @@ def _data(prepared: Prepared, split: str) -> RenderableType:
     if before == after:
         stages = [(words(stage),) for stage in before]
         return section(title, grid(stages), words("unchanged by the stack", "dim"))
-    return section(title, TwoPlans(before, after))
+    return section(title, _compared(before, after))
 
 
 def _stages(split: str, lines: Sequence[StageLine]) -> RenderableType:
@@ -164,79 +158,14 @@ def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
     yield "in all", "unknown" if total is None else f"about {units.bytes_text(total)} resident"
 
 
-@attrs.frozen
-class TwoPlans:
-    """Two lists of stages: side by side if the width allows, else as removed and added lines."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        rows = tuple(aligned(self.before, self.after))
-        wide = options.max_width >= SIDE_BY_SIDE_WIDTH
-        yield _side_by_side(rows) if wide else _above_each_other(rows)
-
-
-def aligned(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Yield both lists in pairs, in order: equal stages and stages of one kind share a pair;
-    None stands for a missing partner."""
-    matcher = SequenceMatcher(a=list(before), b=list(after), autojunk=False)
-    for tag, a, b, c, d in matcher.get_opcodes():
+def _compared(before: Sequence[str], after: Sequence[str]) -> RenderableType:
+    """Return the stages of both plans in order: "-" for what the stack removes, "+" for what it
+    adds."""
+    rows: list[tuple[RenderableType, ...]] = []
+    for tag, a, b, c, d in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag == "equal":
-            yield from zip(before[a:b], after[c:d], strict=True)
-        else:
-            yield from _paired_by_kind(before[a:b], after[c:d])
-
-
-def _paired_by_kind(
-    gone: Sequence[str], new: Sequence[str]
-) -> Iterator[tuple[str | None, str | None]]:
-    """Yield the stages in pairs; stages that differ only in their settings share a pair."""
-    left = list(gone)
-    for stage in new:
-        kinds = [_kind(other) for other in left]
-        if _kind(stage) not in kinds:
-            yield None, stage
+            rows += (("", words(stage)) for stage in before[a:b])
             continue
-        place = kinds.index(_kind(stage))
-        yield from ((other, None) for other in left[:place])
-        yield left[place], stage
-        del left[: place + 1]
-    yield from ((stage, None) for stage in left)
-
-
-def _kind(stage: str) -> str:
-    return stage.partition(":")[0]
-
-
-def _side_by_side(rows: Sequence[tuple[str | None, str | None]]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    table.add_column(ratio=1, overflow="fold")
-    table.add_column(width=1)
-    table.add_column(ratio=1, overflow="fold")
-    table.add_row(words("before", "dim"), "", words("with the stack", "dim"))
-    for old, new in rows:
-        if new is None:
-            table.add_row(words(old, "red"), words("-", "red"), "")
-        elif old is None:
-            table.add_row("", words("+", "green"), words(new, "green"))
-        elif old != new:
-            table.add_row(words(old, "red"), words(">", "green"), words(new, "green"))
-        else:
-            table.add_row(words(old), "", words(new))
-    return table
-
-
-def _above_each_other(rows: Sequence[tuple[str | None, str | None]]) -> Table:
-    lines: list[tuple[RenderableType, ...]] = []
-    for old, new in rows:
-        if old == new:
-            lines.append(("", words(old)))
-            continue
-        if old is not None:
-            lines.append((words("-", "red"), words(old, "red")))
-        if new is not None:
-            lines.append((words("+", "green"), words(new, "green")))
-    return grid(lines)
+        rows += ((words("-", "red"), words(stage, "red")) for stage in before[a:b])
+        rows += ((words("+", "green"), words(stage, "green")) for stage in after[c:d])
+    return grid(rows)

@@ -7,13 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tfopt_core.diagnosis.draft import Draft
-from tfopt_core.measurement.progress import Event
 from tfopt_core.report.first_contact import render_look, render_written
-from tfopt_core.report.live.display import LiveObserver, make_observer, make_phases
-from tfopt_core.report.live.search import make_search_observer
+from tfopt_core.report.live import MeasurementView, make_phases
+from tfopt_core.report.live_search import SearchView
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.style.layout import words
-from tfopt_core.tuning.progress import SearchEvent
 
 
 class Terminal:
@@ -35,13 +33,13 @@ class Terminal:
         if not self.quiet:
             self.console.print(words(text, "dim"))
 
-    def measuring(self) -> LiveObserver[Event]:
+    def measuring(self) -> MeasurementView:
         """Return the live view of a measurement, to be entered before it."""
-        return make_observer(self.console, quiet=self.quiet)
+        return MeasurementView(self.console, self.quiet)
 
-    def searching(self) -> LiveObserver[SearchEvent]:
+    def searching(self) -> SearchView:
         """Return the live view of a search, to be entered before it."""
-        return make_search_observer(self.console, quiet=self.quiet)
+        return SearchView(self.console, self.quiet)
 
     def look(self, draft: Draft) -> None:
         """Print what a look at a script found and proposes."""

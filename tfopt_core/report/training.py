@@ -1,8 +1,8 @@
-"""Render what `tfopt train` prints."""
+"""Render what `tfopt train` and `tfopt launch` print."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,20 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.hooks import Effect
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.fit import NAME as DATA_LOSS
-from tfopt_core.records.fit import OWN_LOOP, differs_from_loss
-from tfopt_core.records.results import RunResult
-from tfopt_core.report.found_tables import render_tables
+from tfopt_core.records.messages import EpochDone, OthersServed
+from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.records.run import NAME as DATA_LOSS
+from tfopt_core.records.run import OWN_LOOP, differs_from_loss
+from tfopt_core.report.results.sections import effect_tables
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Items, grid, paragraph, words
-from tfopt_core.report.style.units import metric_text, seconds_text
+from tfopt_core.report.style.layout import Items, Page, bullets, indented, paragraph, section, words
+from tfopt_core.report.style.sections import Block, Fact, Facts, Table, last_lines, render_block
+from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
+from tfopt_core.workers.clusters.local import RoleEnd
+from tfopt_core.workers.clusters.roles import Role
 
 if TYPE_CHECKING:
+    from tfopt_core.records.dry_build import Prepared
     from tfopt_core.training.job import ResumePoint
 
 
@@ -41,51 +45,56 @@ def render_training(
     """
     if run.status == "served":
         return Text("served the chief until the training had ended")
-    notes = [paragraph(f"note: {note}", "yellow") for note in run.notes]
     if not run.ok:
         failed = paragraph(f"the training failed: {run.error or 'no cause was given'}", "red")
-        return Group(failed, *notes)
+        return Group(failed, *_notes(run))
     fit = run.fit
-    epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-    trained = f"resumed, trained to the end of {epochs}" if resumed else f"trained {epochs}"
-    took = f"{trained} in {seconds_text(run.wall_seconds or 0.0)}"
-    if fit.step_seconds:
-        took += f", {seconds_text(fit.step_seconds)} a step"
-    lines = [Text(took)]
+    how = "resumed, trained to the end of" if resumed else "trained"
+    parts: list[RenderableType] = [_took(f"{how} {counted(fit.epochs, 'epoch')}", run, fit)]
     if fit.stop_reason:
-        lines.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
-    parts: list[RenderableType] = [*lines, *render_effects(run.effects, prepared)]
+        parts.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
+    effects = {plugin.name: run.effects[plugin.name] for plugin in prepared.plugins}
+    parts += render_effects(effects)
     if saved_to is not None:
         parts.append(Text(f"saved: {plain(str(saved_to))}"))
-    return Group(*parts, *notes)
+    return Group(*parts, *_notes(run))
 
 
 def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
     """Return the fits, plugins and notes of a script that ran with a stack."""
     lines: list[RenderableType] = []
     for fit in run.fits:
-        epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-        length = f"{fit.steps:,} updates" if fit.name == OWN_LOOP else epochs
-        took = f"{plain(fit.name)}: {length} in {seconds_text(fit.wall_seconds or 0.0)}"
-        if fit.step_seconds:
-            took += f", {seconds_text(fit.step_seconds)} a step"
-        lines.append(Text(took))
-    rows = [
-        (
-            words("✓", "green") if effect.applied else words("-", "yellow"),
-            words(name),
-            paragraph(f"{'applied' if effect.applied else 'not applied'}: {effect.detail}"),
-        )
-        for name, effect in run.effects.items()
-    ]
-    if rows:
-        lines.append(grid(rows))
-    lines += [paragraph(f"note: {note}", "yellow") for note in run.notes]
+        own = fit.name == OWN_LOOP
+        length = f"{fit.steps:,} updates" if own else counted(fit.epochs, "epoch")
+        lines.append(_took(f"{plain(fit.name)}: {length}", fit, fit))
+    lines += (*render_effects(run.effects), *_notes(run))
     if not run.fits and run.exit_status is None:
         lines.append(paragraph(run.error or "the script gave no sign of its end", "red"))
     if saved_to is not None and run.fits:
         lines.append(Text(f"saved: {plain(str(saved_to))}"))
     return Group(*lines)
+
+
+def _took(what: str, whole: RunResult | FitResult, fit: FitResult) -> Text:
+    step = f", {seconds_text(fit.step_seconds)} a step" if fit.step_seconds else ""
+    return Text(f"{what} in {seconds_text(whole.wall_seconds or 0.0)}{step}")
+
+
+def _notes(run: RunResult) -> Iterator[Text]:
+    return (paragraph(f"note: {note}", "yellow") for note in run.notes)
+
+
+def render_effects(effects: Mapping[str, Effect]) -> Iterator[RenderableType]:
+    """Yield a line for each plugin, in this order: whether it took effect, and how; and their
+    tables."""
+    rows = tuple(
+        Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
+             mark="✓" if effect.applied else "-")
+        for name, effect in effects.items()
+    )  # fmt: skip
+    tables = (table for effect in effects.values() for table in effect_tables(effect))
+    blocks: Iterable[Block] = (Facts(rows, ("plugin", "effect")), *tables) if rows else ()
+    return (shown for block in blocks for shown in render_block(block))
 
 
 def render_resume_point(point: ResumePoint) -> RenderableType:
@@ -95,18 +104,13 @@ def render_resume_point(point: ResumePoint) -> RenderableType:
         for name in point.damaged
     ]
     if point.moved:
-        lines.append(
-            Text(
-                f"resumes elsewhere: {plain('; '.join(point.moved))}; losses may differ in "
-                "rounding",
-                "yellow",
-            )
-        )
+        moved = plain("; ".join(point.moved))
+        differ = "losses may differ in rounding"
+        lines.append(Text(f"resumes elsewhere: {moved}; {differ}", "yellow"))
     if point.start is None:
         lines.append(Text(f"writes checkpoints to {plain(str(point.folder))}"))
     elif point.finished:
-        epochs = "1 epoch" if point.epochs == 1 else f"{point.epochs} epochs"
-        lines.append(Text(f"the training is finished: {epochs}"))
+        lines.append(Text(f"the training is finished: {counted(point.epochs, 'epoch')}"))
     else:
         lines.append(Text(f"resumes after epoch {point.epochs}, from {plain(point.start)}"))
     return Group(*lines)
@@ -119,13 +123,40 @@ def render_last_checkpoint(point: ResumePoint) -> RenderableType:
     return Text(f"--resume continues after epoch {point.epochs}, from {plain(point.start)}")
 
 
-def render_effects(effects: Mapping[str, Effect], prepared: Prepared) -> tuple[RenderableType, ...]:
-    """Return a line for each plugin, in recipe order: whether it took effect, and how."""
+def render_roles(roles: Sequence[Role]) -> RenderableType:
+    """Return `on this machine: worker 0 (127.0.0.1:2222), worker 1 (127.0.0.1:2223)`."""
+    listed = ", ".join(f"{role.name} ({role.address})" for role in roles)
+    return words(f"on this machine: {listed}")
+
+
+def epoch_of_role(role: Role, message: EpochDone) -> RenderableType:
+    """Return the line of a role for an epoch: `worker 1: epoch 1  loss 0.5100`."""
+    line = f"{role.name}: epoch {message.epoch + 1}"
+    loss = message.metrics.get("loss")
+    return words(line if loss is None else f"{line}  loss {metric_text(loss)}", "dim")
+
+
+def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
+    """Return how each role ended, the causes of failures, and the first one's last output."""
     rows = []
-    for plugin in prepared.plugins:
-        effect = effects[plugin.name]
-        mark = words("✓", "green") if effect.applied else words("-", "yellow")
-        status = "applied" if effect.applied else "not applied"
-        rows.append((mark, words(plugin.name), paragraph(f"{status}: {effect.detail}")))
-    tables = [table for name in effects for table in render_tables(effects[name])]
-    return (grid(rows), *tables) if rows else ()
+    for end in sorted(ends, key=lambda end: (end.role.job, end.role.index)):
+        loss = end.metrics.get("loss")
+        shown = NOTHING if loss is None else metric_text(loss)
+        rows.append((end.role.name, end.role.address, _status(end), shown))
+    table = Table(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
+    parts: list[RenderableType] = ["", *render_block(table)]
+    failed = [end for end in ends if end.failed]
+    if failed:
+        parts.append(section("Causes", bullets(end.cause for end in failed)))
+        if lines := last_lines(tail):
+            output = Text(lines, style="dim", overflow="fold")
+            parts.append(section(f"Last words of {failed[0].role.name}", indented(output, 0)))
+    return Page(tuple(parts))
+
+
+def _status(end: RoleEnd) -> str:
+    if end.failed:
+        return "failed"
+    if end.called_off:
+        return "ended with the chief" if end.role.serves else "ended with the others"
+    return "served" if isinstance(end.outcome.message, OthersServed) else "trained"

@@ -8,18 +8,19 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tfopt_core.report.results.outcome import render_verdict
-from tfopt_core.report.results.summary import machine_in_words
+from tfopt_core.report.results.sections import machine_in_words, verdict_section
+from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
-from tfopt_core.report.style.trials import (
-    OUTCOME_COLORS,
+from tfopt_core.report.style.sections import render_section
+from tfopt_core.report.style.vocabulary import (
+    color_of,
+    others_of,
     outcome_in_words,
     settings_figure,
-    short_figures,
+    settings_in_words,
     value_in_words,
     values_in_words,
 )
-from tfopt_core.report.style.vocabulary import settings_in_words
 from tfopt_core.tuning.results import SharedSearch, StackTrial, TuneResult
 
 NOTE = (
@@ -67,7 +68,7 @@ def _facts(result: TuneResult) -> Iterator[tuple[str, object]]:
         named = ", ".join(result.begun_from)
         yield "begins from", f"the trials of {named}, on this machine with the same code"
     if result.resumed:
-        yield "resumed", f"{result.resumed} {'time' if result.resumed == 1 else 'times'}"
+        yield "resumed", units.counted(result.resumed, "time")
 
 
 def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
@@ -77,17 +78,26 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
     for name in ("trial", "beside", "figure", "outcome"):
         table.add_column(name, overflow="fold", no_wrap=name == "figure")
     for trial in trials:
-        others = [one.name for one in trial.stack if one.name not in trial.plugins]
         tried = " + ".join(trial.plugins)
         name = tried if trial.action == "add" else f"{tried} taken out"
         if trial.replaces:
             name += f", in place of {' + '.join(trial.replaces)}"
         table.add_row(
-            words(name), words(" + ".join(others) or "-"),
-            paragraph(short_figures(trial) or "-"),
-            words(outcome_in_words(trial), OUTCOME_COLORS[trial.outcome]),
+            words(name), words(" + ".join(others_of(trial)) or "-"),
+            paragraph(_figures(trial)),
+            words(outcome_in_words(trial), color_of(trial.outcome)),
         )  # fmt: skip
     return table
+
+
+def _figures(trial: StackTrial) -> str:
+    """Return `1.25x (1.20 to 1.31)` and, in a second line, `2 pairs`; "-" for none."""
+    if trial.ratio is None:
+        return "-"
+    if trial.low is None or trial.high is None:
+        return f"{units.ratio_text(trial.ratio)}, 1 pair"
+    figures = units.ratio_with_interval(trial.ratio, trial.low, trial.high)
+    return f"{figures}\n{trial.pairs} pairs"
 
 
 def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
@@ -118,7 +128,7 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
             table.add_row(
                 words(values_in_words(trial.values)),
                 words(settings_figure(trial) or "-"),
-                words(outcome, OUTCOME_COLORS[trial.outcome]),
+                words(outcome, color_of(trial.outcome)),
             )  # fmt: skip
         how = f"sampler {found.sampler}, {found.planned} trials at most"
         if result.objective in ("time-to-target", "quality"):
@@ -179,7 +189,7 @@ def _winner(result: TuneResult) -> Iterator[RenderableType]:
 
 def _proof(result: TuneResult) -> Iterator[RenderableType]:
     if result.proof is not None:
-        yield render_verdict(result.proof.comparison)
+        yield render_section(verdict_section(result.proof.comparison))
         ids = f"fresh pairs, measured as {result.proof.id}; tfopt report {result.proof.id} has all"
         yield indented(words(ids, "dim"))
 

@@ -9,8 +9,8 @@ from typing import Literal
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.records.fit import TrainingCounts
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
+from tfopt_core.records.run import TrainingCounts
 
 UNDECLARED = "not every plugin declares what it does to the training"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.records.fit import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
 from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.records.run import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
 from tfopt_core.statistics.intervals import median
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stages import before_copy
-from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
+from tfopt_core.records.run import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns

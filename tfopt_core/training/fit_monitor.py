@@ -11,8 +11,8 @@ import attrs
 
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
+from tfopt_core.records.run import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
 from tfopt_core.training.clock import StepClock, running_ns

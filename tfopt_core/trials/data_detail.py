@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfopt_core.data import DataPlan, Map, Source
 from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.lower import lower
-from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
+from tfopt_core.records.dry_build import HeldBytes, MemoryPlan, StageLine, held_by
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.workers.telemetry import peak_rss_bytes

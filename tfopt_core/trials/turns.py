@@ -12,8 +12,8 @@ from time import perf_counter_ns
 
 import attrs
 
-from tfopt_core.records.fit import TURN, Block
 from tfopt_core.records.messages import Tell, TurnOver
+from tfopt_core.records.run import TURN, Block
 from tfopt_core.statistics.fit_figures import LEAST_STARTS, mean_step
 from tfopt_core.training.clock import leave_out_stopped, running_ns
 

@@ -9,7 +9,7 @@ import pytest
 
 from tfopt_core import DataPlan
 from tfopt_core.data import TakeWhile
-from tfopt_core.records.fit import StepTrace
+from tfopt_core.records.run import StepTrace
 
 pytestmark = pytest.mark.tensorflow
 

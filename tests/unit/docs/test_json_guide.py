@@ -16,8 +16,14 @@ from support.report_results import make_prepared
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis
-from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
-from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
+from tfopt_core.records.dry_build import (
+    HeldBytes,
+    HookChange,
+    MemoryPlan,
+    PluginPlan,
+    Prepared,
+    StageLine,
+)
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.report.results.as_json import to_json
 

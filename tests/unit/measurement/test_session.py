@@ -25,9 +25,8 @@ from tfopt_core.measurement.session import measure
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan, Prepared
-from tfopt_core.records.fit import Block
 from tfopt_core.records.messages import EpochDone, Failure, StepDone
-from tfopt_core.records.run import RunReport
+from tfopt_core.records.run import Block, RunReport
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.testing import make_machine

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
-from tfopt_core.records.memory import (
+from tfopt_core.records.dry_build import (
     HeldBytes,
     MemoryPlan,
     StageLine,

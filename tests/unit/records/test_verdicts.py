@@ -12,7 +12,6 @@ import pytest
 
 from tfopt_core.records.results import SCHEMA_VERSION
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VERDICT_COLORS
 
 ROOT = Path(__file__).parents[3]
 CORE = ROOT / "tfopt_core"
@@ -60,12 +59,6 @@ def test_every_verdict_has_a_label_of_its_own() -> None:
     labels = [verdict.label for verdict in Verdict]
     assert all(labels)
     assert len(set(labels)) == len(labels)
-
-
-def test_every_verdict_has_a_color() -> None:
-    assert set(VERDICT_COLORS) == set(Verdict)
-    assert set(QUALITY_COLORS) == set(QualityVerdict)
-    assert set(MEMORY_COLORS) == set(MemoryVerdict)
 
 
 def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:

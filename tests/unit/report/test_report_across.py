@@ -7,8 +7,8 @@ import pytest
 from support.report_results import show
 
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.report.results.across import render_across
 from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.results.pages import render_across
 from tfopt_core.statistics.across import Across
 
 FOUND = Across(

@@ -10,11 +10,11 @@ from support.report_results import make_quality, make_results, show
 
 from tfopt_core.records.results import Addition, Results
 from tfopt_core.records.verdict import QualityVerdict, Verdict
-from tfopt_core.report.html.gain_chart import gains_of
+from tfopt_core.report.html.bar_charts import gains_of
 from tfopt_core.report.html.page import html_page
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report
-from tfopt_core.report.results.summary import render_summary
+from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.style.vocabulary import variant_in_words
 from tfopt_core.statistics.advice import next_steps
 from tfopt_core.store.decoding import read_results

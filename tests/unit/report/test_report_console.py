@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.color import Color
 from support.report_results import make_comparison, make_results, show
 
-from tfopt_core.report.results.summary import render_summary
+from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.style.console import PALETTE, TRACK, make_console, plain, plain_lines
 from tfopt_core.report.style.layout import Page, words
 

@@ -27,7 +27,7 @@ from tfopt_core.report.diagnosis import (
     render_diagnosis,
     snippet,
 )
-from tfopt_core.report.live.display import make_phases
+from tfopt_core.report.live import make_phases
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
 

@@ -25,18 +25,17 @@ from support.report_results import (
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect
-from tfopt_core.records.fit import Block
 from tfopt_core.records.results import FigureRatio, Results
+from tfopt_core.records.run import Block
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import plain
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 
-from tfopt_core.report.html import frame, page
-from tfopt_core.report.html.gain_chart import Gain, gain_chart
-from tfopt_core.report.html.step_chart import blocks_of_run, timed_blocks
+from tfopt_core.report.html import page
+from tfopt_core.report.html.bar_charts import Gain, gain_chart, parts_of_training
+from tfopt_core.report.html.line_charts import blocks_of_run, timed_blocks
 from tfopt_core.report.html.svg import Scale, ticks
-from tfopt_core.report.html.time_chart import parts_of_training
 
 # Those of the templates; none of them runs anything.
 ELEMENTS = {
@@ -97,7 +96,7 @@ def test_a_page_holds_every_section_and_loads_nothing() -> None:
     html = page.html_page(crowded())
     for heading in (
         "Gains and figures", "What each plugin contributes", "Step times of each run",
-        "Where the time goes", "Quality over the epochs", "What took effect",
+        "Where the time goes", "Quality over the epochs", "Plugins",
         "Warnings", "What to try next", "Runs", "Environment", "Recipe", "Raw numbers",
     ):  # fmt: skip
         assert f"<h2>{heading}</h2>" in html, heading
@@ -158,10 +157,10 @@ def test_a_large_measurement_has_a_small_page() -> None:
 
 
 def test_too_many_raw_numbers_are_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "PACKED_BYTES", 1000)
+    monkeypatch.setattr(page, "PACKED_BYTES", 1000)
     html = page.html_page(many(100))
     assert Seen(html).links == []
-    assert "--json FILE</code> writes them" in html
+    assert "--json FILE writes them" in html
 
 
 def test_without_jinja_the_mend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

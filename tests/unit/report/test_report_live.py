@@ -23,15 +23,7 @@ from tfopt_core.measurement.progress import (
     RunProgress,
     RunStarted,
 )
-from tfopt_core.report.live.display import (
-    LiveView,
-    PlainLines,
-    Silence,
-    lines_of,
-    make_observer,
-    render_state,
-)
-from tfopt_core.report.live.progress import State, after
+from tfopt_core.report.live import MeasurementView
 from tfopt_core.report.style.console import make_console
 
 READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8, pairs=4,
@@ -70,11 +62,22 @@ def terminal(stream: io.StringIO, **environ: str) -> Console:
     return make_console(width=80, file=stream, environ={"TERM": "xterm", **environ})
 
 
+def piped(width: int = 80) -> tuple[MeasurementView, io.StringIO]:
+    """A view where nothing can be redrawn, and what it prints."""
+    stream = io.StringIO()
+    return MeasurementView(make_console(width=width, file=stream, environ={})), stream
+
+
 def seen(*events: Event, now: float = 100.0, width: int = 80) -> str:
-    state = State()
+    view, _ = piped()
     for event in events:
-        state = after(state, event, 100.0)
-    return show(render_state(state, now), width)
+        view.follow(event, 100.0)
+    return show(view.render(now), width)
+
+
+def lines_of(*events: Event) -> list[str]:
+    view, _ = piped()
+    return [line for event in events for line in view.lines(event)]
 
 
 def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
@@ -108,16 +111,15 @@ def test_before_the_first_run_the_view_says_what_is_under_way() -> None:
 @few_examples(60)
 def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -> None:
     assert max(map(len, seen(*events, width=width).splitlines())) <= width
-    stream = io.StringIO()
-    lines = PlainLines(make_console(width=width, file=stream, environ={}), lines_of)
+    view, stream = piped(width)
     for event in events:
-        lines(event)
+        view(event)
     assert "\x1b" not in stream.getvalue()
 
 
 def test_the_view_is_gone_afterwards_and_the_cursor_back() -> None:
     stream = Terminal()
-    with LiveView(terminal(stream)) as view:
+    with MeasurementView(terminal(stream)) as view:
         for event in EVENTS:
             view(event)
     assert stream.getvalue().rstrip().endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))
@@ -128,7 +130,7 @@ def test_the_view_ends_when_the_measurement_raises() -> None:
     stream = Terminal()
 
     def interrupted() -> None:
-        with LiveView(terminal(stream)) as view:
+        with MeasurementView(terminal(stream)) as view:
             view(STARTED)
             raise KeyboardInterrupt
 
@@ -143,7 +145,7 @@ def test_the_view_ends_when_the_measurement_raises() -> None:
 
 def test_events_do_not_redraw() -> None:
     stream = Terminal()
-    with LiveView(terminal(stream)) as view:
+    with MeasurementView(terminal(stream)) as view:
         drawn = stream.getvalue()
         for _ in range(1000):
             view(PROGRESS)
@@ -151,16 +153,13 @@ def test_events_do_not_redraw() -> None:
 
 
 def test_events_outside_the_view_harm_nobody() -> None:
-    view = LiveView(terminal(Terminal()))
+    view = MeasurementView(terminal(Terminal()))
     view(STARTED)
-    assert view.render() is not None
+    assert "run 3 of 8" in show(view.render(0.0))
 
 
 def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
-    lines = [
-        line for event in (READY, STARTED, PROGRESS, ENDED, FAILED) for line in lines_of(event)
-    ]
-    assert lines == [
+    assert lines_of(READY, STARTED, PROGRESS, ENDED, FAILED) == [
         "prepared in 4.20 s: 8 runs in 4 pairs, each 5 epochs of 1,875 steps",
         "warning: no validation data\\x1b[31m",
         "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
@@ -170,25 +169,28 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
 
 
 def test_plain_lines_are_not_wrapped() -> None:
-    stream = io.StringIO()
-    PlainLines(make_console(width=20, file=stream, environ={}), lines_of)(ENDED)
+    view, stream = piped(20)
+    view(ENDED)
     assert stream.getvalue().count("\n") == 1
 
 
-def test_the_observer_fits_where_it_writes() -> None:
-    assert isinstance(make_observer(terminal(Terminal())), LiveView)
-    assert isinstance(make_observer(terminal(Terminal(), TERM="dumb")), PlainLines)
-    assert isinstance(make_observer(terminal(io.StringIO())), PlainLines)
+def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
+    assert MeasurementView(terminal(Terminal())).live is not None
+    assert MeasurementView(terminal(Terminal(), TERM="dumb")).live is None
+    assert MeasurementView(terminal(io.StringIO())).live is None
     log = terminal(io.StringIO(), FORCE_COLOR="1")  # of a CI service
     assert log.is_terminal
-    assert isinstance(make_observer(log), PlainLines)
-    assert type(make_observer(terminal(Terminal()), quiet=True)) is Silence
+    assert MeasurementView(log).live is None
+    stream = Terminal()
+    with MeasurementView(terminal(stream), quiet=True) as view:
+        view(READY)
+    assert stream.getvalue() == ""
 
 
 def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
-    said = list(lines_of(attrs.evolve(READY, estimated_seconds=200.0)))
+    said = lines_of(attrs.evolve(READY, estimated_seconds=200.0))
     assert "that takes about 3 min" in said
-    said = list(lines_of(attrs.evolve(READY, warm_seconds=5.0)))
+    said = lines_of(attrs.evolve(READY, warm_seconds=5.0))
     assert "each for 5 s behind its start, of 5 epochs of 1,875 steps" in said[0]
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
 
@@ -199,5 +201,5 @@ def test_what_is_left_is_shown_from_the_first_run_on() -> None:
 
 
 def test_a_note_is_printed_with_escapes_made_visible() -> None:
-    assert list(lines_of(Noted("round 2 is \x1brepeated"))) == ["round 2 is \\x1brepeated"]
-    assert "replaying" in show(render_state(after(State(), Certifying(), 0.0), 0.0))
+    assert lines_of(Noted("round 2 is \x1brepeated")) == ["round 2 is \\x1brepeated"]
+    assert "replaying" in seen(Certifying())

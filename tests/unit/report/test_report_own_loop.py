@@ -19,10 +19,10 @@ from tfopt_core.hooks import Finding
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec, read_recipe
 from tfopt_core.records.dry_build import Estimate
-from tfopt_core.records.fit import OWN_LOOP
+from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.report.diagnosis import render_diagnosis
 from tfopt_core.report.first_contact import render_look
-from tfopt_core.report.results.summary import render_summary
+from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.training import render_script
 from tfopt_core.trials.scripts.own_loop import baseline_in_words
 

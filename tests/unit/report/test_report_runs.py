@@ -10,7 +10,8 @@ import pytest
 from support.report_results import make_run, show
 
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.report.results.runs import render_interim, render_runs, when_in_words
+from tfopt_core.report.results.pages import render_interim, render_runs
+from tfopt_core.report.style.units import when_text
 from tfopt_core.store.overview import Interim, Listing, Overview
 
 LONG = "long-" * 30
@@ -81,8 +82,8 @@ def test_the_time_is_local_and_a_text_that_is_none_is_shown(
 ) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
-    assert when_in_words("2026-11-21T23:58:18+00:00") == "2026-11-22 01:58"
-    assert when_in_words("once") == "once"
+    assert when_text("2026-11-21T23:58:18+00:00") == "2026-11-22 01:58"
+    assert when_text("once") == "once"
 
 
 @pytest.mark.parametrize("name", [LONG, HOSTILE])

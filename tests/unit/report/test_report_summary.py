@@ -22,11 +22,12 @@ from support.report_results import (
     show,
 )
 
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks import Effect, FoundTable
 from tfopt_core.records.results import FigureRatio, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
-from tfopt_core.report.results.summary import machine_in_words, render_summary
+from tfopt_core.report.results.pages import render_summary
+from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style.console import PALETTE, make_console
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
@@ -366,3 +367,12 @@ def test_runs_that_ran_out_of_memory_are_called_so() -> None:
     page = summary(runs=fitted, comparison=make_comparison(verdict=Verdict.FITS, speedup=None))
     assert "2 of 4 runs ran out of memory" in page
     assert "out of memory: raised ResourceExhaustedError: OOM (baseline 2 times)" in page
+
+
+def test_an_observer_has_its_sentence_and_its_tables_without_markup() -> None:
+    table = FoundTable("Whose [b]time[/b]", ("part", "ms"), (("[red]input", "1.5"),))
+    found = {"watch": Effect.applied_as("2 steps", table), "idle": Effect.not_applied("too short")}
+    text = summary(observed=found)
+    assert "Observed by watch, in an extra, untimed run" in text
+    for said in ("2 steps", "Whose [b]time[/b]", "[red]input", "1.5", "not applied: too short"):
+        assert said in text

@@ -8,15 +8,7 @@ import attrs
 from support.report_results import show
 from support.tuned import make_trial, make_tuned
 
-from tfopt_core.report.live.display import PlainLines
-from tfopt_core.report.live.search import (
-    SearchState,
-    SearchView,
-    after_search_event,
-    make_search_observer,
-    render_search,
-    search_lines,
-)
+from tfopt_core.report.live_search import SearchView
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.tuning import render_tuned
@@ -121,10 +113,12 @@ def test_a_shared_search_says_how_many_trials_are_whose_and_where_each_was_made(
 
 def test_a_trial_of_settings_is_one_line_and_moves_the_live_view_on():
     event = SettingsTrialEnded(trial=SETTINGS.trials[1], number=2, planned=9, seconds_left=50.0)
-    [line] = search_lines(event)
+    view = SearchView(make_console(file=io.StringIO(), environ={}))
+    [line] = view.lines(event)
     assert line.startswith("trial 2 of 9, units 16, l2.strength 1e-05: pruned")
     assert "50 s left" in line
-    assert after_search_event(SearchState(), event, now=1.0).tried == 1
+    view.follow(event, now=1.0)
+    assert "1 trial, " in show(view.render(now=2.0))
 
 
 def test_no_figure_of_the_search_is_called_a_gain():
@@ -147,9 +141,7 @@ def test_the_json_has_the_trials_as_they_are():
 
 def test_piped_there_is_one_line_a_trial():
     stream = io.StringIO()
-    observer = make_search_observer(make_console(file=stream, environ={}))
-    assert isinstance(observer, PlainLines)
-    with observer:
+    with SearchView(make_console(file=stream, environ={})) as observer:
         observer(TrialBegun(make_trial("xla", TrialOutcome.FAILED), 60.0))
         observer(Contrasted(1.3, None, None, None, 1))
         observer(TrialEnded(make_trial("xla", TrialOutcome.IN), 50.0))
@@ -159,14 +151,14 @@ def test_piped_there_is_one_line_a_trial():
 
 
 def test_the_live_view_shows_the_bound_the_candidate_its_interval_and_the_time_left():
-    state = SearchState()
+    view = SearchView(make_console(file=io.StringIO(), environ={}))
     for event in (
         BoundsFound(BoundStep(stack=(), sentence="60% of a step is compute", shares={}), 3),
         TrialBegun(make_trial("xla", TrialOutcome.FAILED, on=("cache",)), 100.0),
         Contrasted(1.3, 1.2, 1.4, 0.8, 2),
     ):
-        state = after_search_event(state, event, now=10.0)
-    page = show(render_search(state, now=30.0))
+        view.follow(event, now=10.0)
+    page = show(view.render(now=30.0))
     assert "now: 60% of a step is compute" in page
     assert "trying xla beside cache" in page
     assert "1.30x (1.20 to 1.40) in 2 pairs so far" in page
@@ -180,12 +172,15 @@ def test_an_interrupted_search_says_what_goes_on():
 
 def test_fresh_pairs_of_values_stay_in_the_live_view_with_the_time_that_they_take():
     event = SearchPhase("fresh pairs of the best values: 4 of whole trainings", seconds_left=80.0)
-    page = show(render_search(after_search_event(SearchState(), event, now=10.0), now=30.0))
-    assert "fresh pairs of the best values: 4 of whole trainings" in page
-    assert "60 s left\n" in page
-    console = make_console(width=100)
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    console = make_console(width=100, file=stream, environ={"TERM": "xterm"})
     with SearchView(console) as view:
-        view(event)
-        assert view._live is not None
+        view.follow(event, now=10.0)
+        page = show(view.render(now=30.0))
+        assert "fresh pairs of the best values: 4 of whole trainings" in page
+        assert "60 s left\n" in page
+        assert view.live is not None
+        assert view.live.is_started
         view(SearchPhase("fresh pairs of the winner", measurement=True))
-        assert view._live is None  # a measurement has a view of its own
+        assert not view.live.is_started  # a measurement has a view of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tfopt_core.records.fit import TURN, Block, FitOutcome
+from tfopt_core.records.run import TURN, Block, FitOutcome
 from tfopt_core.statistics.fit_figures import (
     LEAST_STARTS,
     NO_EDGE,

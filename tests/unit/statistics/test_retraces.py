@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.measure_runs import make_fit, make_run
 
-from tfopt_core.records.fit import StepTrace
+from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.fit_figures import retraced_runs
 
 FIRST = StepTrace(steps=0, shapes="(8, 3)", cause="first")

@@ -9,7 +9,7 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.records.fit import Block, TrainingCounts
+from tfopt_core.records.run import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import attribute

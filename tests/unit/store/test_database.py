@@ -9,8 +9,8 @@ import pytest
 from support.measure_runs import make_run
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.records.fit import Block
 from tfopt_core.records.results import Comparison, Results
+from tfopt_core.records.run import Block
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 

@@ -1,34 +1,38 @@
-"""Render a measurement as one HTML page, or as a part of a notebook."""
+"""Write the sections of a report, with charts and raw numbers, as one HTML page or as a part of a
+notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+import gzip
+import json
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
 
 from tfopt_core.extras import check_installed
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results, RunResult
 from tfopt_core.report.diagnosis import MEANINGS
-from tfopt_core.report.html.frame import colors_of, download_of, variants_of
-from tfopt_core.report.html.gain_chart import gain_chart, gains_of
-from tfopt_core.report.html.quality_chart import quality_charts
-from tfopt_core.report.html.step_chart import step_charts
-from tfopt_core.report.html.time_chart import TRAINING_PARTS, bar_chart, step_bars, training_bars
-from tfopt_core.report.results.effects import contributions, plugin_lines
-from tfopt_core.report.results.figures import figure_groups
-from tfopt_core.report.results.outcome import (
-    addition_lines,
-    addition_title,
-    failures,
-    verdict_lines,
+from tfopt_core.report.html.bar_charts import (
+    TRAINING_PARTS,
+    bar_chart,
+    gain_chart,
+    gains_of,
+    step_bars,
+    training_bars,
 )
-from tfopt_core.report.results.runs import when_in_words
-from tfopt_core.report.results.summary import fact_rows, figures_caption
+from tfopt_core.report.html.line_charts import colors_of, quality_charts, step_charts, variants_of
+from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.results.pages import took
+from tfopt_core.report.results.sections import failures, nothing_sections, plugin_lines, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
+from tfopt_core.report.style.sections import Block, Fact, Facts, Line, Lines, Section, Table
 from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
 from tfopt_core.version import __version__
 
@@ -39,6 +43,65 @@ if TYPE_CHECKING:
 CELL_CHARACTERS = 400
 # The most runs that the table lists; all are in the download.
 MOST_RUNS = 400
+# A page stays under 500 KB, of which charts and text take up to 200.
+PLAIN_BYTES = 150_000
+PACKED_BYTES = 200_000
+
+GAINS = (
+    "Speedup with its interval, on a logarithmic axis: right of 1 is faster. A color claims "
+    'something only where the whole interval lies on one side; the band is "no measurable '
+    'difference".'
+)
+ISOLATED = " Left out: the stack with the plugin over the stack without it."
+STEP_TIMES = (
+    "Time of a step over the steps of each run, all charts on the same axes. Dotted: warm-up, "
+    "which is no sample of the step time. ▲ a stall: steps that took more than twice the run's "
+    "median. Other triangles: warm-up beyond the top of the chart. Ticks on the axis: an epoch "
+    "begins."
+)
+CUT_SHORT = "Runs were cut short, so the parts of a whole training were not timed."
+NOT_TOLD_APART = " Where a step could not run in a loop of its own, compute holds dispatch too."
+NOT_DIAGNOSED = (
+    "How a step divides into input, dispatch and compute was not diagnosed for this page. To add "
+    "it: tfopt diagnose RECIPE --json before.json; tfopt diagnose RECIPE --stack --json after.json;"
+    " tfopt report {id} --html FILE --diagnosis before.json --diagnosis after.json"
+)
+NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leave-one-out does"
+
+
+@attrs.frozen
+class Charts(Block):
+    """SVG images with a caption, and the meaning of their colors by CSS class."""
+
+    kind: ClassVar[str] = "charts"
+    charts: tuple[str, ...]
+    caption: str
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen
+class WideChart(Charts):
+    """One that may stand beside others, or beside a table."""
+
+    wide: ClassVar[bool] = True
+
+
+@attrs.frozen
+class Preformatted(Block):
+    """A text whose lines stay as they are."""
+
+    kind: ClassVar[str] = "preformatted"
+    text: str
+
+
+@attrs.frozen
+class Download(Block):
+    """A file within the page: its name, its address ("data:..."), and its size in words."""
+
+    kind: ClassVar[str] = "download"
+    name: str
+    address: str
+    size: str
 
 
 def check_jinja() -> None:
@@ -55,7 +118,7 @@ def html_page(results: Results, diagnoses: Sequence[Diagnosed] = ()) -> str:
     :param diagnoses: of the baseline and of the stack, for the parts of a step.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered("page.html.j2", _context(results, diagnoses))
+    return _rendered("page.html.j2", **_measurement(results, diagnoses))
 
 
 def html_part(results: Results) -> str:
@@ -63,21 +126,33 @@ def html_part(results: Results) -> str:
 
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered("report.html.j2", _context(results, ()))
+    return _rendered("report.html.j2", **_measurement(results, ()))
 
 
 def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Return the page of a script on which nothing was worth measuring.
+    """Return the page of a script on which nothing was worth measuring; see `nothing_sections`.
 
-    :param bound: what bounds a step, in a sentence.
-    :param left_out: the plugins that were left out, each with its reason.
     :raises InputError: if jinja2 is not installed.
     """
-    values = {"script": script, "bound": bound, "left_out": left_out, "version": __version__}
-    return _rendered("nothing.html.j2", values)
+    return _rendered(
+        "page.html.j2", title=f"{script}: nothing to gain", recipe=script, workload="", when="",
+        parts=nothing_sections(bound, left_out), footer=(f"tfopt {__version__}",),
+    )  # fmt: skip
 
 
-def _rendered(template: str, values: Mapping[str, Any]) -> str:
+def _measurement(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]:
+    saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
+    return {
+        "title": f"{results.recipe}: {results.comparison.headline}",
+        "recipe": results.recipe,
+        "workload": results.workload,
+        "when": f"{units.when_text(results.created_at)} · {results.id}",
+        "parts": [part for part in _parts(results, diagnoses) if part.blocks],
+        "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
+    }
+
+
+def _rendered(template: str, **values: Any) -> str:
     check_jinja()
     return _environment().get_template(template).render(values)
 
@@ -85,6 +160,7 @@ def _rendered(template: str, values: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     folder = Path(__file__).parent
     environment = Environment(
@@ -93,88 +169,106 @@ def _environment() -> Environment:
         finalize=_shown,
     )  # fmt: skip
     environment.filters["lines"] = lambda text: "\n".join(plain_lines(text))
-    environment.globals["style"] = _markup((folder / "style.css").read_text(encoding="utf-8"))
+    environment.globals["style"] = Markup((folder / "style.css").read_text(encoding="utf-8"))
     return environment
 
 
 def _shown(value: object) -> object:
-    """Return a value for the page: text from others is one line without control characters."""
-    return value if hasattr(value, "__html__") or not isinstance(value, str) else _one_line(value)
-
-
-def _one_line(text: str) -> str:
+    """Return a value for the page: text from others has no control characters."""
+    if hasattr(value, "__html__") or not isinstance(value, str):
+        return value
     # what "lines" has made keeps its line ends
-    return "\n".join(map(plain, text.split("\n")))
+    return "\n".join(map(plain, value.split("\n")))
 
 
-def _markup(text: str) -> Any:
+def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section]:
+    """Yield the sections in the order of the page; those without a block are left out."""
+    known = sections_of(results)
+
+    def shared(*names: str) -> Iterator[Section]:
+        yield from (known[name] for name in names if name in known)
+
+    variants = variants_of(results)
+    legend = tuple((colors_of(variants)[name], variant_in_words(name)) for name in variants)
+    yield from shared("verdict", "addition", "facts")
+    gains = gain_chart(gains_of(results))
+    isolated = ISOLATED if results.attribution else ""
+    figures = known["figures"].blocks if "figures" in known else ()
+    yield Section("Gains and figures", (*_chart(gains, GAINS + isolated), *figures))
+    yield from shared("attribution")
+    steps = step_charts(results)
+    yield Section("Step times of each run", _charts(steps, STEP_TIMES, legend))
+    yield Section("Where the time goes", tuple(_time(results, diagnoses)))
+    metrics = quality_charts(results)
+    caption = "One line for each run that counts."
+    yield Section("Quality over the epochs", _charts(metrics, caption, legend))
+    yield from shared("plugins")
+    left_out = tuple(_left_out(results))
+    yield Section("Left out, and why", (Facts(left_out),) if left_out else ())
+    yield from shared("warnings", "advice", *(n for n in known if n.startswith("observed ")))
+    yield Section("Runs", tuple(_runs(results)))
+    yield Section("Environment", (Facts(tuple(_environment_rows(results))),))
+    yield Section("Recipe", (_recipe(results),))
+    yield Section("Raw numbers", (_raw(results),))
+
+
+def _charts(
+    charts: Sequence[str], caption: str, legend: tuple[tuple[str, str], ...]
+) -> tuple[Block, ...]:
     from markupsafe import Markup
 
-    return Markup(text)
+    return (Charts(tuple(map(Markup, charts)), caption, legend),) if charts else ()
 
 
-def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]:
-    first, *others = verdict_lines(results.comparison)
-    variants = variants_of(results)
-    colors = colors_of(variants)
-    return {
-        "results": results,
-        "version": __version__,
-        "when": when_in_words(results.created_at),
-        "facts": fact_rows(results),
-        "headline": first,
-        "statements": others,
-        "addition": None if results.addition is None else addition_title(results.addition),
-        "addition_lines": () if results.addition is None else addition_lines(results.addition),
-        "gains": _markup(gain_chart(gains_of(results))),
-        "figures": figure_groups(results),
-        "caption": figures_caption(results),
-        "legend": [(variant_in_words(name), colors[name]) for name in variants],
-        "step_charts": [_markup(chart) for chart in step_charts(results)],
-        "training_chart": _markup(bar_chart("seconds of a training", training_bars(results))),
-        "training_parts": TRAINING_PARTS,
-        "cut_short": any(run.ok and not run.complete for run in results.runs if run.fits),
-        "step_chart": _markup(bar_chart("seconds of a step", step_bars(diagnoses))),
-        "dispatch_known": all(found.dispatch_known for found in diagnoses),
-        "step_parts": [(part, MEANINGS[part]) for part in PARTS],
-        "quality_charts": [_markup(chart) for chart in quality_charts(results)],
-        "contributions": contributions(results),
-        "plugins": plugin_lines(results),
-        "left_out": tuple(_left_out(results)),
-        "runs": [_run(run) for run in results.runs[:MOST_RUNS]],
-        "more_runs": max(0, len(results.runs) - MOST_RUNS),
-        "environment": tuple(_environment_rows(results)),
-        "download": download_of(results),
-        "took": units.seconds_text(results.seconds),
-        "setup": units.seconds_text(results.setup_seconds) if results.setup_seconds else "",
-    }
+def _chart(chart: str, caption: str, *parts: str) -> tuple[Block, ...]:
+    """Return a chart that stands beside others, nothing for ""; its parts have the colors p0..."""
+    from markupsafe import Markup
+
+    legend = tuple((f"p{number}", part) for number, part in enumerate(parts))
+    return (WideChart((Markup(chart),), caption, legend),) if chart else ()
 
 
-def _left_out(results: Results) -> Iterator[tuple[str, str]]:
+def _time(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Block]:
+    training = bar_chart("seconds of a training", training_bars(results))
+    yield from _chart(training, "Of a whole training, means over the runs.", *TRAINING_PARTS)
+    if not training and any(run.ok and not run.complete for run in results.runs if run.fits):
+        yield Lines((Line(CUT_SHORT, "dim"),))
+    step = bar_chart("seconds of a step", step_bars(diagnoses))
+    apart = "" if all(found.dispatch_known for found in diagnoses) else NOT_TOLD_APART
+    parts = (f"{part}: {MEANINGS[part]}" for part in PARTS)
+    yield from _chart(step, f"Of one step, from tfopt diagnose.{apart}", *parts)
+    if not step:
+        yield Lines((Line(NOT_DIAGNOSED.format(id=results.id), "dim"),))
+
+
+def _left_out(results: Results) -> Iterator[Fact]:
     """Yield what does not count or was not measured, each with the reason."""
     for line in plugin_lines(results):
         if line.state in ("not applied", "mixed"):
-            yield line.name, line.text
+            yield Fact(line.name, line.text)
     if results.failed:
         title, causes = failures(results)
-        yield title, "; ".join(causes)
+        yield Fact(title, "; ".join(causes))
     if not results.attribution and len(results.resolved) > 1:
-        yield (
-            "the share of each plugin",
-            "not isolated in this measurement; --set measure.attribution=leave-one-out does",
-        )
+        yield Fact("the share of each plugin", NOT_ISOLATED)
     if results.interrupted:
-        yield "further pairs", "interrupted; --resume goes on"
+        yield Fact("further pairs", "interrupted; --resume goes on")
+
+
+def _runs(results: Results) -> Iterator[Block]:
+    if results.runs:
+        head = ("variant", "pair", "wall time", "step time", "peak memory",
+                "CPUs taken by others", "status")  # fmt: skip
+        yield Table(head, (tuple(map(_run, results.runs[:MOST_RUNS])),))
+    if (more := len(results.runs) - MOST_RUNS) > 0:
+        yield Lines((Line(f"and {more} more", "dim"),))
 
 
 def _run(run: RunResult) -> tuple[str, ...]:
     """Return the cells of a run's row."""
-    fit = run.fit if run.fits else None
-    step = None if fit is None else fit.step_seconds
+    step = run.fit.step_seconds if run.fits else None
     others = run.disturbance.get("other_cpu_share")
-    status: str = run.status
-    if run.error:
-        status = f"{status}: {plain(run.error)[:CELL_CHARACTERS]}"
+    error = f": {plain(run.error)[:CELL_CHARACTERS]}" if run.error else ""
     return (
         variant_in_words(run.variant),
         str(run.round + 1),
@@ -182,13 +276,36 @@ def _run(run: RunResult) -> tuple[str, ...]:
         units.NOTHING if step is None else units.seconds_text(step),
         units.NOTHING if run.peak_rss_bytes is None else units.bytes_text(run.peak_rss_bytes),
         units.NOTHING if others is None else f"{others:.0%}",
-        status,
+        f"{run.status}{error}",
     )
 
 
-def _environment_rows(results: Results) -> Iterator[tuple[str, str]]:
+def _environment_rows(results: Results) -> Iterator[Fact]:
     for name, value in (*results.machine.items(), *results.environment.items()):
         if name.endswith("_bytes") and isinstance(value, int | float):
-            yield name.removesuffix("_bytes"), units.bytes_text(value)
+            yield Fact(name.removesuffix("_bytes"), units.bytes_text(value))
         else:
-            yield name, setting_in_words(value or "none")[:CELL_CHARACTERS]
+            yield Fact(name, setting_in_words(value or "none")[:CELL_CHARACTERS])
+
+
+def _recipe(results: Results) -> Block:
+    if results.recipe_toml:
+        return Preformatted(results.recipe_toml)
+    old = "Not stored: the measurement is of an older version of tfopt. Hash: "
+    return Lines((Line(f"{old}{results.recipe_sha256}", "dim"),))
+
+
+def _raw(results: Results) -> Block:
+    """Return the JSON of a measurement as a link, packed if it is long; in words how to get it if
+    it is too long even so."""
+    text = json.dumps(to_json(results), allow_nan=False, separators=(",", ":")).encode()
+    name, kind, size = f"tfopt-{results.id}.json", "json", units.bytes_text(len(text))
+    if len(text) > PLAIN_BYTES:
+        # no time stamp: the same results make the same page
+        text = gzip.compress(text, mtime=0)
+        if len(text) > PACKED_BYTES:
+            other = f"tfopt report {results.id} --json FILE writes them"
+            return Lines((Line(f"Too many for this page: {other}."),))
+        name, kind, size = f"{name}.gz", "gzip", f"{units.bytes_text(len(text))}, {size} unpacked"
+    data = base64.b64encode(text).decode("ascii")
+    return Download(name, f"data:application/{kind};base64,{data}", size)

@@ -10,12 +10,11 @@ from rich.console import RenderableType
 
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.report.results.effects import plugin_lines
 from tfopt_core.report.results.figures import memory_rows
-from tfopt_core.report.results.outcome import failures
+from tfopt_core.report.results.sections import failures, plugin_lines
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
-from tfopt_core.report.style.vocabulary import MEMORY_COLORS, VERDICT_COLORS
+from tfopt_core.report.style.vocabulary import color_of
 from tfopt_core.statistics.figures import compared_seconds, pairs_of
 
 LINES = 10
@@ -51,9 +50,8 @@ def render_answer(results: Results, target: str | None = None) -> RenderableType
     :param target: what `tfopt train` is given to train with the stack; None if unknown.
     """
     comparison = results.comparison
-    color = VERDICT_COLORS[comparison.verdict]
-    if comparison.headline_memory is not None:
-        color = MEMORY_COLORS[comparison.headline_memory.verdict]
+    memory = comparison.headline_memory
+    color = color_of(comparison.verdict if memory is None else memory.verdict)
     on = f" on {results.workload}" if results.workload else ""
     title = words(f"{results.recipe}{on}: ", "bold")
     title.append_text(words(headline(results), f"bold {color}"))

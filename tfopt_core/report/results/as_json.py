@@ -25,8 +25,7 @@ def to_json(results: Data) -> dict[str, Any]:
     JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
     None, `null` in the file. Any other type that JSON lacks becomes a string.
     """
-    data = _plain_data(results)
-    assert isinstance(data, dict)
+    data: dict[str, Any] = _plain_data(results)
     return data
 
 
@@ -39,12 +38,10 @@ def write_json(results: Data, target: Path | str, stdout: TextIO | None = None) 
     :raises InputError: if the file cannot be written.
     """
     text = json.dumps(to_json(results), indent=2, allow_nan=False) + "\n"
-    if str(target) == STANDARD_OUTPUT:
-        stream = stdout or sys.stdout
-        stream.write(text)
-        stream.flush()
+    if str(target) != STANDARD_OUTPUT:
+        write_text(Path(target), text, replace=True)
         return
-    write_text(Path(target), text, replace=True)
+    print(text, end="", file=stdout or sys.stdout, flush=True)
 
 
 def _plain_data(value: Any) -> Any:
@@ -61,7 +58,7 @@ def _plain_data(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain_data(item) for key, item in value.items()}
     if isinstance(value, Set):
-        return sorted((_plain_data(item) for item in value), key=str)
+        value = sorted(value, key=str)
     if isinstance(value, list | tuple):
         return [_plain_data(item) for item in value]
     return str(value)

@@ -1,4 +1,4 @@
-"""Render a measurement as Markdown: verdict, figures, what each plugin contributes."""
+"""Write the sections of a report as GitHub's Markdown."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tfopt_core.records.results import Results
-from tfopt_core.report.results.effects import contributions, plugin_lines
-from tfopt_core.report.results.figures import figure_groups
-from tfopt_core.report.results.outcome import (
-    addition_lines,
-    addition_title,
-    failures,
-    verdict_lines,
-)
-from tfopt_core.report.results.summary import fact_rows, figures_caption
+from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.sections import Block, Bullets, Facts, Lines, Section, Table
 from tfopt_core.version import __version__
 
 # What begins markup in GitHub's Markdown anywhere in a line; an underscore within a word is none.
@@ -26,36 +19,32 @@ _MARKS = re.compile(
 _AT_START = re.compile(r"^(\d{0,9})([.)](?=\s|$)|[-+=](?!\d)|>)")
 
 
+# The sections of the page, the verdict first.
+PARTS = (
+    "verdict", "addition", "figures", "attribution", "plugins", "failures", "warnings", "advice",
+)  # fmt: skip
+
+
 def markdown_report(results: Results) -> str:
-    """Return the page in GitHub's Markdown."""
+    """Return the page in GitHub's Markdown: verdict, figures, what each plugin contributes."""
     on = f" on {escaped(results.workload)}" if results.workload else ""
-    parts = [
-        f"## {escaped(results.recipe)}{on}",
-        *_verdict(results),
-        *_addition(results),
-        *_figures(results),
-        *_attribution(results),
-        *_plugins(results),
-        *_listed("Warnings", results.warnings),
-        *_listed("What to try next", results.next_steps),
-        _footer(results),
-    ]
-    return "\n\n".join(parts) + "\n"
+    sections = sections_of(results)
+    [facts] = sections["facts"].blocks
+    assert isinstance(facts, Facts)
+    known = escaped("; ".join(f"{fact.name}: {fact.text}" for fact in facts.rows))
+    runs = escaped(f"{len(results.runs)} runs, {results.id}, tfopt {__version__}")
+    parts = [sections[name] for name in PARTS if name in sections]
+    return _page(f"{escaped(results.recipe)}{on}", parts, known, runs)
 
 
 def markdown_nothing(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Return the page of a script on which nothing was worth measuring.
+    """Return the page of a script on which nothing was worth measuring; see `nothing_sections`."""
+    return _page(escaped(script), nothing_sections(bound, left_out))
 
-    :param bound: what bounds a step, in a sentence.
-    :param left_out: the plugins that were left out, each with its reason.
-    """
-    parts = [
-        f"## {escaped(script)}",
-        "**nothing was measured: no plugin seems to save time here**",
-        escaped(bound),
-        *_listed("Left out", [f"{name}: {why}" for name, why in left_out]),
-    ]
-    return "\n\n".join(parts) + "\n"
+
+def _page(title: str, parts: Sequence[Section], *footer: str) -> str:
+    texts = (text for part in parts for text in _section(part))
+    return "\n\n".join([f"## {title}", *texts, *footer]) + "\n"
 
 
 def escaped(text: object) -> str:
@@ -64,60 +53,32 @@ def escaped(text: object) -> str:
     return _AT_START.sub(r"\1\\\2", _MARKS.sub(r"\\\1", line))
 
 
-def _verdict(results: Results) -> Iterator[str]:
-    first, *others = verdict_lines(results.comparison)
-    yield f"**{escaped(first.text)}**"
-    yield from (escaped(line.text) for line in others)
+def _section(part: Section) -> Iterator[str]:
+    # the verdict needs no title: its headline says so
+    if part.title and not part.color:
+        yield f"### {escaped(part.title)}"
+    for block in part.blocks:
+        yield from _block(block)
 
 
-def _addition(results: Results) -> Iterator[str]:
-    if results.addition is not None:
-        yield f"### {escaped(addition_title(results.addition))}"
-        yield from (escaped(line.text) for line in addition_lines(results.addition))
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Lines():
+            for line in block.lines:
+                yield f"**{escaped(line.text)}**" if line.headline else escaped(line.text)
+        case Bullets():
+            yield "\n".join(f"- {escaped(item)}" for item in block.items)
+        case Facts() if block.head:
+            rows = [(row.name, row.text, ", ".join(row.details)) for row in block.rows]
+            yield _table(block.head, rows, "---")
+        case Facts():
+            yield "\n".join(f"- {escaped(row.name)}: {escaped(row.text)}" for row in block.rows)
+        case Table():
+            yield _table(block.head, [row for group in block.groups for row in group], "---:")
 
 
-def _figures(results: Results) -> Iterator[str]:
-    groups = figure_groups(results)
-    if groups:
-        rows = [
-            (row.label, row.baseline, row.optimized, row.gain, row.interval)
-            for group in groups
-            for row in group
-        ]
-        yield _table(("", "baseline", "optimized", "gain", "interval"), rows)
-        yield escaped(figures_caption(results))
-
-
-def _attribution(results: Results) -> Iterator[str]:
-    rows = [(item.name, item.text) for item in contributions(results)]
-    if rows:
-        yield "### What each plugin contributes"
-        yield _table(("plugin", "share"), rows, figures=False)
-
-
-def _plugins(results: Results) -> Iterator[str]:
-    rows = [(line.name, line.text, ", ".join(line.settings)) for line in plugin_lines(results)]
-    if rows:
-        yield "### Plugins"
-        yield _table(("plugin", "effect", "settings"), rows, figures=False)
-    if results.failed:
-        yield from _listed(*failures(results))
-
-
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
-    if items:
-        yield f"### {escaped(title)}"
-        yield "\n".join(f"- {escaped(item)}" for item in items)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], figures: bool = True) -> str:
-    """Return a table; its first column is text, the others are figures or text as well."""
-    rule = ["---", *("---:" if figures else "---" for _ in head[1:])]
-    lines = [head, rule, *([escaped(cell) for cell in row] for row in rows)]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], rule: str) -> str:
+    """Return a table; its first column is text, and the rule aligns the others."""
+    cells = [[escaped(cell) for cell in row[: len(head)]] for row in rows]
+    lines = [head, ["---", *(rule for _ in head[1:])], *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _footer(results: Results) -> str:
-    facts = "; ".join(f"{name}: {value}" for name, value in fact_rows(results))
-    runs = f"{len(results.runs)} runs, {results.id}, tfopt {__version__}"
-    return f"{escaped(facts)}\n\n{escaped(runs)}"

@@ -1,8 +1,9 @@
-"""Format numbers for people. Every function is pure."""
+"""Format numbers and times for people. Every function is pure."""
 
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 NOTHING = "-"
 UNKNOWN = "n/a"
@@ -50,6 +51,19 @@ def count_text(value: float) -> str:
     if not math.isfinite(value):
         return UNKNOWN
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def when_text(created_at: str) -> str:
+    """Return a time as `2026-11-21 13:04`, local; other text unchanged."""
+    try:
+        return f"{datetime.fromisoformat(created_at).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return created_at
+
+
+def counted(count: int, what: str) -> str:
+    """Return `1 run` or `1,200 runs`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def rate_text(value: float) -> str:

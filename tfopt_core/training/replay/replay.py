@@ -17,8 +17,8 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
-from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
+from tfopt_core.records.run import FitOutcome
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns

@@ -12,8 +12,8 @@ import attrs
 from tfopt_core.errors import CannotShare, TrainingDiverged
 from tfopt_core.hooks import Effect
 from tfopt_core.private_api import why_without
-from tfopt_core.records.fit import FitOutcome
 from tfopt_core.records.messages import Tell
+from tfopt_core.records.run import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of

@@ -7,7 +7,7 @@ from math import ceil
 
 import attrs
 
-from tfopt_core.records.fit import Block
+from tfopt_core.records.run import Block
 from tfopt_core.training.clock import running_ns
 
 # A block lasts at least this long: reading the count waits for the device.

@@ -12,9 +12,8 @@ from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.records.dry_build import Estimate, Prepared
-from tfopt_core.records.fit import OWN_LOOP, FitOutcome
 from tfopt_core.records.messages import StepDone, Tell
-from tfopt_core.records.run import RunReport
+from tfopt_core.records.run import OWN_LOOP, FitOutcome, RunReport
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.own_data import EPOCHS, OwnData

@@ -1,1 +1,0 @@
-"""The display during a measurement: live on a terminal, plain lines elsewhere."""

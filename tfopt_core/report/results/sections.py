@@ -1,0 +1,330 @@
+"""The sections of a measurement's report, which the console, Markdown and HTML write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.hooks import Effect
+from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
+from tfopt_core.records.run import OWN_LOOP
+from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
+from tfopt_core.report.results.figures import figure_groups, rows_of
+from tfopt_core.report.style import units
+from tfopt_core.report.style.sections import (
+    Block,
+    Bullets,
+    Fact,
+    Facts,
+    Line,
+    Lines,
+    Output,
+    Section,
+    Table,
+    last_lines,
+)
+from tfopt_core.report.style.vocabulary import (
+    ADDITION_TITLES,
+    color_of,
+    each_setting_in_words,
+    variant_in_words,
+)
+
+# A script may call `fit` in a loop: at most this many are shown.
+MOST_FITS = 12
+
+State = Literal["applied", "not applied", "mixed", "unknown"]
+
+NO_REASON = "no reason was given"
+_MARKS: dict[State, str] = {"applied": "✓", "not applied": "✗", "mixed": "!", "unknown": "?"}
+
+
+def sections_of(results: Results) -> dict[str, Section]:
+    """Return the sections that have something to say, by name, in the order of the console.
+
+    What observers found has a section each, named "observed NAME".
+    """
+    found = {
+        "facts": Section("", (Facts(tuple(fact_rows(results))),)),
+        "figures": _section("", _figures(results)),
+        "fits": _section("Fits", _fits(results)),
+        "plugins": _facts("Plugins", [line.fact for line in plugin_lines(results)],
+                          ("plugin", "effect", "settings")),
+        "attribution": _facts("What each plugin contributes", contributions(results),
+                              ("plugin", "share")),
+        **{f"observed {name}": _observed(name, one) for name, one in results.observed.items()},
+        "failures": _failures(results),
+        "verdict": verdict_section(results.comparison),
+        "addition": None if results.addition is None else _addition(results.addition),
+        "warnings": bullet_section("Warnings", results.warnings),
+        "advice": bullet_section("What to try next", results.next_steps),
+    }  # fmt: skip
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _section(title: str, blocks: Iterator[Block]) -> Section | None:
+    made = tuple(blocks)
+    return Section(title, made) if made else None
+
+
+def _facts(title: str, rows: Sequence[Fact], head: tuple[str, ...]) -> Section | None:
+    return Section(title, (Facts(tuple(rows), head),)) if rows else None
+
+
+def bullet_section(title: str, items: Sequence[str]) -> Section | None:
+    """Return a list below a title; None if it is empty."""
+    return Section(title, (Bullets(tuple(items)),)) if items else None
+
+
+def fact_rows(results: Results) -> Iterator[Fact]:
+    """Yield the machine, the software, the baseline and the target, each with its name."""
+    yield Fact("machine", machine_in_words(results.machine))
+    if software := software_in_words(results.environment):
+        yield Fact("software", software)
+    yield Fact("baseline", _baseline(results))
+    if results.target:
+        yield Fact("target", results.target)
+
+
+def software_in_words(versions: Mapping[str, str]) -> str:
+    """Return `TensorFlow 2.21.0, Keras 3.12.0`, or "" if none is known."""
+    names = (("TensorFlow", "tensorflow"), ("Keras", "keras"))
+    return ", ".join(f"{label} {versions[key]}" for label, key in names if versions.get(key))
+
+
+def machine_in_words(machine: Mapping[str, Any]) -> str:
+    """Return a stored machine as `Xeon Platinum 8481C, 2 CPUs, 8 GiB, no GPU`."""
+    model = str(machine.get("cpu_model") or "unknown CPU")
+    parts = [" ".join(model.replace("(R)", "").replace("(TM)", "").split())]
+    if cpus := machine.get("cpu_count"):
+        parts.append(units.counted(cpus, "CPU"))
+    if memory := machine.get("memory_bytes"):
+        parts.append(f"{memory / 2**30:.0f} GiB")
+    gpus = Counter(
+        str(gpu.get("name", "GPU")) if isinstance(gpu, Mapping) else str(gpu)
+        for gpu in machine.get("gpus") or ()
+    )
+    parts += [name if n == 1 else f"{n} x {name}" for name, n in gpus.items()] or ["no GPU"]
+    return ", ".join(parts)
+
+
+def _baseline(results: Results) -> str:
+    compiled = {run.fit.jit_compile for run in results.of_variant(BASELINE) if run.fits}
+    xla = "" if not compiled else "XLA on" if all(compiled) else "XLA off"
+    if len(compiled) > 1:
+        xla = "XLA in some runs"
+    if any(fit.name == OWN_LOOP for run in results.runs for fit in run.fits):
+        xla = ""  # which functions of the script are compiled is not known
+    sentence = results.baseline.strip().removesuffix(".")
+    return "; ".join(part for part in (sentence, xla) if part) or "not described"
+
+
+def _figures(results: Results) -> Iterator[Block]:
+    groups = figure_groups(results)
+    if groups:
+        head = ("", "baseline", "optimized", "gain", "interval")
+        yield Table(head, rows_of(groups), roomy=1)
+        yield Lines((Line(_caption(results), "dim"),))
+
+
+def _caption(results: Results) -> str:
+    """Return what the rows of the figures are, and what their gains mean."""
+    before, after = (len(results.of_variant(variant)) for variant in (BASELINE, FULL))
+    alike = units.counted(before, "run")
+    runs = alike if before == after else f"{before} and {after} runs"
+    caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
+    if results.comparison.kind is ComparisonKind.STEADY:
+        caption += " Runs were cut short: the totals are projected."
+    if results.comparison.kind is ComparisonKind.STEPS:
+        caption += " Runs were cut short: no total is known."
+    if results.ratios:
+        caption += " A gain is printed where its own interval over the pairs excludes none."
+    return caption
+
+
+def _fits(results: Results) -> Iterator[Block]:
+    """Yield a row for each fit with the medians of both sides, nothing if there is only one fit."""
+    sides = [results.of_variant(variant) for variant in (BASELINE, FULL)]
+    counts = {len(run.fits) for side in sides for run in side}
+    if not counts or max(counts) < 2 or not all(sides):
+        return
+    judged = {run.judged for side in sides for run in side}
+    shown = min(*counts, MOST_FITS)
+    rows = []
+    for index in range(shown):
+        both = [[run.fits[index] for run in side] for side in sides]
+        mark = " (judged)" if judged == {index} else ""
+        walls = (_median([fit.wall_seconds for fit in fits]) for fits in both)
+        steps = (_median([fit.step_seconds for fit in fits]) for fits in both)
+        rows.append((f"{both[0][0].name}{mark}", *walls, *steps))
+    head = ("", "baseline", "optimized", "a step", "with the stack")
+    yield Table(head, (tuple(rows),))
+    more = max(counts) - shown
+    notes = [Line(f"and {more} more", "dim")] if more > 0 else []
+    if len(counts) > 1:
+        notes.append(Line("runs differ in how often they call fit", "yellow"))
+    if judged == {None}:
+        notes.append(Line("judged together; fit = N in [workload] judges one of them", "dim"))
+    if notes:
+        yield Lines(tuple(notes))
+
+
+def _median(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return units.seconds_text(median(known)) if known else units.NOTHING
+
+
+def _observed(name: str, effect: Effect) -> Section:
+    sentence = effect.detail if effect.applied else f"not applied: {effect.detail}"
+    title = f"Observed by {name}, in an extra, untimed run"
+    return Section(title, (Lines((Line(sentence),)), *effect_tables(effect)))
+
+
+def effect_tables(effect: Effect) -> tuple[Table, ...]:
+    """Return the tables of an effect, each below its title."""
+    return tuple(Table(one.columns, (one.rows,), one.title) for one in effect.tables)
+
+
+@attrs.frozen
+class PluginLine:
+    """One plugin of the stack: whether it took effect, and its settings."""
+
+    name: str
+    state: State
+    text: str
+    settings: tuple[str, ...]
+
+    @property
+    def fact(self) -> Fact:
+        """The line in a report."""
+        return Fact(self.name, self.text, self.settings, _MARKS[self.state])
+
+
+def plugin_lines(results: Results) -> tuple[PluginLine, ...]:
+    """Return the plugins in stack order, as the counted runs with the full stack report them."""
+    runs = results.of_variant(FULL)
+    names = dict.fromkeys((*results.resolved, *(name for run in runs for name in run.effects)))
+    settings = {name: each_setting_in_words(results.resolved.get(name, {})) for name in names}
+    return tuple(PluginLine(name, *_effect(results, name), settings[name]) for name in names)
+
+
+def _effect(results: Results, name: str) -> tuple[State, str]:
+    runs = results.of_variant(FULL)
+    effects = [run.effects[name] for run in runs if name in run.effects]
+    applied = [effect.detail for effect in effects if effect.applied]
+    reasons = _distinct([effect.detail or NO_REASON for effect in effects if not effect.applied])
+    if not runs:
+        return "unknown", "unknown: no run with the stack ended well"
+    if not effects:
+        return "unknown", "unknown: no effect was reported"
+    if not applied:
+        return "not applied", f"not applied: {reasons}"
+    if not reasons and len(effects) == len(runs):
+        details = _distinct(applied)
+        return "applied", f"applied: {details}" if details else "applied"
+    why = f"; otherwise not applied: {reasons}" if reasons else ""
+    return "mixed", f"applied in {len(applied)} of {len(runs)} runs only{why}"
+
+
+def _distinct(details: list[str]) -> str:
+    """Return what was read back, without repeats; three or more different texts are abbreviated."""
+    first, *others = [*dict.fromkeys(detail for detail in details if detail)] or [""]
+    match others:
+        case []:
+            return first
+        case [second]:
+            return f"{first}; or {second}"
+        case _:
+            return f"{first}; or {len(others)} others"
+
+
+def contributions(results: Results) -> tuple[Fact, ...]:
+    """Return the share of each isolated plugin; one that was not applied gets no number."""
+    idle = {line.name: line.text for line in plugin_lines(results) if line.state == "not applied"}
+    return tuple(
+        # the name is in the first column
+        Fact(name, idle.get(name) or item.statement.removeprefix(f"{name}: "))
+        for item in results.attribution
+        for name in (item.plugin,)
+    )
+
+
+def failures(results: Results) -> tuple[str, tuple[str, ...]]:
+    """Return how many runs failed, in words, and each cause once with its variants."""
+    failed = results.failed
+    ended = "ran out of memory" if all(run.out_of_memory for run in failed) else "failed"
+    causes = tuple(
+        f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
+        for cause in dict.fromkeys(map(_cause, failed))
+    )
+    return f"{len(failed)} of {len(results.runs)} runs {ended}", causes
+
+
+def _failures(results: Results) -> Section | None:
+    if not results.failed:
+        return None
+    title, causes = failures(results)
+    first = results.failed[0]
+    where = f"output of run {first.id}: {first.output_path}" if first.output_path else ""
+    return Section(title, (Bullets(causes), Output(where, last_lines(first.output_tail))))
+
+
+def _cause(run: RunResult) -> str:
+    cause = (run.error or "").strip() or "no cause is known"
+    if run.out_of_memory and not cause.startswith("out of memory"):
+        return f"out of memory: {cause}"
+    return cause
+
+
+def _of_whom(runs: list[RunResult]) -> str:
+    """Return the variants of runs with their counts: `baseline, with the stack 3 times`."""
+    counts = Counter(variant_in_words(run.variant) for run in runs)
+    return ", ".join(f"{name} {n} times" if n > 1 else name for name, n in counts.items())
+
+
+def verdict_section(comparison: Comparison) -> Section:
+    """Return what was tested and the result, the headline first. Only this section claims a gain of
+    the stack."""
+    memory = comparison.headline_memory
+    judged = comparison.verdict if memory is None else memory.verdict
+    lines = [Line(comparison.headline, color_of(judged), headline=True)]
+    lines += _quality(comparison.quality)
+    if memory is not None:
+        lines.append(Line(comparison.statement))
+    lines += (
+        Line(item.statement) for item in comparison.memory
+        # measuring ends once the time is settled, so that this is the rule and tells nothing
+        if item is not memory and item.verdict is not MemoryVerdict.INCONCLUSIVE
+    )  # fmt: skip
+    return Section("Verdict", (Lines(tuple(lines)),), color_of(judged))
+
+
+def _quality(quality: Quality | None) -> Iterator[Line]:
+    if quality is not None:
+        yield Line(quality.statement, color_of(quality.verdict))
+        if quality.certificate and quality.certificate not in quality.statement:
+            yield Line(quality.certificate)
+
+
+def _addition(addition: Addition) -> Section:
+    """Return what is added on top of an exact stack, and what is known of its model's quality."""
+    title = ADDITION_TITLES.get(addition.equivalence, "On top of the stack")
+    lines = (Line(addition.statement, color_of(addition.verdict)), *_quality(addition.quality))
+    return Section(f"{title}: {' and '.join(addition.plugins)}", (Lines(lines),))
+
+
+def nothing_sections(bound: str, left_out: Sequence[tuple[str, str]]) -> tuple[Section, ...]:
+    """Return the report on a script for which nothing was worth measuring.
+
+    :param bound: what bounds a step, in a sentence.
+    :param left_out: the plugins that were left out, each with its reason.
+    """
+    nothing = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
+    verdict = Section("Verdict", (Lines((nothing, Line(bound))),), "yellow")
+    rows = tuple(Fact(name, why) for name, why in left_out)
+    return (verdict, Section("Left out, and why", (Facts(rows),))) if rows else (verdict,)

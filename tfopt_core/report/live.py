@@ -133,8 +133,8 @@ class MeasurementView(EventView[Event]):
     """The view of a measurement. `ends_at` is its expected end in seconds of the view's clock."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        self._reset()  # rich renders once as soon as there is a view
         super().__init__(*args, **options)
-        self._reset()
 
     def _reset(self) -> None:
         self.waiting = PREPARING

@@ -37,7 +37,6 @@ class SearchView(EventView[SearchEvent]):
     of the view's clock, of the search or, if it is `proving`, of the fresh pairs."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
         self.phase = "reading the installed plugins"
         self.bound = ""
         self.proving = False
@@ -45,6 +44,7 @@ class SearchView(EventView[SearchEvent]):
         self.pair: Contrasted | None = None
         self.tried = 0
         self.ends_at: float | None = None
+        super().__init__(*args, **options)  # renders once
 
     def follow(self, event: SearchEvent, now: float) -> None:
         """See `EventView`."""

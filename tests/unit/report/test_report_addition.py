@@ -15,7 +15,6 @@ from tfopt_core.report.html.page import html_page
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.pages import render_summary
-from tfopt_core.report.style.vocabulary import variant_in_words
 from tfopt_core.statistics.advice import next_steps
 from tfopt_core.store.decoding import read_results
 
@@ -54,10 +53,6 @@ def test_what_declares_nothing_has_another_title():
     )
 
 
-def test_without_an_addition_nothing_is_said():
-    assert "With other rounding" not in show(render_summary(make_results()))
-
-
 def test_the_other_pages_say_the_same():
     results = with_addition()
     flowing = " ".join(markdown_report(results).split())
@@ -84,10 +79,6 @@ def test_results_of_an_older_version_have_none(tmp_path):
     file = tmp_path / "results.json"
     file.write_text(json.dumps(data))
     assert read_results(file) == make_results()
-
-
-def test_its_runs_are_named_by_what_they_add():
-    assert variant_in_words("plus low and xla") == "with the stack and low and xla"
 
 
 def steps_after(**changes: Any) -> str:

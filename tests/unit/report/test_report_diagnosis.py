@@ -136,13 +136,6 @@ def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
     }
 
 
-def test_a_shipped_recipe_is_copied_before_it_is_changed() -> None:
-    text = " ".join(
-        page("quickstart", suggestions=(suggestion("a"),), proposed_stack=("a",)).split()
-    )
-    assert "tfopt recipes copy quickstart; write this into quickstart.toml" in text
-
-
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_]{1,9}", fullmatch=True).filter(lambda key: key != "use"),
@@ -159,10 +152,6 @@ def test_plugins_without_an_answer_are_named() -> None:
     silent = NoAnswer(plugin="bad", distribution="theirs", cause="ImportError: \x1b[31mno")
     text = page(silent=(silent,))
     assert "bad (theirs): ImportError: \\x1b[31mno" in text
-
-
-def test_no_proposal_is_said() -> None:
-    assert "no installed plugin proposes anything" in page()
 
 
 def test_the_json_has_no_infinity_and_every_figure() -> None:

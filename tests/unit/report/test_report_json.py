@@ -54,18 +54,6 @@ def test_every_field_of_the_design_is_there() -> None:
     }  # fmt: skip
 
 
-def test_raw_samples_are_there() -> None:
-    fit = whole()["runs"][0]["fits"][0]
-    assert fit["blocks"][0] == {
-        "steps": 10,
-        "seconds": pytest.approx(0.123),
-        "epoch": 0,
-        "cold": "",
-        "in_turns": False,
-    }
-    assert fit["history"]["loss"] == [0.2381]
-
-
 def test_numbers_that_json_does_not_know_become_null() -> None:
     metrics = {"loss": math.nan, "val_loss": -math.inf}
     results = make_results(runs=(make_run(0, fits=(make_fit(metrics=metrics),)),))
@@ -120,11 +108,6 @@ def test_the_old_file_stays_when_a_step_fails(
     monkeypatch.undo()
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["results.json"]
-
-
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
-        write_json(make_results(), tmp_path / "absent" / "results.json")
 
 
 def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:

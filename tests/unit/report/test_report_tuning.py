@@ -127,11 +127,6 @@ def test_no_figure_of_the_search_is_called_a_gain():
     assert "none of them is a measured gain" in " ".join(page.split())
 
 
-def test_a_search_that_begins_from_another_says_so():
-    page = " ".join(show(render_tuned(make_tuned(begun_from=("20261122-a",)))).split())
-    assert "begins from the trials of 20261122-a" in page
-
-
 def test_the_json_has_the_trials_as_they_are():
     data = to_json(make_tuned())
     assert data["trials"][0]["outcome"] == "in"
@@ -163,11 +158,6 @@ def test_the_live_view_shows_the_bound_the_candidate_its_interval_and_the_time_l
     assert "trying xla beside cache" in page
     assert "1.30x (1.20 to 1.40) in 2 pairs so far" in page
     assert "80 s left" in page
-
-
-def test_an_interrupted_search_says_what_goes_on():
-    page = show(render_tuned(attrs.evolve(make_tuned(), why_ended="interrupted; --resume goes on")))
-    assert "--resume goes on" in page
 
 
 def test_fresh_pairs_of_values_stay_in_the_live_view_with_the_time_that_they_take():

@@ -61,11 +61,6 @@ def test_bytes_read_in_binary_units(value: float, text: str) -> None:
     assert units.bytes_text(value) == text
 
 
-@given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_counts_can_be_read_back(count: int) -> None:
-    assert int(units.count_text(count).replace(",", "")) == count
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1.25, "1.25x"), (0.8, "0.80x"), (0.0071, "0.0071x"), (120.4, "120x"), (99.999, "100x")],
@@ -89,12 +84,6 @@ def test_percentages_are_signed(share: float, text: str) -> None:
 )  # fmt: skip
 def test_metrics_have_four_significant_digits(value: float, text: str) -> None:
     assert units.metric_text(value) == text
-
-
-@given(st.floats(min_value=-1e300, max_value=1e300))
-def test_metrics_can_be_read_back(value: float) -> None:
-    again = float(units.metric_text(value).replace(",", ""))
-    assert again == pytest.approx(value, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def sections_of(results: Results) -> dict[str, Section]:
     found = {
         "facts": Section("", (Facts(tuple(fact_rows(results))),)),
         "figures": _section("", _figures(results)),
-        "fits": _section("Fits", _fits(results)),
+        "calls of fit": _section("Fits", _fits(results)),
         "plugins": _facts("Plugins", [line.fact for line in plugin_lines(results)],
                           ("plugin", "effect", "settings")),
         "attribution": _facts("What each plugin contributes", contributions(results),

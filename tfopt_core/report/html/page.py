@@ -118,7 +118,7 @@ def html_page(results: Results, diagnoses: Sequence[Diagnosed] = ()) -> str:
     :param diagnoses: of the baseline and of the stack, for the parts of a step.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered("page.html.j2", **_measurement(results, diagnoses))
+    return _rendered(**_measurement(results, diagnoses))
 
 
 def html_part(results: Results) -> str:
@@ -126,7 +126,7 @@ def html_part(results: Results) -> str:
 
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered("report.html.j2", **_measurement(results, ()))
+    return _rendered(whole=False, **_measurement(results, ()))
 
 
 def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
@@ -135,7 +135,7 @@ def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -
     :raises InputError: if jinja2 is not installed.
     """
     return _rendered(
-        "page.html.j2", title=f"{script}: nothing to gain", recipe=script, workload="", when="",
+        title=f"{script}: nothing to gain", recipe=script, workload="", when="",
         parts=nothing_sections(bound, left_out), footer=(f"tfopt {__version__}",),
     )  # fmt: skip
 
@@ -152,9 +152,9 @@ def _measurement(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, 
     }
 
 
-def _rendered(template: str, **values: Any) -> str:
+def _rendered(whole: bool = True, **values: Any) -> str:
     check_jinja()
-    return _environment().get_template(template).render(values)
+    return _environment().get_template("report.html.j2").render(values, whole=whole)
 
 
 @cache

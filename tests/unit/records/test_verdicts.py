@@ -1,4 +1,4 @@
-"""Each verdict has a label, a color and a row in the guide, and no module spells one out."""
+"""Each verdict has a label and a row in the guide, and no module spells one out."""
 
 from __future__ import annotations
 

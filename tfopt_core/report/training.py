@@ -17,7 +17,14 @@ from tfopt_core.records.run import OWN_LOOP, differs_from_loss
 from tfopt_core.report.results.sections import effect_tables
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Items, Page, bullets, indented, paragraph, section, words
-from tfopt_core.report.style.sections import Block, Fact, Facts, Table, last_lines, render_block
+from tfopt_core.report.style.sections import (
+    Fact,
+    Facts,
+    SectionPart,
+    TablePart,
+    last_lines,
+    render_block,
+)
 from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
 from tfopt_core.workers.clusters.local import RoleEnd
 from tfopt_core.workers.clusters.roles import Role
@@ -93,7 +100,7 @@ def render_effects(effects: Mapping[str, Effect]) -> Iterator[RenderableType]:
         for name, effect in effects.items()
     )  # fmt: skip
     tables = (table for effect in effects.values() for table in effect_tables(effect))
-    blocks: Iterable[Block] = (Facts(rows, ("plugin", "effect")), *tables) if rows else ()
+    blocks: Iterable[SectionPart] = (Facts(rows, ("plugin", "effect")), *tables) if rows else ()
     return (shown for block in blocks for shown in render_block(block))
 
 
@@ -143,7 +150,7 @@ def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
         loss = end.metrics.get("loss")
         shown = NOTHING if loss is None else metric_text(loss)
         rows.append((end.role.name, end.role.address, _status(end), shown))
-    table = Table(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
+    table = TablePart(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
     parts: list[RenderableType] = ["", *render_block(table)]
     failed = [end for end in ends if end.failed]
     if failed:

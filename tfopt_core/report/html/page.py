@@ -32,7 +32,15 @@ from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import failures, nothing_sections, plugin_lines, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
-from tfopt_core.report.style.sections import Block, Fact, Facts, Line, Lines, Section, Table
+from tfopt_core.report.style.sections import (
+    Fact,
+    Facts,
+    Line,
+    Lines,
+    Section,
+    SectionPart,
+    TablePart,
+)
 from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
 from tfopt_core.version import __version__
 
@@ -70,7 +78,7 @@ NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leav
 
 
 @attrs.frozen
-class Charts(Block):
+class Charts(SectionPart):
     """SVG images with a caption, and the meaning of their colors by CSS class."""
 
     kind: ClassVar[str] = "charts"
@@ -87,7 +95,7 @@ class WideChart(Charts):
 
 
 @attrs.frozen
-class Preformatted(Block):
+class Preformatted(SectionPart):
     """A text whose lines stay as they are."""
 
     kind: ClassVar[str] = "preformatted"
@@ -95,7 +103,7 @@ class Preformatted(Block):
 
 
 @attrs.frozen
-class Download(Block):
+class Download(SectionPart):
     """A file within the page: its name, its address ("data:..."), and its size in words."""
 
     kind: ClassVar[str] = "download"
@@ -214,13 +222,13 @@ def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section
 
 def _charts(
     charts: Sequence[str], caption: str, legend: tuple[tuple[str, str], ...]
-) -> tuple[Block, ...]:
+) -> tuple[SectionPart, ...]:
     from markupsafe import Markup
 
     return (Charts(tuple(map(Markup, charts)), caption, legend),) if charts else ()
 
 
-def _chart(chart: str, caption: str, *parts: str) -> tuple[Block, ...]:
+def _chart(chart: str, caption: str, *parts: str) -> tuple[SectionPart, ...]:
     """Return a chart that stands beside others, nothing for ""; its parts have the colors p0..."""
     from markupsafe import Markup
 
@@ -228,7 +236,7 @@ def _chart(chart: str, caption: str, *parts: str) -> tuple[Block, ...]:
     return (WideChart((Markup(chart),), caption, legend),) if chart else ()
 
 
-def _time(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Block]:
+def _time(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[SectionPart]:
     training = bar_chart("seconds of a training", training_bars(results))
     yield from _chart(training, "Of a whole training, means over the runs.", *TRAINING_PARTS)
     if not training and any(run.ok and not run.complete for run in results.runs if run.fits):
@@ -255,11 +263,11 @@ def _left_out(results: Results) -> Iterator[Fact]:
         yield Fact("further pairs", "interrupted; --resume goes on")
 
 
-def _runs(results: Results) -> Iterator[Block]:
+def _runs(results: Results) -> Iterator[SectionPart]:
     if results.runs:
         head = ("variant", "pair", "wall time", "step time", "peak memory",
                 "CPUs taken by others", "status")  # fmt: skip
-        yield Table(head, (tuple(map(_run, results.runs[:MOST_RUNS])),))
+        yield TablePart(head, (tuple(map(_run, results.runs[:MOST_RUNS])),))
     if (more := len(results.runs) - MOST_RUNS) > 0:
         yield Lines((Line(f"and {more} more", "dim"),))
 
@@ -288,14 +296,14 @@ def _environment_rows(results: Results) -> Iterator[Fact]:
             yield Fact(name, setting_in_words(value or "none")[:CELL_CHARACTERS])
 
 
-def _recipe(results: Results) -> Block:
+def _recipe(results: Results) -> SectionPart:
     if results.recipe_toml:
         return Preformatted(results.recipe_toml)
     old = "Not stored: the measurement is of an older version of tfopt. Hash: "
     return Lines((Line(f"{old}{results.recipe_sha256}", "dim"),))
 
 
-def _raw(results: Results) -> Block:
+def _raw(results: Results) -> SectionPart:
     """Return the JSON of a measurement as a link, packed if it is long; in words how to get it if
     it is too long even so."""
     text = json.dumps(to_json(results), allow_nan=False, separators=(",", ":")).encode()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tfopt_core.records.results import Results
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.sections import Block, Bullets, Facts, Lines, Section, Table
+from tfopt_core.report.style.sections import Bullets, Facts, Lines, Section, SectionPart, TablePart
 from tfopt_core.version import __version__
 
 # What begins markup in GitHub's Markdown anywhere in a line; an underscore within a word is none.
@@ -61,7 +61,7 @@ def _section(part: Section) -> Iterator[str]:
         yield from _block(block)
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: SectionPart) -> Iterator[str]:
     match block:
         case Lines():
             for line in block.lines:
@@ -73,7 +73,7 @@ def _block(block: Block) -> Iterator[str]:
             yield _table(block.head, rows, "---")
         case Facts():
             yield "\n".join(f"- {escaped(row.name)}: {escaped(row.text)}" for row in block.rows)
-        case Table():
+        case TablePart():
             yield _table(block.head, [row for group in block.groups for row in group], "---:")
 
 

@@ -17,7 +17,6 @@ from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
 from tfopt_core.report.results.figures import figure_groups, rows_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.sections import (
-    Block,
     Bullets,
     Fact,
     Facts,
@@ -25,7 +24,8 @@ from tfopt_core.report.style.sections import (
     Lines,
     Output,
     Section,
-    Table,
+    SectionPart,
+    TablePart,
     last_lines,
 )
 from tfopt_core.report.style.vocabulary import (
@@ -67,7 +67,7 @@ def sections_of(results: Results) -> dict[str, Section]:
     return {name: part for name, part in found.items() if part is not None}
 
 
-def _section(title: str, blocks: Iterator[Block]) -> Section | None:
+def _section(title: str, blocks: Iterator[SectionPart]) -> Section | None:
     made = tuple(blocks)
     return Section(title, made) if made else None
 
@@ -124,11 +124,11 @@ def _baseline(results: Results) -> str:
     return "; ".join(part for part in (sentence, xla) if part) or "not described"
 
 
-def _figures(results: Results) -> Iterator[Block]:
+def _figures(results: Results) -> Iterator[SectionPart]:
     groups = figure_groups(results)
     if groups:
         head = ("", "baseline", "optimized", "gain", "interval")
-        yield Table(head, rows_of(groups), roomy=1)
+        yield TablePart(head, rows_of(groups), roomy=1)
         yield Lines((Line(_caption(results), "dim"),))
 
 
@@ -147,7 +147,7 @@ def _caption(results: Results) -> str:
     return caption
 
 
-def _fits(results: Results) -> Iterator[Block]:
+def _fits(results: Results) -> Iterator[SectionPart]:
     """Yield a row for each fit with the medians of both sides, nothing if there is only one fit."""
     sides = [results.of_variant(variant) for variant in (BASELINE, FULL)]
     counts = {len(run.fits) for side in sides for run in side}
@@ -163,7 +163,7 @@ def _fits(results: Results) -> Iterator[Block]:
         steps = (_median([fit.step_seconds for fit in fits]) for fits in both)
         rows.append((f"{both[0][0].name}{mark}", *walls, *steps))
     head = ("", "baseline", "optimized", "a step", "with the stack")
-    yield Table(head, (tuple(rows),))
+    yield TablePart(head, (tuple(rows),))
     more = max(counts) - shown
     notes = [Line(f"and {more} more", "dim")] if more > 0 else []
     if len(counts) > 1:
@@ -185,9 +185,9 @@ def _observed(name: str, effect: Effect) -> Section:
     return Section(title, (Lines((Line(sentence),)), *effect_tables(effect)))
 
 
-def effect_tables(effect: Effect) -> tuple[Table, ...]:
+def effect_tables(effect: Effect) -> tuple[TablePart, ...]:
     """Return the tables of an effect, each below its title."""
-    return tuple(Table(one.columns, (one.rows,), one.title) for one in effect.tables)
+    return tuple(TablePart(one.columns, (one.rows,), one.title) for one in effect.tables)
 
 
 @attrs.frozen

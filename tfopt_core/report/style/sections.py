@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 from rich import box
 from rich.console import Group, JustifyMethod, RenderableType
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
 from tfopt_core.report.style.console import plain_lines
@@ -30,7 +30,7 @@ class Line:
 
 
 @attrs.frozen
-class Block:
+class SectionPart:
     """What stands below a title; a page passes over kinds that it does not know."""
 
     kind: ClassVar[str]
@@ -38,7 +38,7 @@ class Block:
 
 
 @attrs.frozen
-class Lines(Block):
+class Lines(SectionPart):
     """Sentences, one below the other."""
 
     kind: ClassVar[str] = "lines"
@@ -46,7 +46,7 @@ class Lines(Block):
 
 
 @attrs.frozen
-class Bullets(Block):
+class Bullets(SectionPart):
     """A list of sentences."""
 
     kind: ClassVar[str] = "bullets"
@@ -64,7 +64,7 @@ class Fact:
 
 
 @attrs.frozen
-class Facts(Block):
+class Facts(SectionPart):
     """Names and what is said of each. `head` names the columns, for a page that has a heading for
     each: empty for names that say themselves what they are."""
 
@@ -74,7 +74,7 @@ class Facts(Block):
 
 
 @attrs.frozen
-class Table(Block):
+class TablePart(SectionPart):
     """Groups of rows, whose first columns, `text_columns`, are text and whose others are figures.
 
     The console has no room for the last `roomy` columns.
@@ -89,7 +89,7 @@ class Table(Block):
 
 
 @attrs.frozen
-class Output(Block):
+class Output(SectionPart):
     """The last lines of a process, below what they are; only the console shows them."""
 
     kind: ClassVar[str] = "output"
@@ -103,7 +103,7 @@ class Section:
     `color`."""
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[SectionPart, ...]
     color: str = ""
 
 
@@ -115,7 +115,7 @@ def render_section(part: Section) -> RenderableType:
     return Group("", *map(indented, body))
 
 
-def render_block(block: Block) -> Iterator[RenderableType]:
+def render_block(block: SectionPart) -> Iterator[RenderableType]:
     """Yield a block for the console."""
     match block:
         case Lines():
@@ -125,7 +125,7 @@ def render_block(block: Block) -> Iterator[RenderableType]:
             yield bullets(block.items)
         case Facts():
             yield _facts(block)
-        case Table():
+        case TablePart():
             if block.title:
                 yield Group("", words(block.title, "dim"))
             yield _table(block)
@@ -136,9 +136,9 @@ def render_block(block: Block) -> Iterator[RenderableType]:
                 yield indented(Text(block.text, style="dim", overflow="fold"))
 
 
-def _facts(block: Facts) -> RichTable:
+def _facts(block: Facts) -> Table:
     marked = any(row.mark for row in block.rows)
-    grid = RichTable.grid(padding=(0, 2, 0, 0))
+    grid = Table.grid(padding=(0, 2, 0, 0))
     if marked:
         grid.add_column(width=1)
     grid.add_column(overflow="fold", max_width=NAME_WIDTH if block.head else None)
@@ -152,9 +152,9 @@ def _facts(block: Facts) -> RichTable:
     return grid
 
 
-def _table(block: Table) -> RichTable:
+def _table(block: TablePart) -> Table:
     shown = len(block.head) - block.roomy
-    table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for index, name in enumerate(block.head[:shown]):
         side: JustifyMethod = "left" if index < block.text_columns else "right"
         table.add_column(words(name), justify=side, overflow="fold")

@@ -40,7 +40,7 @@ def test_no_two_classes_of_core_have_the_same_name():
         for node in tree(path).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(CORE)))
-    assert len(places) > 300
+    assert len(places) > 200
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -48,4 +48,4 @@ def test_no_modules_of_core_import_each_other_in_a_circle():
     # the package offers its names lazily, and they come from all over
     imports = {name: imported_by(path) - {"tfopt_core"} for name, path in MODULES.items()}
     order = list(TopologicalSorter(imports).static_order())  # raises CycleError
-    assert len(order) > 300
+    assert len(order) > 200

@@ -71,7 +71,7 @@ class Grappler(Plugin):
     """
 
     targets = ("compute",)
-    equivalence = "rounding"  # fused and reordered operations round otherwise
+    equivalence = "rounding"  # fused and reordered operations round differently
 
     constant_folding: bool | None = _pass("Compute what is constant once, before the run.")
     layout_optimizer: bool | None = _pass("Lay tensors out as the GPU's kernels prefer.")

@@ -38,7 +38,7 @@ def allowed_xla(xla: bool | Literal["auto"], probe: Probe) -> bool | Literal["au
 
 
 def without_xla(diagnosis: Diagnosis) -> bool:
-    """Whether a loop is suggested without XLA: it would round otherwise, or compile nothing."""
+    """Whether a loop is suggested without XLA: it would round differently, or compile nothing."""
     return diagnosis.exact or not (diagnosis.supports_jit or diagnosis.jit_compile)
 
 

@@ -67,7 +67,7 @@ def make_quality(**changes: Any) -> Quality:
         difference=0.0003, low=-0.0011, high=0.0017, tolerance=0.005, resolution=0.003,
         certificate=None, verdict=QualityVerdict.NOT_WORSE,
         statement="quality not worse: val_accuracy 0.9012 -> 0.9015 (change -0.0011 to +0.0017, "
-        "tolerance 0.005); 10,000 examples resolve 0.0030",
+        "tolerance 0.005); sampling error of 10,000 examples: 0.0030",
     )  # fmt: skip
     return attrs.evolve(quality, **changes)
 

@@ -27,8 +27,8 @@ TRY_STARTS, TRY_STEPS = 8.0, 12.0
 # The time to try a plugin if the time of a training is unknown.
 UNKNOWN_TRY = 60.0
 # Of a plugin that is tried with two settings, the beginning of why one of them was left out.
-EXACTLY, OTHERWISE = "kept exact: ", "where it may round otherwise: "
-WHERE_OTHERWISE = " where it may round otherwise"
+EXACTLY, OTHERWISE = "kept exact: ", "where it may round differently: "
+WHERE_OTHERWISE = " where it may round differently"
 
 
 def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:

@@ -32,7 +32,7 @@ EXACT_EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order")
 MATHEMATICS = {
     "exact": "the same training, exactly",
     "order": "the same examples in another order",
-    "rounding": "the same training, rounded otherwise",
+    "rounding": "the same training, rounded differently",
     "unknown": "not declared: a replay shows whether it is the same training",
     "changes": "another training algorithm",
 }

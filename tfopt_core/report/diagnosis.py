@@ -29,7 +29,7 @@ from tfopt_core.report.style.layout import (
     words,
 )
 from tfopt_core.report.style.vocabulary import settings_in_words
-from tfopt_core.statistics.intervals import TELLING_BOUND, bound_in_words
+from tfopt_core.statistics.intervals import bound_in_words
 
 BAR_WIDTH = 60
 # The sign and the colour of each part in the bar and beside its name.
@@ -41,7 +41,7 @@ MEANINGS = {
     "dispatch": "Python, Keras and starting the graph",
     "compute": "the model, its gradients and updates",
 }
-UNBOUNDED = f"no bound below {TELLING_BOUND:.0f}x"
+UNBOUNDED = "unlimited"
 
 
 def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
@@ -158,7 +158,7 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
     rounds = len(diagnosed.rounds)
     notes = [f"{alone}; medians of {rounds} {'round' if rounds == 1 else 'rounds'}"]
     if noisy:
-        notes.append(f"{' and '.join(noisy)}: within noise, a round saw none of it")
+        notes.append(f"{' and '.join(noisy)}: too small to measure")
     return Group(grid(rows), *(words(note, "dim") for note in notes))
 
 

@@ -26,7 +26,7 @@ from tfopt_core.report.style.vocabulary import settings_in_words
 
 NOT_EXACT = "Proposed on top of it, not exact"
 NO_EXACT_STACK = "not exact, and all that seems to save time here"
-OTHERWISE = "The same with settings that may round otherwise."
+OTHERWISE = "The same with settings that round differently."
 
 
 def render_look(draft: Draft) -> RenderableType:
@@ -111,9 +111,7 @@ def _measured(draft: Draft) -> list[RenderableType]:
     names = [", ".join(one.plugin for one in part) for part in (draft.stack, draft.additions)]
     if not draft.stack:
         return [section("To be measured", paragraph(f"{names[1]}: {NO_EXACT_STACK}"))]
-    rows = [
-        ("the stack", f"{names[0]}: declared to train the same, which a replay checks where it can")
-    ]
+    rows = [("the stack", f"{names[0]}: should not change the results; checked by a replay")]
     if draft.additions:
         rows.append(("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
     return [section("To be measured", facts(rows))]

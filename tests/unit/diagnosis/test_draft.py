@@ -141,7 +141,7 @@ def test_a_plugin_that_was_tried_with_two_settings_stands_once(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
     made = draft("a").leaving_out("loop", "kept exact: slow").leaving_out("loop", "slow")
-    path.write_text(made.leaving_out("a", "where it may round otherwise: slow").text())
+    path.write_text(made.leaving_out("a", "where it may round differently: slow").text())
     assert read(path) == {"a": {}}
     assert path.read_text().count('use = "loop"') == path.read_text().count('use = "a"') == 1
     assert "left out: kept exact: slow; slow" in path.read_text()
@@ -186,7 +186,7 @@ def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it
 def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path):
     path = tmp_path / "train.tfopt.toml"
     told = " ".join(shown(render_written(draft("a", additions=(LOW,)), path)).split())
-    assert "the stack a: declared to train the same, which a replay checks where it can" in told
+    assert "the stack a: should not change the results; checked by a replay" in told
     assert "on top of it low: not exact" in told
     assert "runs the script with it" in told
     told = " ".join(shown(render_written(draft(additions=(LOW,)), path)).split())

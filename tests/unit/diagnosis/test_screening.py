@@ -181,7 +181,7 @@ def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
 
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
-    """An exact loop stays, and is faster still where it may round otherwise."""
+    """An exact loop stays, and is faster still where it may round differently."""
     other = suggestion("loop", equivalence="rounding", settings={})
 
     def attempt(candidate):
@@ -213,7 +213,7 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
     found = screened(proposal, attempt, lambda plugin: None)
     assert found.draft.additions == ()
     assert found.draft.left_out[0].reason == (
-        "where it may round otherwise: what was found for it is exact all the same"
+        "where it may round differently: what was found for it is exact all the same"
     )
 
 

@@ -75,8 +75,8 @@ def test_each_part_has_its_seconds_its_share_and_what_rounds_say() -> None:
 
 
 def test_what_is_within_noise_says_so() -> None:
-    assert "dispatch: within noise" in page(dispatch=part(0.1, -0.05, 0.2))
-    assert "within noise" not in page(dispatch=part(0.0, -0.05, 0.0))
+    assert "dispatch: too small to measure" in page(dispatch=part(0.1, -0.05, 0.2))
+    assert "too small" not in page(dispatch=part(0.0, -0.05, 0.0))
 
 
 def test_what_cannot_be_told_apart_says_so() -> None:
@@ -90,7 +90,7 @@ def test_bounds_are_printed_for_each_kind_of_plugin() -> None:
     assert "any input plugin 1.43x" in text
     assert "any dispatch plugin 1.67x" in text
     assert "any compute plugin 2.5x" in text
-    assert "input and dispatch no bound" in text
+    assert "input and dispatch unlimited" in text
 
 
 def test_the_share_of_the_peak_where_it_is_known() -> None:

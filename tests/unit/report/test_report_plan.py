@@ -28,7 +28,7 @@ def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None
 
 
 def test_the_mathematics_is_said_in_words() -> None:
-    assert "the same training, rounded otherwise" in plan()
+    assert "the same training, rounded differently" in plan()
 
 
 def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain() -> None:

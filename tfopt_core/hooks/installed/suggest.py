@@ -47,7 +47,7 @@ class Suggestion:
 
     `bound` is the most that it can gain, None if unbounded. `left_out` says why it cannot be
     stacked with the suggestions before it, "" if it can. `exact_form` are the settings of a plugin
-    that may round otherwise with which it does not; None if it has none, or is exact anyway.
+    that may round differently with which it does not; None if it has none, or is exact anyway.
     """
 
     plugin: str
@@ -148,7 +148,7 @@ def propose(
 def _both_forms(
     name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
 ) -> _Candidate | None:
-    """Return what a plugin suggests; one that may round otherwise is asked for its exact settings
+    """Return what a plugin suggests; one that may round differently is asked for its exact settings
     too."""
     candidate = _asked(name, known, diagnosis)
     if candidate is None or candidate.suggestion.is_exact:

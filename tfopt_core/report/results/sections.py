@@ -143,7 +143,7 @@ def _caption(results: Results) -> str:
     if results.comparison.kind is ComparisonKind.STEPS:
         caption += " Runs were cut short: no total is known."
     if results.ratios:
-        caption += " A gain is printed where its own interval over the pairs excludes none."
+        caption += " Only gains larger than the noise are printed."
     return caption
 
 

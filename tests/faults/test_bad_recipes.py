@@ -84,7 +84,7 @@ BAD = [
      r':7: measure\.target: "l2" changes the training algorithm'),
     ("time to target without a target", ("[measure]", '[measure]\nobjective = "time-to-target"'),
      r':8: measure\.objective: "time-to-target" needs a target, and there is none; '
-     r"add to \[measure\]: target = "),
+     r"add to \[measure\] a value that your trainings surely reach: target = "),
     ("a key of an older version", ("[measure]", '[measure]\nlength = "steady"'),
      r':8: measure\.length: unknown key; .*seconds = 5, or seconds = "whole"'),
      ("unknown objective", ("[measure]", '[measure]\nobjective = "memroy"'),

@@ -18,7 +18,7 @@ from tfopt_core.hooks import Finding
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.training.build import Built
 from tfopt_core.training.graphs import StepGraph, graph_findings, layers_without_xla, supports_xla
-from tfopt_core.training.layers import frozen_share
+from tfopt_core.training.layers import augmenting_layers, frozen_share
 
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03
@@ -104,6 +104,14 @@ def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Itera
             detail=f"XLA cannot compile {which or 'the model'}, so Keras turns it off for all of "
             "the model",
             mend="move such layers into the input pipeline",
+        )  # fmt: skip
+    augmenting = augmenting_layers(model)
+    if augmenting:
+        yield Finding(
+            kind="augmentation-in-model",
+            detail=f"{', '.join(augmenting)}: each step waits until its batch is augmented",
+            mend="augment in the data, which runs beside the step: data.map(lambda x, y: "
+            "(layer(x, training=True), y)) before prefetch",
         )  # fmt: skip
     frozen = frozen_share(model)
     if frozen >= MOSTLY_FROZEN:

@@ -20,7 +20,8 @@ class Finding:
     :param kind: a word that plugins may look for: "python-generator", "python-function",
         "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "layer-without-xla", "frozen-layers",
-        "runs-eagerly", "costly-validation", "costly-callback", "fit-for-a-batch".
+        "runs-eagerly", "costly-validation", "costly-callback", "fit-for-a-batch",
+        "augmentation-in-model".
     :param split: the split of the data, None for the model.
     :param place: `file.py:12`, "" if the trace does not have it.
     """

@@ -135,7 +135,5 @@ def _statement(
         f"(change {ends[0]:+.4f} to {ends[1]:+.4f}, tolerance {tolerance:.4g})"
     )
     if quality.resolution is not None and judgement.examples is not None:
-        text += (
-            f"; sampling error of {judgement.examples:,} examples: {quality.resolution:.4f}"
-        )
+        text += f"; sampling error of {judgement.examples:,} examples: {quality.resolution:.4f}"
     return text

@@ -203,15 +203,18 @@ def supports_xla(model: Any) -> bool:
 BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 # The operations that the runtime turns loops and branches into.
 _LOWERED = ("Enter", "Exit", "Merge", "Switch", "NextIteration", *LOOPS, *BRANCHES)
+PYTHON_CALLS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 # Further findings of a kind are only counted.
 SHOWN = 5
 
 
 def graph_findings(step: StepGraph) -> Iterator[Finding]:
-    """Yield the loops and branches that the graph optimizer leaves in this step.
+    """Yield the calls of Python in this step, and the loops and branches that the graph optimizer
+    leaves in it: none of these if the optimized graph cannot be read.
 
-    Runs the step once. Yields nothing if the optimized graph cannot be read.
+    Runs the step once.
     """
+    yield from _python_calls(step.graph)
     graphs = optimized_graph(step.run)
     if graphs is None:
         return
@@ -219,6 +222,17 @@ def graph_findings(step: StepGraph) -> Iterator[Finding]:
     yield from unique[:SHOWN]
     if len(unique) > SHOWN:
         yield Finding(kind=unique[0].kind, detail=f"and {len(unique) - SHOWN} more of the kind")
+
+
+def _python_calls(graph: Any) -> Iterator[Finding]:
+    calls = [op for op in live_operations(graph) if op.type in PYTHON_CALLS]
+    for place in dict.fromkeys(place_in_code(op) for op in calls):
+        yield Finding(
+            kind="python-function", place=place,
+            detail="each step calls a Python function (tf.numpy_function or tf.py_function), and "
+            "waits for it",
+            mend="write it with operations of TensorFlow or keras.ops, or compute it once an epoch",
+        )  # fmt: skip
 
 
 def _control_flow(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:

@@ -33,6 +33,20 @@ def nested_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False))
 
 
+def augmenting_layers(model: Any) -> list[str]:
+    """Return the classes of the layers that change images at random; none if they are unknown."""
+    if why_without("nested-layers"):
+        return []
+    classes = dict.fromkeys(type(layer) for layer in nested_layers(model))
+    return sorted(one.__name__ for one in classes if any(map(_augments, one.__mro__)))
+
+
+def _augments(layer: type[Any]) -> bool:
+    """Return whether this is such a layer of Keras' own."""
+    name, ours = layer.__name__, layer.__module__.startswith("keras.")
+    return ours and (name.startswith("Rand") or name in ("AugMix", "CutMix", "MixUp"))
+
+
 def frozen_share(model: Any) -> float:
     """Return the share of a model's weights that are in layers which are not to be trained; 0.0 if
     layers cannot be listed with the installed Keras."""

@@ -10,13 +10,17 @@ import pytest
 
 pytestmark = pytest.mark.tensorflow
 
-X = np.random.default_rng(1).random((16, 3), "float32")
+X = np.random.default_rng(1).random((16, 4, 4, 1), "float32")
 
 
-@pytest.mark.parametrize(("epochs", "batch_size", "found"), [(1, 16, 1), (2, 16, 0), (1, 8, 0)])
-def test_a_fit_for_one_batch_is_named_with_what_to_call(
-    tmp_path: Path, epochs: int, batch_size: int, found: int
-) -> None:
+def flat() -> list[Any]:
+    import keras
+
+    return [keras.layers.Flatten()]
+
+
+def findings_of(folder: Path, layers: Any, *, epochs: int = 1, batch_size: int = 8) -> list[Any]:
+    """What the model of these layers shows, of a step of 40 ms of which 1% is computed."""
     import keras
     from support.in_process import build_here
 
@@ -26,15 +30,39 @@ def test_a_fit_for_one_batch_is_named_with_what_to_call(
     from tfopt_core.records.diagnosis import StepPart
 
     def build_model() -> Any:
-        return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        return keras.Sequential([keras.Input(X.shape[1:]), *layers(), keras.layers.Dense(1)])
 
-    workload = Workload(train=(X, X[:, :1]), build_model=build_model, optimizer="sgd", loss="mse")
-    built = build_here(workload, folder=tmp_path, epochs=epochs, batch_size=batch_size)
+    y = X.reshape(len(X), -1)[:, :1]
+    workload = Workload(train=(X, y), build_model=build_model, optimizer="sgd", loss="mse")
+    built = build_here(workload, folder=folder, epochs=epochs, batch_size=batch_size)
     part = StepPart(share=0.01, low=0.01, high=0.01)
     parts = Parts(
         step_seconds=0.04, input=part, dispatch=part, compute=part, data_seconds=0.0,
         dispatch_known=True,
     )  # fmt: skip
-    named = [one for one in model_findings(built, parts, None) if one.kind == "fit-for-a-batch"]
+    return list(model_findings(built, parts, None))
+
+
+@pytest.mark.parametrize(("epochs", "batch_size", "found"), [(1, 16, 1), (2, 16, 0), (1, 8, 0)])
+def test_a_fit_for_one_batch_is_named_with_what_to_call(
+    tmp_path: Path, epochs: int, batch_size: int, found: int
+) -> None:
+    every = findings_of(tmp_path, flat, epochs=epochs, batch_size=batch_size)
+    named = [one for one in every if one.kind == "fit-for-a-batch"]
     assert len(named) == found
     assert all("40 ms a call, of which the update takes 0.4 ms" in one.detail for one in named)
+
+
+def test_layers_that_augment_within_the_model_are_named(tmp_path: Path) -> None:
+    def augmenting() -> list[Any]:
+        import keras
+
+        class Mine(keras.layers.RandomRotation):
+            """Derived, as a script may do."""
+
+        inner = keras.Sequential([keras.layers.RandomFlip(), Mine(0.1), keras.layers.Rescaling(2)])
+        return [inner, *flat()]
+
+    [found] = [one for one in findings_of(tmp_path, augmenting) if "augment" in one.kind]
+    assert found.detail.startswith("Mine, RandomFlip: each step waits")
+    assert not [one for one in findings_of(tmp_path, flat) if "augment" in one.kind]

@@ -53,6 +53,17 @@ def test_a_step_without_loops_has_no_finding():
     assert found(once) == []
 
 
+def python(x, kernel):
+    same = tf.numpy_function(lambda value: value, [x], tf.float32)
+    return tf.ensure_shape(same, x.shape) @ kernel
+
+
+def test_a_call_of_python_in_each_step_is_named_with_its_line():
+    [finding] = found(python)
+    assert finding.kind == "python-function"
+    assert finding.place == line_of(python, "tf.numpy_function")
+
+
 def test_a_branch_is_named_with_its_line():
     [finding] = found(branch)
     assert finding.kind == "control-flow"
@@ -78,7 +89,8 @@ def test_what_cannot_be_read_is_unknown():
         raise RuntimeError("another version")
 
     assert optimized_graph(fails) is None
-    assert list(graph_findings(StepGraph(None, fails))) == []
+    traced = tf.function(lambda: tf.ones(3)).get_concrete_function()
+    assert list(graph_findings(StepGraph(traced.graph, fails))) == []
 
 
 def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():

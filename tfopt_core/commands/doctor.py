@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -82,7 +83,7 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     from tfopt_core.report.listing import DoctorFinding
     from tfopt_core.training.runtime import check_environment
 
-    version = ".".join(map(str, sys.version_info[:3]))
+    version = platform.python_version()
     yield DoctorFinding("Python", True, f"{version} at {sys.prefix}")
     try:
         check_environment(os.environ)

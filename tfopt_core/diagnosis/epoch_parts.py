@@ -329,7 +329,11 @@ def _elsewhere(callback: Any, folder: Path) -> Any:
             delete_checkpoint=callback.delete_checkpoint,
         )  # fmt: skip
     other = copy.copy(callback)
-    for attribute in ("filepath", "filename", "log_dir"):
-        if hasattr(callback, attribute):
+    for kind, attribute in (
+        (keras.callbacks.ModelCheckpoint, "filepath"),
+        (keras.callbacks.CSVLogger, "filename"),
+        (keras.callbacks.TensorBoard, "log_dir"),
+    ):
+        if isinstance(callback, kind):
             setattr(other, attribute, str(folder / Path(getattr(callback, attribute)).name))
     return other

@@ -213,8 +213,8 @@ def _first_line(error: TfoptError) -> str:
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     """Return why a plugin does not stay on top of the best stack so far; empty if it does."""
-    if why := tried.prepared.not_applied.get(plugin):
-        return f"not applied: {why}"
+    if plugin in tried.prepared.not_applied:
+        return f"not applied: {tried.prepared.not_applied[plugin]}"
     now = tried.estimate
     if before is None or now is None:
         return ""

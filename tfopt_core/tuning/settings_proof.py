@@ -64,10 +64,10 @@ def _pair(
             name, what = ("tuned", "untuned")[one.variant.name == BASELINE], "training failed"
             trained[name] = runner.train(sides[name == "tuned"], one.seed, place=number)
         untuned, tuned = trained["untuned"], trained["tuned"]
-        what = "training has no figure of quality"
-        return attrs.evolve(
-            sample, untuned=untuned.within(math.inf), tuned=_in_time(untuned, tuned, runner.sign)
-        )
+        name, what = "untuned", "training has no figure of quality"
+        sample = attrs.evolve(sample, untuned=untuned.within(math.inf))
+        name = "tuned"
+        return attrs.evolve(sample, tuned=_in_time(untuned, tuned, runner.sign))
     except NoFigure as error:
         return attrs.evolve(sample, failure=f"the {name} {what}: {error}")
 

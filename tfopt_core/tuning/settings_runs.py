@@ -212,6 +212,8 @@ class SettingsRunner:
                 run_seconds=trained.run.process_seconds,
             )  # fmt: skip
         except (NoFigure, TfoptError) as error:
+            if allowed == math.inf and isinstance(error, TfoptError):
+                raise  # without the untuned training there is no search
             ended = no_figure_of(error)
             trial = attrs.evolve(trial, outcome=ended.outcome, reason=ended.reason)
         return attrs.evolve(trial, seconds=self.tune.now() - begun)

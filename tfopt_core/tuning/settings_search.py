@@ -190,9 +190,10 @@ class ValueSearch:
             why = f"could not be compared: {ended}" if stays else f"{ended} with it"
         else:
             mean = math.fsum(gains) / len(gains)
-            stays, figure, why = mean > 0, math.exp(mean), f"{math.exp(mean):.2f}x with it"
-            if self.tune.objective == "quality":
-                figure, why = mean, f"{mean:+.3g} {runner.metric} with it"
+            stays, by_quality = mean > 0, self.tune.objective == "quality"
+            figure = mean if by_quality else math.exp(mean)
+            why = f"{figure:+.3g} {runner.metric}" if by_quality else f"{figure:.2f}x"
+            why += " with it"
             why += "" if stays else ", which does not earn its place"
         return EarnedValue(
             key=key, value=self.best[key], untuned=self._untuned[key], stays=stays, reason=why,

@@ -64,6 +64,11 @@ def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
     assert stays.hopeful
 
 
+def test_a_plugin_without_effect_that_gives_no_reason_is_left_out_too():
+    stays, _ = screen(draft("a"), attempt({("a",): about(5)}, {"a": ""}))
+    assert names(stays) == []
+
+
 def test_nothing_without_effect_is_measured_anyway():
     stays, tried = screen(
         draft("a"), attempt({("a",): about(5)}, {"a": "nothing to cache"}),

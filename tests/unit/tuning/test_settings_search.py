@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import signal
 import subprocess
@@ -27,9 +28,11 @@ from tfopt_core.tuning.progress import SettingsTrialEnded
 from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings_proof import pairs_within, prove
+from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
 from tfopt_core.tuning.settings_search import ValueSearch
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.trial_runs import NoFigure
 from tfopt_core.tuning.tunables import tunables
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -121,6 +124,27 @@ def test_a_value_with_which_the_target_is_missed_is_put_back(tmp_path):
     earned = search._contrast("options.learning_rate", {})
     assert not earned.stays
     assert earned.reason == "it never reached the target with it"
+
+
+def test_what_a_value_earns_by_quality_may_be_a_large_difference(tmp_path, monkeypatch):
+    search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
+    monkeypatch.setattr(SettingsRunner, "gain", lambda self, with_, without, allowed: 1500.0)
+    search.best, search.allowed = {"options.learning_rate": 0.01}, 100.0
+    earned = search._contrast("options.learning_rate", {})
+    assert (earned.figure, earned.stays) == (1500.0, True)
+    assert "+1.5e+03 val_accuracy with it" in earned.reason
+
+
+def test_the_side_without_a_figure_is_named(tmp_path, monkeypatch):
+    def within(self, seconds):
+        if seconds == math.inf:  # asked of the untuned one
+            raise NoFigure(TrialOutcome.FAILED, "its metric is nan")
+        return 1.0
+
+    monkeypatch.setattr(TrialTraining, "within", within)
+    runner = make_runner(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, proves=True)
+    proof = prove(runner, {"options.learning_rate": 0.01}, pairs=4, seed=1)
+    assert all("the untuned training has no figure" in one.failure for one in proof.pairs)
 
 
 @pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])

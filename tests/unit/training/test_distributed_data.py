@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.lazy_modules import keras
@@ -11,7 +13,8 @@ from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.cluster import callbacks_of
-from tfopt_core.training.distributed.coordinated import with_known_buffers
+from tfopt_core.training.distributed.coordinated import Coordinated, with_known_buffers
+from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.distributed.synchronous import fills_last_batch
 
 
@@ -43,6 +46,20 @@ def test_a_shuffle_of_unknown_length_gets_the_usual_buffer():
     at = known.find(Shuffle)
     assert at is not None
     assert known.stages[at].buffer_size == UNKNOWN_COUNT_BUFFER
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", [Synchronous, Coordinated])
+def test_a_model_whose_data_are_refused_keeps_its_strategy(kind):
+    model, strategy = keras.Sequential(), object()
+    model._distribute_strategy = strategy
+    distribution = kind(SimpleNamespace(model=model, run=SimpleNamespace(datasets={"train": []})))
+
+    with pytest.raises(WorkloadError, match="no strategy can share out"):
+        distribution.install()
+    distribution.uninstall()
+
+    assert vars(model)["_distribute_strategy"] is strategy
 
 
 WORKERS = {"worker": ("a:1", "b:2")}

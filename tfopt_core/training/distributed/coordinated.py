@@ -45,6 +45,7 @@ class Coordinated:
         import tensorflow as tf
 
         model, run = self.built.model, self.built.run
+        self._strategy = model._distribute_strategy
         check_data(self.built)
         if run.steps_per_epoch is None:
             raise WorkloadError(
@@ -52,7 +53,6 @@ class Coordinated:
                 "schedule steps; end the training data with take()"
             )
         build_model(self.built)
-        self._strategy = model._distribute_strategy
         model._distribute_strategy = None
         model.jit_compile = False
         model.train_function = model.test_function = model.predict_function = None

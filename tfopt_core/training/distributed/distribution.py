@@ -64,10 +64,11 @@ class Synchronous:
 
     def install(self) -> None:
         model, run = self.built.model, self.built.run
+        self._strategy = model._distribute_strategy
         check_data(self.built)
         build_model(self.built)
         check_losses(model.loss)
-        self._strategy, model._distribute_strategy = model._distribute_strategy, None
+        model._distribute_strategy = None
         model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
         model.train_function = model.test_function = model.predict_function = None
         with run.strategy.scope():

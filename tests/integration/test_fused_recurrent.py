@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from support.in_process import train_here
 from tfopt_model.fused_recurrent import FusedRecurrent, recurrent_layers
-from tfopt_runtime.chunked import Chunked
-from tfopt_runtime.resident import Resident
 
 from tfopt_core import Workload
 
@@ -35,20 +33,6 @@ def reader() -> Any:
         keras.Input((STEPS,)),
         layers.Embedding(20, 6, mask_zero=True),
         layers.Bidirectional(layers.LSTM(4, dropout=0.2, name="first")),
-        layers.Dense(1),
-    ])  # fmt: skip
-
-
-def deeper() -> Any:
-    """An LSTM in both directions over masked texts, and a GRU backwards with dropout behind it."""
-    import keras
-    from keras import layers
-
-    return keras.Sequential([
-        keras.Input((STEPS,)),
-        layers.Embedding(20, 6, mask_zero=True),
-        layers.Bidirectional(layers.LSTM(5, return_sequences=True, name="first")),
-        layers.GRU(4, go_backwards=True, dropout=0.2, name="second"),
         layers.Dense(1),
     ])  # fmt: skip
 
@@ -96,19 +80,6 @@ def assert_like(plain: Any, fused: Any) -> None:
 
 def test_losses_are_those_of_plain_keras(plain: Any, fused: Any) -> None:
     assert_like(plain, fused)
-
-
-@pytest.mark.thorough
-def test_losses_of_layers_behind_each_other_are_those_of_plain_keras(tmp_path: Any) -> None:
-    fused = trained(tmp_path / "fused", FusedRecurrent(), build_model=deeper)
-    assert_like(trained(tmp_path / "plain", build_model=deeper), fused)
-    assert fused[2].detail.endswith('; a shorter loop computes 1 layer: "second"')
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("loop", [Resident(xla=False), Chunked(steps=3, xla=False)])
-def test_losses_are_the_same_in_other_loops(loop: Any, tmp_path: Any, plain: Any) -> None:
-    assert_like(plain, trained(tmp_path, loop, FusedRecurrent()))
 
 
 def test_the_saved_model_is_the_users(tmp_path: Any, fused: Any) -> None:

@@ -9,8 +9,6 @@ import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, layers
 from tfopt_model.fused_transformer import FusedTransformer, fusible_layers
-from tfopt_runtime.resident import Resident
-from tfopt_runtime.split_batch import SplitBatch
 
 from tfopt_core import Workload
 
@@ -75,19 +73,6 @@ def test_losses_are_those_of_plain_keras(plain: Any, fused: Any) -> None:
         "computes 2 LayerNormalization, 1 MultiHeadAttention, 2 Dense; "
         'left alone: "attention1": it drops out attention weights'
     )
-
-
-@pytest.mark.thorough
-def test_losses_are_the_same_in_the_resident_loop(tmp_path: Any, plain: Any) -> None:
-    assert_like(plain, trained(tmp_path, Resident(xla=False), FusedTransformer()))
-
-
-@pytest.mark.thorough
-def test_it_works_in_parts_of_a_batch(tmp_path: Any) -> None:
-    built, _, effect = trained(tmp_path, FusedTransformer(), SplitBatch(parts=2, xla=False))
-    assert effect.applied
-    effects = built.stack.report_effects(built.run, built.model)
-    assert effects["SplitBatch"].detail == "2 parts of each batch"
 
 
 def test_the_saved_model_is_the_users(tmp_path: Any, fused: Any) -> None:

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, tf
-from tfopt_data.cache import Cache
-from tfopt_data.parallel_map import ParallelMap
-from tfopt_data.prefetch import Prefetch
-from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_workloads import flights
-
-from tfopt_core.hooks.card import equivalence_of
 
 pytestmark = pytest.mark.tensorflow
 
@@ -79,26 +73,6 @@ def test_an_empty_stack_trains_exactly_as_a_fit_written_by_hand(baseline):
     for name, values in hand_history.items():
         assert history[name] == pytest.approx(values, abs=1e-6), name
     for ours, theirs in zip(weights, hand_weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "plugins",
-    [
-        (ParallelMap(calls=2), Cache(storage="memory"), Prefetch()),
-        pytest.param((Cache(storage="disk"),), marks=pytest.mark.thorough),
-        # 10 steps: the last call makes two
-        pytest.param((StepsPerExecution(steps=4),), marks=pytest.mark.thorough),
-    ],
-    ids=lambda plugins: "+".join(type(plugin).__name__ for plugin in plugins),
-)
-def test_an_exact_stack_leaves_losses_and_weights_as_they_are(baseline, plugins, tmp_path):
-    assert all(equivalence_of("it", plugin) == "exact" for plugin in plugins)
-    (history, weights), (plain_history, plain_weights) = with_stack(tmp_path, *plugins), baseline
-    assert set(history) == set(plain_history)
-    for name, values in plain_history.items():
-        assert history[name] == pytest.approx(values, abs=1e-6), name
-    for ours, theirs in zip(weights, plain_weights, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 

@@ -33,14 +33,8 @@ from tfopt_core.workers.supervise import Limits
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
-UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
-OWN_LOOPS = (
-    "gradient_tape_loop", "train_on_batch", "eager_tape_conv", "gan_train_on_batch",
-    "legacy_tf_keras",
-)  # fmt: skip
-SEEDED = [
-    path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in (*UNSEEDED, *OWN_LOOPS)
-]
+OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "eager_tape_conv")
+WITH_FIT = [path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in OWN_LOOPS]
 # Fits as many scripts have them: compiled once, dropout, a saved model that is trained on.
 TWO_FITS = """
 import keras
@@ -114,7 +108,7 @@ def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str) -
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("name", WITH_FIT)
 def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
     text = (SCRIPTS / f"{name}.py").read_text()
     check_losses_are_those_of_plain_python(tmp_path, f"{name}.py", text)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from support.in_process import build_here, train_here
 from support.lazy_modules import keras, layers
-from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
@@ -143,23 +142,6 @@ def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: 
     _, history, effects = trained(tmp_path / "split", SPLIT, build_model=unbuilt)
     assert effects["SplitBatch"].applied
     assert history["loss"] == pytest.approx(expected["loss"], rel=WITHIN)
-
-
-@pytest.mark.thorough
-def test_it_splits_the_kernel_of_a_sequence(tmp_path: Any) -> None:
-    def recurrent() -> Any:
-        both = layers.Bidirectional(layers.LSTM(4))
-        return keras.Sequential(
-            [keras.Input((WORDS,)), layers.Embedding(20, 5, mask_zero=True), both, layers.Dense(3)]
-        )
-
-    expected = trained(tmp_path / "plain", build_model=recurrent)[1]
-    _, history, effects = trained(
-        tmp_path / "split", Resident(xla=False), FusedRecurrent(), SPLIT, build_model=recurrent
-    )
-    assert all(effect.applied for effect in effects.values()), effects
-    for name, values in expected.items():
-        assert history[name] == pytest.approx(values, rel=WITHIN), name
 
 
 @pytest.mark.thorough

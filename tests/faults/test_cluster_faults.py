@@ -188,26 +188,6 @@ def test_a_process_that_waits_for_others_dies_with_its_parent(ends):
 
 
 @pytest.mark.thorough
-def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp_path):
-    addresses = free_addresses(2)
-    other = make_project(tmp_path / "other", RECIPE, tiny=WORKLOAD)
-    with (
-        started("train", "recipe.toml", cwd=project,
-                env=worker_environment(0, addresses)) as first,
-        started("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
-                env=worker_environment(1, addresses)) as second,
-    ):  # fmt: skip
-        codes = first.wait(TIME_LIMIT_SECONDS), second.wait(TIME_LIMIT_SECONDS)
-    said = [flowing(printed(folder)) for folder in (project, other)]
-    assert codes == (3, 3), said
-    for each in said:
-        assert "the workers do not train the same" in each
-        assert re.search(r"recipe: \w{8}\.\.\. on worker 0, \w{8}\.\.\. on worker 1", each), each
-        assert "code of" not in each.partition("recipe:")[2]
-        assert "epoch 1/" not in each
-
-
-@pytest.mark.thorough
 def test_a_worker_whose_loss_is_no_number_stops_all_with_that_cause(project):
     done = tfopt("launch", "recipe.toml", "--set", "workload.options.nan_on=1", cwd=project)
     assert done.code == 3, done.err

@@ -112,46 +112,34 @@ def here(site, tmp_path, monkeypatch):
         sys.modules.pop(module, None)
 
 
-@pytest.mark.promise(25, injected="each hook raises in turn")
+@pytest.mark.promise(25, injected="each hook raises, returns a dict, or exits, in turn")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    "hook",
-    mostly_thorough(
-        [*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD], [*BEFORE_ANY_PROCESS, "resolve", "build_dataset"]
-    ),
+    ("how", "said"),
+    [
+        ("raises", "ZeroDivisionError: raised on purpose in "),
+        ("returns", "returned"),
+        ("exits", "SystemExit: 7"),
+    ],
 )
-def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, capsys):
-    code = here("apply", "recipe.toml", "--set", f"plugins.fails.where={hook}")
-    printed = capsys.readouterr()
-    # its mathematics is asked for with the recipe's other problems
-    assert code == (2 if hook == "equivalence" else 3), printed.err
-    [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
-    assert '"fails"' in line
-    assert hook in line
-    assert f"ZeroDivisionError: raised on purpose in {hook}" in line
-    assert "Traceback" not in printed.err
-    assert printed.out == ""
-
-
-@pytest.mark.promise(25, injected="each hook returns a dict, or exits, in turn")
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("how", ["returns", "exits"])
 @pytest.mark.parametrize(
     "hook",
     mostly_thorough([*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD], [*BEFORE_ANY_PROCESS, "resolve"]),
 )
-def test_a_hook_that_returns_something_else_or_exits_ends_the_command(hook, how, here, capsys):
+def test_a_hook_that_fails_before_the_first_run_ends_the_command(hook, how, said, here, capsys):
     code = here(
         "apply", "recipe.toml", "--set", f"plugins.fails.where={hook}",
         "--set", f"plugins.fails.how={how}",
     )  # fmt: skip
     printed = capsys.readouterr()
+    # its mathematics is asked for with the recipe's other problems
     assert code == (2 if hook == "equivalence" else 3), printed.err
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert '"fails"' in line
+    assert (f"{said}{hook}" if how == "raises" else said) in line
     assert hook in line
-    assert ("returned" if how == "returns" else "SystemExit: 7") in line
     assert "Traceback" not in printed.err
+    assert printed.out == ""
 
 
 @pytest.mark.promise(25, injected="each hook of a run raises in turn")
@@ -252,17 +240,6 @@ def test_a_factory_that_is_wrong_is_bad_input(code, said, here, tmp_path, capsys
     assert said in line
     assert "Traceback" not in printed.err
     assert printed.out == ""
-
-
-@pytest.mark.slow
-def test_a_factory_that_raises_in_its_own_process_is_one_line_with_its_place(tmp_path):
-    project = tiny_project(tmp_path, says='raise KeyError("the moon")')
-    done = tfopt("apply", "recipe.toml", cwd=project)
-    assert done.code == 2
-    [line] = [line for line in done.err.splitlines() if line.startswith("error: ")]
-    assert "tiny.py:build" in line
-    assert "KeyError: 'the moon'" in line
-    assert "Traceback" not in done.err
 
 
 @pytest.mark.promise(16, injected="a loss of nan, a learning rate of 1e9")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 import time
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from support.forked_command import runs_forked
 from support.real_process import environment, tfopt, tiny_project, wait_until
 
-from tfopt_core.commands.main import run
 from tfopt_core.commands.request import make_request
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
@@ -77,29 +74,6 @@ def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(ha
     assert "workers/child.py" in hung.output_tail  # the end of that, which is shown
     assert hung.wall_seconds is None
     assert not psutil.pid_exists(int((project / "pid").read_text()))
-
-
-@pytest.mark.thorough
-def test_a_measurement_goes_on_behind_a_run_that_hangs(hanging, forked_runs, monkeypatch, capsys):
-    # the command in this process, where the clock is set; its runs are forks as ever
-    monkeypatch.setattr(
-        "tfopt_core.commands.apply._runner",
-        lambda request, limits: contextlib.nullcontext(
-            forked_runs.with_spawn(SpawnRunner(limits=limits))
-        ),
-    )
-    # the first run of the second pair: one that hangs beside another is made again alone
-    hanging(call=6, pairs=5)
-    code = run(["apply", "recipe.toml", "--time-limit", "10m", "--json", "out.json"])
-    printed = capsys.readouterr()
-    assert code == 0, printed.err
-    with open("out.json") as file:
-        data = json.load(file)
-    [hung] = [run for run in data["runs"] if run["status"] == "failed"]
-    assert hung["error"] == "took longer than its limit of 10 min"
-    assert "waits_for_what_never_comes" in hung["output_tail"]
-    assert [run["status"] for run in data["runs"]].count("ok") == 9
-    assert "runs failed" in printed.out
 
 
 def test_a_limit_that_is_no_time_is_an_input_error(tmp_path):

@@ -12,11 +12,8 @@ from support.in_process import tfopt_here
 from support.mangled import mangled
 from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND_RESULTS, keep
 
-from tfopt_core.errors import InputError
-from tfopt_core.records.results import Results
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.store.decoding import read_results
 
 # the same examples each time, but by tools/fuzz.py, which draws anew
 few = few_examples(20, derandomize=settings().max_examples <= THOROUGH_EXAMPLES)
@@ -37,27 +34,11 @@ def project(tmp_path_factory):
     return folder
 
 
-def read_or_refuse(path):
-    try:
-        return read_results(path)
-    except InputError as error:
-        return error
-
-
 def check_shown_or_refused(done):
     assert done.code in (0, 2, 3), done.err
     assert "Traceback" not in done.err
     if done.code:
         assert done.err.startswith("error: ")
-
-
-@few
-@given(data=mangled(WHOLE))
-def test_no_data_make_reading_a_file_of_results_raise(project, data):
-    path = project / "mangled.json"
-    path.write_text(json.dumps(data))
-    found = read_or_refuse(path)
-    assert isinstance(found, Results) or str(path) in str(found)
 
 
 @few

@@ -17,7 +17,6 @@ from support.real_process import (
     stored_runs,
     tfopt,
     tiny_project,
-    wait_until,
 )
 
 from tfopt_core import Workload
@@ -28,15 +27,6 @@ from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.lock import LOCK_FILE, measuring_alone
 
 # Several in one project
-
-SLOW = """
-        import pathlib, time
-        here = pathlib.Path(__file__).parent
-        with open(here / "calls", "a") as calls:
-            calls.write("x")
-        while (here / "hold").exists():
-            time.sleep(0.02)
-"""
 
 
 @pytest.mark.promise(48, injected="the lock of a project, held by another process")
@@ -49,33 +39,6 @@ def test_with_no_wait_it_ends_with_2_and_names_the_process_that_measures(tmp_pat
     said = f'error: process 7 ("tfopt apply x.toml") is measuring in "{project}"; leave --no-wait '
     assert done.err == f"{said}out to wait for it\n"
     assert "measuring" not in bad.err  # bad input is said before anybody waits
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.promise(48, injected="a second `tfopt apply`, with --no-wait, and one that waits")
-def test_a_second_measurement_waits_and_names_the_first_or_ends_with_2(tmp_path):
-    project = tiny_project(tmp_path, says=SLOW.strip())
-    (project / "hold").touch()
-    other = project / "other"
-    other.mkdir()
-    with started("apply", "recipe.toml", cwd=project) as first:
-        wait_until("the first to train", (project / "calls").exists)
-        refused = tfopt("apply", "recipe.toml", "--no-wait", cwd=project)
-        assert refused.code == 2
-        named = f'process {first.pid} ("tfopt apply recipe.toml")'
-        assert f'error: {named} is measuring in "{project}"; leave --no-wait out' in refused.err
-        assert len(refused.err.splitlines()) == 1
-        with started("apply", project / "recipe.toml", cwd=other) as second:
-            printed = other / "stderr.txt"
-            wait_until("the second to wait", lambda: "waiting for" in printed.read_text())
-            assert f"waiting for {named}, which is measuring in this project" in printed.read_text()
-            assert len((project / "calls").read_text()) == 1
-            # the death of the first lets the second go on
-            first.kill()
-            first.wait()
-            wait_until("the second to train", lambda: len((project / "calls").read_text()) > 1)
-            second.kill()
 
 
 @pytest.mark.thorough

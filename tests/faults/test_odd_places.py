@@ -81,16 +81,6 @@ def test_a_bad_recipe_from_a_pipe_has_its_line(piped):
     assert done.err.startswith("error: /dev/stdin:5: plugins[0].bufer_size: unknown setting")
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.promise(44, injected="a recipe on standard input, trained")
-def test_a_recipe_from_a_pipe_trains(piped):
-    project, text = piped
-    done = piped_into(text, "train", "/dev/stdin", cwd=project)
-    assert done.code == 0, done.err
-    assert "trained 2 epochs" in done.out
-
-
 # Folders that cannot be written
 
 

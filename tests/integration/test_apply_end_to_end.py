@@ -27,37 +27,6 @@ def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
     assert {run["status"] for run in applied.data["runs"]} == {"ok"}
 
 
-def test_the_json_has_every_field_of_the_design(applied):
-    data = applied.data
-    assert {
-        "schema_version", "recipe", "recipe_sha256", "resolved", "machine", "environment", "runs",
-        "comparison", "attribution",
-    } <= set(data)  # fmt: skip
-    for run in data["runs"]:
-        assert {
-            "id", "variant", "round", "seed", "status", "wall_seconds", "peak_rss_bytes",
-            "peak_device_bytes", "disturbance", "effects", "fits",
-        } <= set(run)  # fmt: skip
-        for effect in run["effects"].values():
-            assert {"applied", "detail"} <= set(effect)
-        [fit] = run["fits"]
-        assert {
-            "one_time_seconds", "blocks", "step_seconds", "examples_per_second",
-            "trainable_parameters", "epochs", "epochs_to_target", "seconds_to_target", "metrics",
-            "history",
-        } <= set(fit)  # fmt: skip
-        for block in fit["blocks"]:
-            assert {"steps", "seconds"} <= set(block)
-    assert {
-        "kind", "speedup", "low", "high", "confidence", "pairs", "run_ids", "statement",
-        "quality",
-    } <= set(data["comparison"])  # fmt: skip
-    assert {
-        "metric", "baseline", "optimized", "difference", "low", "tolerance", "certificate",
-        "statement",
-    } <= set(data["comparison"]["quality"])  # fmt: skip
-
-
 def test_the_fields_are_filled_with_what_was_measured(applied):
     data = applied.data
     assert data["schema_version"] == 4
@@ -106,17 +75,6 @@ def test_settings_of_auto_are_resolved_in_the_json(applied):
     assert tuple(applied.data["resolved"]) == STACK
     assert applied.data["resolved"]["cache"]["storage"] in ("memory", "disk")
     assert applied.data["resolved"]["steps-per-execution"] == {"steps": 4}
-
-
-def test_an_exact_stack_trains_to_the_same_losses_as_the_baseline_of_its_round(applied):
-    losses = defaultdict(set)
-    for run in applied.data["runs"]:
-        losses[run["round"]].add(tuple(run["fits"][0]["history"]["loss"]))
-    for round_, found in losses.items():
-        assert len(found) in (1, 2)
-        first, *others = found
-        for other in others:
-            assert other == pytest.approx(first, rel=1e-5), round_
 
 
 def test_sqlite_holds_the_same_runs_as_the_json(applied):

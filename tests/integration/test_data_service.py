@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -23,8 +22,6 @@ from support.real_process import (
     alive,
     descendants,
     environment,
-    make_project,
-    tfopt,
     wait_until,
 )
 from tfopt_data.data_service import DataService
@@ -50,18 +47,6 @@ PARENT = """
         os._exit(0)
     print(*[process.pid for process in service.processes], flush=True)
     time.sleep(600)
-"""
-RECIPE = """
-    name = "served"
-    [workload]
-    use = "flights"
-    epochs = 2
-    batch_size = 64
-    [workload.options]
-    examples = 640
-    prepare = "map"
-    [[plugins]]
-    use = "data-service"
 """
 
 
@@ -202,16 +187,6 @@ def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
     stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
 
 
-@pytest.mark.thorough
-def test_train_uses_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", RECIPE)
-    mark = str(tmp_path)  # inherited by every process of the command, however deep
-    done = tfopt("train", "recipe.toml", cwd=project, env=environment(OF_THIS_TEST=mark))
-    assert done.code == 0, done.err
-    assert "by 1 worker" in " ".join(done.out.split())
-    assert not alive(_marked(mark))
-
-
 def test_a_port_that_is_taken_is_refused_in_the_plugins_name(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("", 0))
@@ -249,12 +224,3 @@ class _parent:
         for process in [*descendants(self._process), self._process]:
             process.kill()
         self._process.communicate()
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("OF_THIS_TEST") == mark:
-                found.append(process)
-    return found

@@ -170,14 +170,6 @@ def test_several_replicas_train_as_one_device_does(
     assert (fit.cluster_seconds is not None) is (workers > 1)
 
 
-@pytest.mark.thorough
-def test_workers_divide_a_masked_loss_by_the_words_of_the_whole_batch(tmp_path: Path) -> None:
-    options = {"factory": "padded", "metric": "loss"}
-    alone = trained(tmp_path / "alone", **options)
-
-    same(trained(tmp_path / "workers", 'use = "multi-worker"', **options).epochs, alone.epochs)
-
-
 def test_a_parameter_server_and_a_worker_train_what_the_chief_hands_out(tmp_path: Path) -> None:
     server = 'use = "parameter-server"\nworkers = 1\nparameter_servers = 1'
     served = trained(tmp_path / "project", server, options="count = 20, recording = false")
@@ -186,24 +178,6 @@ def test_a_parameter_server_and_a_worker_train_what_the_chief_hands_out(tmp_path
     losses = [metrics["loss"] for metrics in served.epochs]
     assert losses[-1] < losses[0]
     assert served.epochs[-1]["iterations"] == served.run.fit.steps == EPOCHS * 2
-
-
-@pytest.mark.thorough
-def test_parameter_servers_train_as_well_and_count_every_step(
-    alone: Trained, tmp_path: Path
-) -> None:
-    """Asynchronous: another course, the same accuracy; no counter loses an update."""
-    several = trained(tmp_path / "project", 'use = "parameter-server"', options="count = 404")
-
-    losses = [metrics["loss"] for metrics in several.epochs]
-    assert losses[-1] < losses[0] / 1.5
-    accuracy = several.epochs[-1]["val_accuracy"]
-    assert accuracy >= alone.epochs[-1]["val_accuracy"] - 0.05
-    effect = several.run.effects["parameter-server"]
-    assert effect.applied
-    steps = EPOCHS * -(-404 // BATCH)
-    assert several.epochs[-1]["iterations"] == steps
-    assert several.run.fit.steps == steps
 
 
 @pytest.mark.thorough

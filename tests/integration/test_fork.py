@@ -108,23 +108,6 @@ def test_a_forked_run_has_the_losses_of_this_process(forking, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.thorough
-def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
-    project = make_project(tmp_path, "", noisy=RANDOM)
-    with ForkRunner() as forked:
-        for changes in ({}, {"TF_NUM_INTRAOP_THREADS": "1"}):
-            histories = []
-            for runner in (SpawnRunner(), forked):
-                task = task_in(project, "noisy", run=f"{len(changes)}{runner is forked}")
-                outcome = runner(task, environment_of(task, **changes), lambda message: None)
-                assert outcome.started == ("forked" if runner is forked else "spawned")
-                histories.append(told(outcome).fits[0].history)
-            assert histories[0] == histories[1]
-            assert len(histories[0]["loss"]) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
 def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd):
     says = """import atexit, os, subprocess, sys, threading, time
         subprocess.Popen(["sleep", "607"], start_new_session=True)

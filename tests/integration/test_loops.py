@@ -13,9 +13,8 @@ import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.in_process import build_here, refuse_stages_behind_a_copy
+from support.in_process import build_here
 from support.lazy_modules import keras, tf
-from tfopt_data.prefetch_to_device import PrefetchToDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -26,7 +25,6 @@ from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.toolkit import loop_report
 from tfopt_core.training import timed_function
 from tfopt_core.training.fit import train
-from tfopt_core.training.loops.chunked import why_not_stacked
 from tfopt_core.training.loops.report import Loop
 from tfopt_core.training.loops.train_functions import made_function
 from tfopt_core.training.timed_function import build_state
@@ -165,43 +163,6 @@ def test_no_call_but_the_first_is_compiled(tmp_path):
         assert programs[0] < programs[1] == programs[2] == programs[5], kind
 
 
-def unbalanced(**changes):
-    return unvalidated(class_weight={0: 0.3, 1: 1.7}, **changes)
-
-
-@over(CHUNKED, RESIDENT_XLA)
-def test_class_weights_count(loop, tmp_path):
-    assert_like_stock(tmp_path, unbalanced, loop)
-
-
-def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, monkeypatch):
-    refuse_stages_behind_a_copy(monkeypatch)
-    make = partial(unbalanced, shuffle=False)  # whose order the copy changes
-    weights, plain = stock(tmp_path, make)
-    built, outcome = trained(tmp_path / "ours", make(), PrefetchToDevice(device="/cpu:0"))
-    assert outcome.history == plain.history
-    for ours, theirs in zip(built.model.get_weights(), weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert effect_of(built, PrefetchToDevice()).applied
-
-
-def weighted_dicts():
-    x, y = arrays()
-    inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((4,), name="b")}
-    joined = keras.layers.Concatenate()([inputs["a"], inputs["b"]])
-    columns = {"a": x[:, :2], "b": x[:, 2:]}
-    return unvalidated(
-        train=(columns, y, np.linspace(0, 2, EXAMPLES, dtype="float32")),
-        build_model=lambda: keras.Model(inputs, keras.layers.Dense(2)(joined)),
-        weighted_metrics=["accuracy"],
-    )  # fmt: skip
-
-
-@over(CHUNKED_XLA, RESIDENT)
-def test_dicts_and_sample_weights_are_passed_on(loop, tmp_path):
-    assert_like_stock(tmp_path, weighted_dicts, loop)
-
-
 def custom_step():
     """Two nets that train against each other; what the step reports are no metrics."""
 
@@ -227,20 +188,6 @@ def custom_step():
 @over(CHUNKED, CHUNKED_XLA, RESIDENT_XLA)
 def test_logs_of_a_custom_step_are_those_of_the_epochs_last_step(loop, tmp_path):
     assert_like_stock(tmp_path, custom_step, loop)
-
-
-def with_state_and_chance():
-    layers = keras.layers
-    return unvalidated(
-        # (a bias before a normalization has no gradient but its rounding, which Adam would blow up)
-        build_model=lambda: small_model(layers.BatchNormalization(), layers.Dropout(0.3, seed=3)),
-    )
-
-
-@over(CHUNKED, RESIDENT)
-def test_batch_normalization_and_dropout_go_on_from_step_to_step(loop, tmp_path):
-    # moments over the last batch, of 5 rows, may round otherwise where its memory begins elsewhere
-    assert_like_stock(tmp_path, with_state_and_chance, loop, within=5e-6)
 
 
 PRECISIONS = {
@@ -294,28 +241,6 @@ def test_batches_of_any_size_come_in_their_order(loop, tmp_path):
     assert_like_stock(tmp_path, sizes_that_change, loop)
 
 
-def ragged():
-    rows = tf.ragged.constant([[1.0] * (1 + number % 3) for number in range(40)])
-    data = tf.data.Dataset.from_tensor_slices((rows, tf.range(40) % 2)).batch(8)
-
-    class Sums(keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense = keras.layers.Dense(2)
-
-        def call(self, x: Any) -> Any:
-            return self.dense(tf.reduce_sum(x, axis=1, keepdims=True))
-
-    return unvalidated(train=DataPlan.from_dataset(data), build_model=Sums)
-
-
-def test_ragged_batches_are_stepped_on_one_by_one(tmp_path):
-    _, plain = trained(tmp_path, ragged())
-    built, outcome = trained(tmp_path, ragged(), CHUNKED)
-    assert outcome.history["loss"] == pytest.approx(plain.history["loss"], abs=1e-6)
-    assert why_not_stacked(built.run.element_spec) == "batches hold a RaggedTensor"
-
-
 def shuffled(buffer_size, seed, behind=False):
     def scaled(x, y):
         return x * 2, y
@@ -340,44 +265,6 @@ def shuffled(buffer_size, seed, behind=False):
 )
 def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
     assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
-
-
-def listening(heard):
-    class Listens(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            heard.append("begin")
-
-        def on_epoch_begin(self, epoch, logs=None):
-            heard.append(epoch)
-
-        def on_test_end(self, logs=None):
-            heard.append("validated")
-
-        def on_epoch_end(self, epoch, logs=None):
-            heard.append(sorted(logs))
-
-        def on_train_end(self, logs=None):
-            heard.append("end")
-
-    callbacks = keras.callbacks
-    return [
-        Listens(),
-        callbacks.ReduceLROnPlateau("loss", min_delta=10, patience=1, factor=0.5),
-        callbacks.EarlyStopping("loss", min_delta=10, patience=2),
-    ]
-
-
-@over(CHUNKED, RESIDENT)
-def test_callbacks_of_epochs_hear_and_do_what_they_do_with_stock_fit(loop, tmp_path):
-    heard: dict[str, list[Any]] = {"stock": [], "ours": []}
-    outcomes = {}
-    for name, plugins in (("stock", ()), ("ours", (loop,))):
-        given = workload(callbacks=partial(listening, heard[name]))
-        built, outcomes[name] = trained(tmp_path, given, *plugins, epochs=8)
-        assert float(built.model.optimizer.learning_rate) == pytest.approx(2.5e-4)
-    assert heard["ours"] == heard["stock"]
-    assert outcomes["ours"].epochs == outcomes["stock"].epochs == 3
-    assert outcomes["ours"].history["loss"] == pytest.approx(outcomes["stock"].history["loss"])
 
 
 @over(CHUNKED, RESIDENT_FIVE)

@@ -385,16 +385,3 @@ def test_a_loop_is_measured_in_pairs_of_whole_runs(tmp_path):
     assert len(runs) == 8
     assert {run["fits"][0]["steps"] for run in runs} == {60}
     assert {run["fits"][0]["name"] for run in runs} == {OWN_LOOP}
-
-
-@pytest.mark.thorough
-def test_trained_with_a_stack_a_whole_script_runs_and_loses_as_in_plain_python(tmp_path):
-    recipe = recipe_of(tmp_path, "gradient_tape_loop", 'loop = "own"', "max_steps = 5")
-    empty = tfopt("train", recipe, cwd=tmp_path, imported=True)
-    recipe.write_text(recipe.read_text() + '[[plugins]]\nuse = "prefetch"\n')
-    # as for a user: the script imports TensorFlow in a process that watches for its loop
-    stacked = tfopt("train", recipe, cwd=tmp_path)
-    lines = [[x for x in done.out.splitlines() if x.startswith("history: ")] for done in
-             (empty, stacked)]  # fmt: skip
-    assert empty.code == stacked.code == 0, stacked.err
-    assert lines[0] == lines[1] != []

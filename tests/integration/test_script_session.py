@@ -15,7 +15,6 @@ from support.in_process import refuse_stages_behind_a_copy
 from support.real_process import python
 from tfopt_data.cache import Cache
 from tfopt_data.frozen_features import FrozenFeatures
-from tfopt_data.prefetch import Prefetch
 from tfopt_data.prefetch_to_device import PrefetchToDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
@@ -180,23 +179,6 @@ def test_empty_stack_changes_no_loss(tmp_path, form):
         within = histories(forms()[form])
     assert within == alone  # to the last digit
     assert len(fits) == 1
-
-
-@pytest.mark.parametrize(
-    "form",
-    mostly_thorough([form for form in FORMS if form != "pydataset"], ("arrays",)),
-)
-def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
-    # `Prefetch` and steps of one chunk change neither examples nor their number
-    alone = histories(forms()[form])[0]
-    with session(tmp_path, Prefetch(buffer_size=3), Chunked(steps=2, xla=False)) as (_, fits):
-        within = histories(forms()[form])[0]
-    assert {name: len(values) for name, values in within.items()} == {
-        name: len(values) for name, values in alone.items()
-    }
-    assert fits[0].outcome.steps == steps_of(form)
-    for name in within:
-        np.testing.assert_allclose(within[name], alone[name], rtol=1e-5)
 
 
 def test_shuffled_data_go_on_in_their_order_behind_a_fit_that_read_a_rewritten_plan(tmp_path):
@@ -487,18 +469,6 @@ def test_a_second_fit_has_the_effect_that_an_earlier_one_traced(tmp_path, plugin
             made.fit(data, epochs=2, verbose=0)
     found = [fit.effects[type(plugin).__name__.lower()] for fit in fits]
     assert [effect.applied for effect in found] == [True, True], found
-
-
-def test_compiling_again_traces_again(tmp_path):
-    with session(tmp_path) as (_, fits):
-        made = network()
-        made.fit(*examples(), verbose=0)
-        made.layers[0].trainable = False
-        made.compile(optimizer="sgd", loss="sparse_categorical_crossentropy")
-        frozen = made.layers[0].kernel.numpy()
-        made.fit(*examples(), verbose=0)
-    np.testing.assert_array_equal(made.layers[0].kernel.numpy(), frozen)
-    assert any(block.cold == "trace" for block in fits[1].outcome.blocks)
 
 
 def test_a_model_that_was_compiled_before_trains_with_the_stack(tmp_path):

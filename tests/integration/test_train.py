@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.real_process import environment, make_project, python, tfopt
+from support.real_process import make_project, python, tfopt
 
 pytestmark = pytest.mark.slow
 
@@ -87,23 +87,6 @@ def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed
     done = python(project / "load.py", "m.keras", cwd=project, without_tfopt=True)
     assert done.code == 0, done.err
     assert "LOADED" in done.out
-
-
-@pytest.mark.thorough
-def test_mirrored_trains_over_two_logical_cpu_devices(tmp_path):
-    recipe = """
-        [workload]
-        use = "flights"
-        epochs = 1
-        batch_size = 64
-        options = { examples = 320, prepare = "ahead" }
-        [[plugins]]
-        use = "mirrored"
-        logical_cpu_devices = 2
-    """
-    done = tfopt("train", "recipe.toml", cwd=make_project(tmp_path, recipe), env=environment())
-    assert done.code == 0, done.err
-    assert "mirrored applied: 2 replicas" in " ".join(done.out.split())
 
 
 UNKNOWN_METRIC = """

@@ -90,26 +90,6 @@ def overflowing(count: int = 64) -> Workload:
     )  # fmt: skip
 
 
-def padded(count: int = 97) -> Workload:
-    """A tagger of padded sequences, of which the replicas' parts hold other numbers of words."""
-    import keras
-
-    rng = np.random.default_rng(0)
-    words = rng.integers(1, 9, (count, 6)) * (np.arange(6) < rng.integers(1, 7, (count, 1)))
-    words[count // 2 :, 1:] = 0
-
-    def build_model() -> Any:
-        inputs = keras.Input((6,), dtype="int32")
-        hidden = keras.layers.Embedding(9, 4, mask_zero=True)(inputs)
-        return keras.Model(inputs, keras.layers.Dense(5)(hidden))
-
-    return Workload(
-        train=(words, (words + np.arange(6)) % 5), build_model=build_model,
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        optimizer=lambda: keras.optimizers.SGD(0.1), shuffle=False, quality_metric="loss",
-    )  # fmt: skip
-
-
 def _recording(base: Any) -> Any:
     import keras
     import tensorflow as tf

@@ -13,6 +13,7 @@ from support.lazy_modules import tf
 
 from tfopt_core import data as stages
 from tfopt_core.data import DataPlan, Prefetch
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.dissect.walk import TracedFunction, shuffled
 from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.lower import lower, lower_stages
@@ -247,6 +248,14 @@ def test_a_part_that_another_tensorflow_has_not_leaves_the_data_set_in_one_piece
     assert [stage.kind for stage in plan.stages] == ["source", "take"]
     assert plan.source.origin == "dataset"
     assert lower(plan) is given
+
+
+def test_a_data_set_that_holds_much_is_not_serialized(monkeypatch):
+    data = tf.data.Dataset.from_tensor_slices(tf.zeros((9, 9)))
+    mixed = data.interleave(lambda x: dataset(2), num_parallel_calls=2)
+    assert DataPlan.from_dataset(mixed).source.origin == "arrays"
+    monkeypatch.setattr(walk, "_MOST_BYTES", 100)
+    assert DataPlan.from_dataset(mixed).source.origin == "dataset"
 
 
 def test_an_unchanged_plan_is_the_very_object_and_a_change_rebuilds_what_is_behind_it():

@@ -410,15 +410,6 @@ def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
     assert world.store.results(results.id) == results
 
 
-def test_only_listed_variables_are_recorded(world):
-    results, _ = world(FakeRunner(), pairs=4)
-    assert results.environment["OMP_NUM_THREADS"] == "2"
-    assert "SECRET_TOKEN" not in results.environment
-    kept = b"".join(p.read_bytes() for p in world.store.path.parent.glob("runs.sqlite*"))
-    assert b"OMP_NUM_THREADS" in kept
-    assert b"SECRET_TOKEN" not in kept
-
-
 def test_progress_says_which_run_of_how_many(world):
     _, events = world(FakeRunner(), pairs=4)
     started = [event for event in events if isinstance(event, RunStarted)]
@@ -469,17 +460,6 @@ def test_resuming_repeats_only_the_run_that_was_under_way(world, stop):
     assert next(event for event in events if isinstance(event, Ready)).runs_done == len(before)
 
 
-def test_a_resumed_measurement_makes_the_runs_that_an_undisturbed_one_makes(world):
-    plan = {"plugins": ("p", "q"), "attribution": "leave-one-out", "pairs": 4}
-    walls = {"without p": 9.9, "without q": 8.0}
-    whole, _ = world(FakeRunner(walls), **plan)
-    world(FakeRunner({**walls, "without p": stopped_at(2)}), **plan)
-    resumed, _ = world(FakeRunner(walls), **plan, resuming=True)
-    made = [[(run.round, run.position, run.variant, run.seed) for run in results.runs]
-            for results in (whole, resumed)]  # fmt: skip
-    assert made[0] == made[1]
-
-
 def by_seed(seconds, salt):
     """The seconds of a run, which are those of its seed whenever it is made."""
     return lambda task: seconds * (1 + random.Random(salt + task.job.seed).gauss(0, 0.05))
@@ -499,15 +479,6 @@ class Mortal(FakeRunner):
         if isinstance(task, RunTask) and self.number + 1 == self.lasts:
             raise Killed
         return super().__call__(task, environment, tell)
-
-
-def test_resuming_keeps_the_state_of_the_measurement(world):
-    plan = {"plugins": ("p", "q"), "attribution": "leave-one-out"}
-    walls = {"without p": 9.9, "without q": 8.0}
-    with pytest.raises(Killed):
-        world(FakeRunner({**walls, "without p": stopped_at(2, Killed)}), **plan)
-    results, _ = world(FakeRunner(walls), **plan, resuming=True)
-    assert {row.plugin for row in results.attribution} == {"p", "q"}
 
 
 def test_resuming_refuses_another_recipe_and_names_the_key(world):
@@ -565,14 +536,6 @@ def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, part,
     kept = dict(world.store.request_of(measurement))
     world.store.update_request(measurement, {**kept, part: value})
     with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".*{part}'):
-        world(FakeRunner(), pairs=4, resuming=True)
-
-
-def test_resuming_names_the_measurement_that_has_a_damaged_run(world):
-    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
-    [measurement] = world.store.measurements()
-    world.store._write("UPDATE run SET data = '{' WHERE round = 1 AND position = 0", ())
-    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".* run "'):
         world(FakeRunner(), pairs=4, resuming=True)
 
 

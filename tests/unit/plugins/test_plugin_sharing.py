@@ -88,25 +88,6 @@ def test_the_parts_of_all_workers_are_the_batches_of_one_device_in_every_epoch(
 
 
 @pytest.mark.tensorflow
-@few_examples(15)
-@given(count=st.integers(4, 40), part=st.integers(1, 4), workers=st.integers(2, 4))
-@pytest.mark.thorough
-def test_shares_of_the_source_hold_every_id_once_an_epoch_in_equally_many_steps(
-    count: int, part: int, workers: int
-) -> None:
-    whole = numbers(count, part * workers)
-    shared = [by_source(whole, workers, rank) for rank in range(workers)]
-    together = put_together([epochs_of(plan) for plan in shared])
-    for epoch in together:
-        assert len(epoch) == whole.cardinality
-        assert sorted(itertools.chain(*epoch)) == list(range(count))
-    for plan in shared:
-        assert (plan.examples, plan.batch_size) == (count, part * workers)
-        assert int(lower(plan).cardinality()) == plan.cardinality == whole.cardinality
-    assert epochs_of(by_source(whole, workers, None)) == epochs_of(whole)
-
-
-@pytest.mark.tensorflow
 def test_a_worker_computes_its_own_examples_only() -> None:
     computed: list[int] = []
 
@@ -282,14 +263,6 @@ def test_shares_hold_what_one_device_reads_whatever_repeats_or_chooses_it(
     for own, epoch in zip(alone, put_together(parts), strict=True):
         assert len(epoch) == len(own) == whole.cardinality
         assert sorted(itertools.chain(*epoch)) == sorted(itertools.chain(*own))
-
-
-@pytest.mark.tensorflow
-def test_every_worker_gets_all_of_its_examples_where_a_repeated_source_is_shared_out() -> None:
-    whole = DataPlan.from_arrays(np.arange(5)).repeat(3).batch(4)
-    parts = [epochs_of(by_source(whole, 2, rank))[0] for rank in range(2)]
-    assert sorted(itertools.chain(*parts[0], *parts[1])) == sorted([*range(5)] * 3)
-    assert [len(part) for part in parts] == [4, 4]
 
 
 def test_what_repeats_batches_is_given_as_many_of_them_on_every_worker() -> None:

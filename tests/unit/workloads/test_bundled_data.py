@@ -6,9 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.lazy_modules import tf
 from tfopt_workloads import bundled
 from tfopt_workloads.locations import BUNDLED, FASHION_MNIST_FOLDER, LICENSES
 
@@ -38,17 +36,6 @@ def test_fashion_mnist_is_balanced(fashion, split, per_class):
     assert Counter(fashion[f"{split}_labels"].tolist()) == dict.fromkeys(range(10), per_class)
 
 
-def test_every_prefix_of_fashion_mnist_is_balanced(fashion):
-    counts = Counter(fashion["train_labels"][:70].tolist())
-    assert counts == dict.fromkeys(range(10), 7)
-
-
-def test_fashion_mnist_images_are_bytes_of_28_by_28(fashion):
-    assert fashion["train_images"].shape == (10_000, 28, 28)
-    assert fashion["validation_images"].shape == (5_000, 28, 28)
-    assert fashion["train_images"].dtype == "uint8"
-
-
 def test_no_image_occurs_twice_in_or_across_the_splits(fashion):
     seen = hashes(fashion["train_images"]) + hashes(fashion["validation_images"])
     assert len(set(seen)) == 15_000
@@ -56,35 +43,6 @@ def test_no_image_occurs_twice_in_or_across_the_splits(fashion):
 
 def test_each_bundled_flight_is_another_row(flights):
     assert len(set(flights["row"].tolist())) == 100_000
-
-
-def test_late_flights_are_as_frequent_in_both_splits(flights):
-    late = flights["arrival_delay"] > 15
-    assert late[:80_000].mean() == pytest.approx(0.238, abs=5e-4)
-    assert late[80_000:].mean() == pytest.approx(0.238, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("column", "low", "high"),
-    [
-        ("month", 1, 12),
-        ("weekday", 0, 6),
-        ("scheduled_departure", 0, 1_439),
-        ("scheduled_arrival", 0, 1_439),
-        ("carrier", 0, 15),
-        ("origin", 0, 2),
-        ("destination", 0, 103),
-    ],
-)
-def test_flight_columns_stay_within_their_range(flights, column, low, high):
-    assert flights[column].min() >= low
-    assert flights[column].max() <= high
-
-
-def test_flight_codes_have_names(flights):
-    for column in ("carrier", "origin", "destination"):
-        assert flights[column].max() < len(flights[f"{column}_names"])
-    assert flights["origin_names"].tolist() == ["EWR", "JFK", "LGA"]
 
 
 def clipart():
@@ -97,24 +55,8 @@ def test_clipart_is_a_folder_of_jpeg_files_and_nothing_else():
     assert all(path.read_bytes()[:3] == b"\xff\xd8\xff" for path in files)
 
 
-def test_clipart_classes_hold_190_pictures_or_all_that_there_are():
-    counts = Counter(path.parent.name for path in clipart())
-    assert counts.pop("transportation") == 163
-    assert set(counts.values()) == {190}
-    assert len(counts) == 7
-
-
 def test_no_clipart_picture_occurs_twice_in_or_across_the_classes():
     assert len({hashlib.sha256(path.read_bytes()).digest() for path in clipart()}) == 1_493
-
-
-@pytest.mark.tensorflow
-def test_the_longer_side_of_clipart_is_192_pixels():
-    shapes = [
-        tf.io.extract_jpeg_shape(tf.io.read_file(str(path))).numpy().tolist() for path in clipart()
-    ]
-    assert {max(shape[:2]) for shape in shapes} == {192}
-    assert {shape[2] for shape in shapes} == {3}
 
 
 @pytest.fixture(scope="module")
@@ -127,25 +69,6 @@ def test_weather_rows_are_ordered_by_airport_and_hour_without_repeats(weather):
     assert len(rows) == 26_115
     assert rows == sorted(set(rows))
     assert weather["airport_names"].tolist() == ["EWR", "JFK", "LGA"]
-
-
-@pytest.mark.parametrize(
-    ("column", "low", "high", "missing"),
-    [
-        ("temperature", 10, 101, 1),
-        ("dew_point", -10, 79, 1),
-        ("humidity", 12, 100, 1),
-        ("wind_direction", 0, 360, 460),
-        ("wind_speed", 0, 1_049, 4),
-        ("precipitation", 0, 1.3, 0),
-        ("pressure", 983, 1_043, 2_729),
-        ("visibility", 0, 10, 0),
-    ],
-)
-def test_weather_columns_stay_within_their_range(weather, column, low, high, missing):
-    values = weather[column]
-    assert low <= np.nanmin(values) < np.nanmax(values) <= high
-    assert np.isnan(values).sum() == missing
 
 
 def test_all_bundled_files_stay_under_20_mb():

@@ -13,18 +13,6 @@ def source(name, kind):
     return next(one for one in data_sources() if (one.name, one.kind) == (name, kind))
 
 
-def test_bundled_data_are_present_with_their_counts():
-    images, flights = source("fashion-mnist", "bundled"), source("flights", "bundled")
-    assert images.present
-    assert images.detail == "10,000 training and 5,000 validation images"
-    assert flights.present
-    assert flights.detail.startswith("100,000 flights")
-    assert source("clipart-jpeg", "bundled").detail == (
-        "1,183 training and 310 validation JPEG files"
-    )
-    assert source("weather", "bundled").detail == "26,115 hours at 3 airports"
-
-
 def test_each_registered_workload_has_a_present_source():
     present = {one.name for one in data_sources() if one.present}
     ours = {

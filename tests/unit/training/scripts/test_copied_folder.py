@@ -7,7 +7,6 @@ import re
 import socket
 
 import pytest
-from support.private_run import run_privately
 
 from tfopt_core.errors import InputError
 from tfopt_core.training.scripts import copied_folder
@@ -88,25 +87,6 @@ def test_symlinks_stay_and_lead_into_the_copy(original):
         assert (copy / name).resolve() == copy / "small"
     assert [os.readlink(copy / name) for name in ("broken", "circle")] == ["nowhere", "circle"]
     assert private.written() == ()
-
-
-def test_another_kind_of_file_is_told(original):
-    fill(original / "folder", file="")
-    (original / "linked").symlink_to("small")
-    code = """
-import os, shutil
-shutil.rmtree("folder")
-open("folder", "x")
-os.remove("linked")
-os.symlink("nowhere", "linked")
-os.remove("small")
-os.mkdir("small")
-open("small/file", "x")
-"""
-    assert run_privately("copy", original, code).written == {
-        "folder/": "removed", "folder": "new", "linked": "changed", "small": "removed",
-        "small/file": "new",
-    }  # fmt: skip
 
 
 def test_what_is_no_file_is_linked(original):

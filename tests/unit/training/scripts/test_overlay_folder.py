@@ -42,21 +42,6 @@ def test_what_tfopt_writes_for_itself_gets_through(project):
     assert (project / ".tfopt/model").exists()
 
 
-def test_a_script_that_collects_files_finds_each_once(project):
-    code = """
-from pathlib import Path
-Path("new.py").touch()
-print(sorted(str(path) for path in Path().rglob("*.py")))
-"""
-    assert run_privately("overlay", project, code).printed == "['new.py', 'scripts/train.py']"
-
-
-def test_a_folder_that_was_removed_is_told_as_one(project):
-    run = run_privately("overlay", project, 'import shutil; shutil.rmtree("scripts")')
-    assert run.written == {"scripts/": "removed"}
-    assert (project / "scripts/train.py").exists()
-
-
 def test_a_killed_run_leaves_no_mount_and_what_it_wrote_can_be_removed(project):
     results = project / ".tfopt"
     if (why := why_no_overlay(project, results)) is not None:

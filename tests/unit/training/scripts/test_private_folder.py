@@ -113,18 +113,6 @@ def test_a_second_run_finds_what_the_first_one_found(original, way):
 
 
 @both_ways
-def test_a_folder_that_was_removed_and_made_anew_holds_only_what_is_new(original, way):
-    code = """
-import os, shutil
-shutil.rmtree("data/below")
-os.mkdir("data/below")
-open("data/below/other", "x")
-"""
-    run = run_privately(way, original, code)
-    assert run.written == {"data/below/file": "removed", "data/below/other": "new"}
-
-
-@both_ways
 def test_the_git_checkout_of_the_folder_is_private(original, way):
     (original.parent / ".git").mkdir()
     run = run_privately(way, original, 'open("../results", "w")')

@@ -1,4 +1,4 @@
-"""Trainings over several processes of which one dies, never comes, differs or diverges."""
+"""Trainings over several processes of which one dies, never comes or diverges."""
 
 from __future__ import annotations
 

@@ -190,15 +190,6 @@ def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
     assert "Gave no answer" in baseline.page
 
 
-@pytest.mark.thorough
-def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick):
-    stacked = diagnose(project, "--stack").data
-    assert stacked["stack"] == ["cache", "mixed-precision"]
-    assert stacked["policy"] == "mixed_bfloat16"
-    assert "bfloat16" in stacked["matmul_peaks"]
-    assert "cache" not in {one["plugin"] for one in stacked["suggestions"]}
-
-
 def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, quick, capsys):
     broken = make_project(tmp_path, RECIPE, slow="def build():\n    raise ValueError('no data')")
     assert run(["diagnose", str(broken / "recipe.toml")]) == 2

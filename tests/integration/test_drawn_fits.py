@@ -37,21 +37,10 @@ def changed(name: str, value: object) -> Outcome:
     ("name", "value", "path"),
     [
         ("fit 1.iterations", np.array(11), "fit 1.iterations"),
-        ("fit 1.iterations", np.array(10, "int32"), "fit 1.iterations"),
         (
             "fit 1.history",
             {"loss": (np.float64(0.5), 0.25, 0.1), "rows": (np.float32(40.0), 40.0)},
             "length of fit 1.history['loss']",
-        ),
-        (
-            "fit 1.history",
-            {"loss": (np.float64(0.5), 0.25), "rows": (np.float32(40.0), 40.0), "data_loss": ()},
-            "keys of fit 1.history",
-        ),
-        (
-            "fit 1.history",
-            {"rows": (np.float32(40.0), 40.0), "loss": (np.float64(0.5), 0.25)},
-            "keys of fit 1.history",
         ),
         (
             "fit 1.history",
@@ -60,24 +49,16 @@ def changed(name: str, value: object) -> Outcome:
         ),
         ("fit 1.weights", (np.array([[1.0, 2.01]], "float32"),), "fit 1.weights[0]"),
         ("fit 1.weights", (np.array([[1.0, np.nan]], "float32"),), "fit 1.weights[0]"),
-        ("fit 1.weights", (np.array([[1.0, 2.0]], "float64"),), "fit 1.weights[0]"),
         ("callback.batch end", (1, {"loss": np.float32(0.5)}), "callback.batch end[0]"),
         ("callback.batch end", None, "length of callback.batch end"),
         ("fit 2 raised", None, "fit 2 raised"),
-        ("fit 2 raised", "TypeError: no data", "fit 2 raised"),
         ("file log.csv", (("epoch", "loss"), ("0", "0.6")), "file log.csv[1][1]"),
-        ("file log.csv", None, "length of file log.csv"),
     ],
 )
 def test_a_wrong_value_is_a_difference(name, value, path) -> None:
     found = compare(PLAIN, changed(name, value)).differences
     assert found[0].path == path
     assert judge(CASE, CHUNKED, PLAIN, changed(name, value)).result == "different"
-
-
-def test_one_more_note_is_a_difference() -> None:
-    longer = Outcome(notes=(*PLAIN.notes, ("callback.test end", None)))
-    assert compare(PLAIN, longer).differences[0].path == "callback.test end"
 
 
 def test_what_an_earlier_failure_left_in_keras_is_not_compared() -> None:
@@ -124,11 +105,6 @@ def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
 
     [verdict] = Judge(train)(CASE, ({"use": "prefetch"}, *CHUNKED))
     assert verdict.kind == "chunked: loss"
-
-
-def test_a_difference_of_the_empty_stack_is_put_down_to_no_plugin() -> None:
-    judging = Judge(lambda case, stack: Outcome((("loss", 2.0 if stack is None else 1.0),)))
-    assert [one.kind for one in judging(CASE, CHUNKED, CHUNKED)] == ["empty stack: loss"] * 2
 
 
 def test_a_case_is_made_smaller_while_it_differs() -> None:

@@ -9,16 +9,12 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from support.in_process import build_here, replay_here, train_here
+from support.in_process import build_here, train_here
 from support.lazy_modules import keras, layers, tf
 from support.real_process import tfopt
 from tfopt_data.frozen_features import FrozenFeatures
-from tfopt_data.frozen_prefix import Halves
-from tfopt_runtime.chunked import Chunked
-from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.statistics.certificate import certify
 
 pytestmark = pytest.mark.tensorflow
 
@@ -223,22 +219,6 @@ def test_features_on_the_disk_give_the_same_losses(tmp_path, baseline):
     assert_equal(history, baseline.history)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "loop", [Resident(xla=False), Chunked(xla=False, steps=2)], ids=["resident", "chunked"]
-)
-def test_loops_train_on_features(loop, tmp_path):
-    def without_dropout():
-        return transfer(dropout=0.0)
-
-    _, expected = trained(tmp_path / "whole", build_model=without_dropout)
-    built, history = trained(
-        tmp_path / "features", FrozenFeatures(), loop, build_model=without_dropout
-    )
-    assert [effect.applied for effect in effects_of(built)] == [True, True]
-    assert_equal(history, expected)
-
-
 def inner_dropout():
     return frozen_base(layers.Dropout(0.5))
 
@@ -298,22 +278,6 @@ def test_random_maps_of_the_data_are_named(tmp_path):
 
     train = DataPlan.from_arrays(PICTURES[:50], LABELS[:50]).map(noisy)
     assert 'noisy" yields something else each time' in refused(tmp_path, train=train)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("part", ["training", "fixed batches"])
-def test_the_certificate_trains_on_features(tmp_path, monkeypatch, part):
-    def replayed(folder, *plugins):
-        return replay_here(workload, *plugins, folder=folder, part=part, **SETTINGS)
-
-    whole = replayed(tmp_path)
-    certificate = certify("exact", whole, replayed(tmp_path, FrozenFeatures()))
-    assert certificate.statement.startswith("same training, certified"), certificate.statement
-
-    right = Halves.features
-    monkeypatch.setattr(Halves, "features", lambda cut, x: tuple(1.1 * f for f in right(cut, x)))
-    wrong = certify("exact", whole, replayed(tmp_path, FrozenFeatures()))
-    assert not wrong.statement.startswith("same training, certified")
 
 
 @pytest.mark.slow

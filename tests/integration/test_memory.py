@@ -1,4 +1,4 @@
-"""Real trainings: a stack that takes less memory, and a baseline that does not fit."""
+"""Real trainings: a baseline that does not fit into memory is a result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ RECIPE = """
     attribution = "off"
     objective = "memory"
 """
-TAKES_A_GIB = "self.block = np.ones(2**27)"
 RAISES = "import tensorflow as tf; raise tf.errors.ResourceExhaustedError(None, None, 'OOM')"
 # of the process itself, so that what it takes fails as it does where memory is short
 LIMITED = (
@@ -77,18 +76,6 @@ def measured(folder, takes: str, *options: str):
         "apply", "recipe.toml", "--quiet", "--json", "out.json", *options, cwd=project, site=site
     )  # fmt: skip
     return done, json.loads((project / "out.json").read_text())
-
-
-@pytest.mark.thorough
-def test_a_stack_that_takes_less_memory_is_lighter(tmp_path):
-    done, data = measured(tmp_path, TAKES_A_GIB, "--require", "lighter")
-    assert done.code == 0, done.out + done.err
-    [memory] = data["comparison"]["memory"]
-    assert memory["verdict"] == "lighter"
-    assert data["comparison"]["objective"] == "memory"
-    # a GiB beside what TensorFlow takes
-    assert 0.2 < memory["low"] <= memory["ratio"] <= memory["high"] < 0.7
-    assert memory["statement"] in " ".join(done.out.split())
 
 
 @pytest.mark.promise(4, injected="ResourceExhaustedError in each run of the baseline")

@@ -12,7 +12,6 @@ from tfopt_model.adaptive_l2 import AdaptiveL2, next_scale, trend
 from tfopt_model.dropconnect import DropConnect
 from tfopt_model.graph_rewrite import parameters
 from tfopt_model.slim_head import SlimHead
-from tfopt_model.swap_backbone import SwapBackbone
 
 from tfopt_core import Workload
 
@@ -114,22 +113,3 @@ def test_dropconnect_draws_other_masks_in_each_step_and_infers_the_same_each_tim
     np.testing.assert_array_equal(first, second)
     draws = [np.asarray(built.model(PICTURES, training=True)) for _ in range(2)]
     assert np.abs(draws[0] - draws[1]).max() > 1e-3
-
-
-def test_all_four_stand_in_one_stack(tmp_path, monkeypatch):
-    def tiny(include_top: bool, weights: Any, input_shape: Any) -> Any:
-        pictures = keras.Input(input_shape)
-        return keras.Model(pictures, keras.layers.Conv2D(5, 3, name="tiny_conv")(pictures))
-
-    # an application of Keras takes seconds to build
-    monkeypatch.setattr(keras.applications, "EfficientNetV2B0", tiny)
-    plugins = (SwapBackbone(), SlimHead(), AdaptiveL2(window=2, flat=0.0), DropConnect(rate=0.2))
-    built, history, _ = trained(tmp_path, *plugins)
-    effects = built.stack.report_effects(built.run, built.model)
-    assert [effect.applied for effect in effects.values()] == [True] * 4, effects
-    assert np.isfinite(history["val_loss"]).all()
-    built.stack.unwrap(built.model).save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(
-        np.asarray(loaded(PICTURES)), np.asarray(built.model(PICTURES)), atol=1e-5
-    )

@@ -1,4 +1,4 @@
-"""`tfopt plugins check`: a sound plugin passes, one that breaks a promise is named with it."""
+"""`tfopt plugins check`: a plugin that breaks a promise is named with it."""
 
 from __future__ import annotations
 
@@ -56,15 +56,6 @@ def install(site: Path, factor: object, imports: str = "") -> None:
     (site / "scaled_plugin.py").write_text(text)
 
 
-def test_a_plugin_that_ships_passes(tmp_path: Path) -> None:
-    done = tfopt("plugins", "check", "cache", cwd=tmp_path, before=HASTY)
-    assert done.code == 0, done.out + done.err
-    assert "same training, certified" in done.out
-    assert "applied: " in done.out
-    assert "nothing needs attention" in done.out
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, factor=0.5)
@@ -72,13 +63,3 @@ def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -
     assert done.code == 1, done.out + done.err
     assert 'equivalence is "exact": declared exact, but' in done.out
     assert "is not read back (no report_effect)" in done.out
-
-
-def test_a_plugin_that_imports_tensorflow_and_cannot_train_is_told_both(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    install(site, factor='"no number"', imports="import tensorflow")
-    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site, before=HASTY)
-    assert done.code == 1, done.out + done.err
-    assert "imports TensorFlow or Keras" in done.out
-    assert "dry build" in done.out
-    assert "2 of 4 need attention" in done.out

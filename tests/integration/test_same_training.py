@@ -1,4 +1,4 @@
-"""An empty stack is what a careful user writes by hand, and exact plugins change no digit."""
+"""An empty stack is what a careful user writes by hand."""
 
 from __future__ import annotations
 

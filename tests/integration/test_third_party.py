@@ -1,8 +1,4 @@
-"""A plugin of another distribution: installed for real, listed, used; broken neighbours beside it.
-
-The fresh environment sees the heavy dependencies of this one through a .pth file, so nothing is
-downloaded.
-"""
+"""A plugin of another distribution, as pip would leave it: listed and used."""
 
 from __future__ import annotations
 

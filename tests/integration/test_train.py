@@ -1,4 +1,4 @@
-"""`tfopt train`: output passes through, a saved model needs no tfopt, replicas, failures."""
+"""`tfopt train`: output passes through, a saved model needs no tfopt, failures."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import textwrap
 from contextlib import closing
 from pathlib import Path
 
@@ -190,21 +189,3 @@ def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
     assert (folder / "recipe.tuned.toml").exists() is bool(found["stack"])
     if found["stack"]:
         assert "Not proved" in (folder / "recipe.tuned.toml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ('[tune]\nobjective = "quality"', "add [tune.options]"),
-        ('[tune]\nobjective = "quality"\noptions = { rat = [1, 2] }', 'no option "rat"'),
-        ("[tune]\nbudget = 'soon'", "duration"),
-    ],
-)
-def test_what_it_cannot_search_for_is_refused_before_anything_runs(change, said, tmp_path):
-    folder = project(tmp_path)
-    path = folder / "recipe.toml"
-    path.write_text(path.read_text().replace('[tune]\nbudget = "6m"', textwrap.dedent(change)))
-    done = tune(cwd=folder)
-    assert done.code == 2
-    assert said in done.err
-    assert "tune." in done.err

@@ -179,7 +179,7 @@ class Store:
             except DamagedMeasurement as error:
                 counted = "SELECT COUNT(*) FROM run WHERE measurement = ?"
                 [(runs,)] = self._read(counted, (begun[0],))
-                plain = make_overview(begun, {}, None, pairs=0, runs=runs)
+                plain = make_overview(begun, {}, None, {"pairs": 0, "runs": runs})
                 overviews.append(attrs.evolve(plain, state="damaged", damage=error.cause))
         return tuple(overviews)
 
@@ -202,7 +202,7 @@ class Store:
             (id_, id_), of=id_,
         )  # fmt: skip
         with reading(id_, self.path, "its request or its results"):
-            return make_overview(begun, request, concluded, pairs=pairs, runs=runs)
+            return make_overview(begun, request, concluded, {"pairs": pairs, "runs": runs})
 
     def request_of(self, measurement: str) -> Mapping[str, Any]:
         """Return the request of a measurement; empty if it is unknown.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -34,26 +34,14 @@ class Overview:
     recipe_sha256: str
     workload: str
     state: State
-    verdict: Verdict | None
-    speedup: float | None
-    low: float | None
-    high: float | None
-    confidence: float | None
-    pairs: int
-    runs: int
-    damage: str | None = None
-
-
-@attrs.frozen
-class _Comparison:
-    """The part of a comparison that an overview holds."""
-
     verdict: Verdict | None = None
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
-    pairs: int | None = None
+    pairs: int
+    runs: int
+    damage: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -75,23 +63,20 @@ class Interim:
 
 
 def make_overview(
-    begun: tuple[str, str, str, str],
+    begun: Sequence[str],
     request: Mapping[str, Any],
     concluded: Mapping[str, Any] | None,
-    *,
-    pairs: int,
-    runs: int,
+    counts: Mapping[str, int],
 ) -> Overview:
     """Return the overview of stored data.
 
     :param begun: id, time, recipe and recipe hash.
     :param request: as given to `Store.begin`; only the workload is read.
     :param concluded: the results as plain data, None if there are none.
-    :param pairs: complete pairs among the runs, for a measurement without results.
+    :param counts: `runs`, and the complete `pairs` among them, for one without results.
     :raises Exception: any, for damaged data.
     """
     results = concluded or {}
-    compared = _converter.structure(results.get("comparison", {}), _Comparison)
     state: State = "unfinished"
     if concluded is not None:
         state = "interrupted" if results.get("interrupted") else "finished"
@@ -99,11 +84,7 @@ def make_overview(
     if not workload:
         named = request.get("recipe", {}).get("workload", {})
         workload = next(filter(None, map(named.get, WORKLOAD_CHOICES)), "")
-    id_, created_at, recipe, recipe_sha256 = begun
-    figures = attrs.asdict(compared, recurse=False)
-    if compared.pairs is None:
-        figures["pairs"] = pairs
-    return Overview(
-        id=id_, created_at=created_at, recipe=recipe, recipe_sha256=recipe_sha256,
-        workload=str(workload), state=state, runs=runs, **figures,
-    )  # fmt: skip
+    figures = {**counts, **results.get("comparison", {})}
+    known = dict(zip(("id", "created_at", "recipe", "recipe_sha256"), begun, strict=True))
+    data = {**figures, **known, "workload": workload, "state": state}
+    return _converter.structure(data, Overview)

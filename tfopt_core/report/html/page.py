@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -29,7 +29,14 @@ from tfopt_core.report.html.bar_charts import (
 from tfopt_core.report.html.line_charts import colors_of, quality_charts, step_charts, variants_of
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import took
-from tfopt_core.report.results.sections import failures, nothing_sections, plugin_lines, sections_of
+from tfopt_core.report.results.sections import (
+    MIXED,
+    NOT_APPLIED,
+    failures,
+    nothing_sections,
+    plugin_facts,
+    sections_of,
+)
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.sections import (
@@ -81,7 +88,6 @@ NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leav
 class Charts(SectionPart):
     """SVG images with a caption, and the meaning of their colors by CSS class."""
 
-    kind: ClassVar[str] = "charts"
     charts: tuple[str, ...]
     caption: str
     legend: tuple[tuple[str, str], ...] = ()
@@ -91,14 +97,11 @@ class Charts(SectionPart):
 class WideChart(Charts):
     """One that may stand beside others, or beside a table."""
 
-    wide: ClassVar[bool] = True
-
 
 @attrs.frozen
 class Preformatted(SectionPart):
     """A text whose lines stay as they are."""
 
-    kind: ClassVar[str] = "preformatted"
     text: str
 
 
@@ -106,7 +109,6 @@ class Preformatted(SectionPart):
 class Download(SectionPart):
     """A file within the page: its name, its address ("data:..."), and its size in words."""
 
-    kind: ClassVar[str] = "download"
     name: str
     address: str
     size: str
@@ -251,9 +253,9 @@ def _time(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[SectionP
 
 def _left_out(results: Results) -> Iterator[Fact]:
     """Yield what does not count or was not measured, each with the reason."""
-    for line in plugin_lines(results):
-        if line.state in ("not applied", "mixed"):
-            yield Fact(line.name, line.text)
+    for fact in plugin_facts(results):
+        if fact.mark in (NOT_APPLIED, MIXED):
+            yield Fact(fact.name, fact.text)
     if results.failed:
         title, causes = failures(results)
         yield Fact(title, "; ".join(causes))

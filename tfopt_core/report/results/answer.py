@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import memory_rows
-from tfopt_core.report.results.sections import failures, plugin_lines
+from tfopt_core.report.results.sections import APPLIED, failures, plugin_facts
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
 from tfopt_core.report.style.vocabulary import color_of
@@ -170,9 +170,9 @@ def _memory(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _plugins(results: Results) -> Iterator[tuple[str, str]]:
-    lines = plugin_lines(results)
-    took = [line.name for line in lines if line.state == "applied"]
-    others = [f"{line.name} {line.text}" for line in lines if line.state != "applied"]
+    facts = plugin_facts(results)
+    took = [fact.name for fact in facts if fact.mark == APPLIED]
+    others = [f"{fact.name} {fact.text}" for fact in facts if fact.mark != APPLIED]
     effect = f"{', '.join(took)}: {'all ' if not others and len(took) > 1 else ''}took effect"
     parts = [*([effect] if took else []), *others]
     if parts:

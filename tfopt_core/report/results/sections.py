@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any, Literal
-
-import attrs
+from typing import Any
 
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
@@ -38,10 +36,8 @@ from tfopt_core.report.style.vocabulary import (
 # A script may call `fit` in a loop: at most this many are shown.
 MOST_FITS = 12
 
-State = Literal["applied", "not applied", "mixed", "unknown"]
-
-NO_REASON = "no reason was given"
-_MARKS: dict[State, str] = {"applied": "✓", "not applied": "✗", "mixed": "!", "unknown": "?"}
+# The marks of a plugin: that it took effect in all runs, in none, in some; or is not known.
+APPLIED, NOT_APPLIED, MIXED, UNKNOWN = "✓", "✗", "!", "?"
 
 
 def sections_of(results: Results) -> dict[str, Section]:
@@ -50,38 +46,29 @@ def sections_of(results: Results) -> dict[str, Section]:
     What observers found has a section each, named "observed NAME".
     """
     found = {
-        "facts": Section("", (Facts(tuple(fact_rows(results))),)),
-        "figures": _section("", _figures(results)),
-        "calls of fit": _section("Fits", _fits(results)),
-        "plugins": _facts("Plugins", [line.fact for line in plugin_lines(results)],
-                          ("plugin", "effect", "settings")),
-        "attribution": _facts("What each plugin contributes", contributions(results),
-                              ("plugin", "share")),
+        "facts": Section("", _rows(_facts(results))),
+        "figures": Section("", tuple(_figures(results))),
+        "calls of fit": Section("Fits", tuple(_fits(results))),
+        "plugins": Section("Plugins", _rows(plugin_facts(results), "plugin", "effect", "settings")),
+        "attribution": Section("What each plugin contributes",
+                               _rows(_shares(results), "plugin", "share")),
         **{f"observed {name}": _observed(name, one) for name, one in results.observed.items()},
         "failures": _failures(results),
         "verdict": verdict_section(results.comparison),
-        "addition": None if results.addition is None else _addition(results.addition),
-        "warnings": bullet_section("Warnings", results.warnings),
-        "advice": bullet_section("What to try next", results.next_steps),
+        "addition": _addition(results.addition),
+        "warnings": Section("Warnings", (Bullets(results.warnings),) if results.warnings else ()),
+        "advice": Section("What to try next",
+                          (Bullets(results.next_steps),) if results.next_steps else ()),
     }  # fmt: skip
-    return {name: part for name, part in found.items() if part is not None}
+    return {name: part for name, part in found.items() if part.blocks}
 
 
-def _section(title: str, blocks: Iterator[SectionPart]) -> Section | None:
-    made = tuple(blocks)
-    return Section(title, made) if made else None
+def _rows(facts: Iterable[Fact], *head: str) -> tuple[Facts, ...]:
+    rows = tuple(facts)
+    return (Facts(rows, head),) if rows else ()
 
 
-def _facts(title: str, rows: Sequence[Fact], head: tuple[str, ...]) -> Section | None:
-    return Section(title, (Facts(tuple(rows), head),)) if rows else None
-
-
-def bullet_section(title: str, items: Sequence[str]) -> Section | None:
-    """Return a list below a title; None if it is empty."""
-    return Section(title, (Bullets(tuple(items)),)) if items else None
-
-
-def fact_rows(results: Results) -> Iterator[Fact]:
+def _facts(results: Results) -> Iterator[Fact]:
     """Yield the machine, the software, the baseline and the target, each with its name."""
     yield Fact("machine", machine_in_words(results.machine))
     if software := software_in_words(results.environment):
@@ -190,45 +177,37 @@ def effect_tables(effect: Effect) -> tuple[TablePart, ...]:
     return tuple(TablePart(one.columns, (one.rows,), one.title) for one in effect.tables)
 
 
-@attrs.frozen
-class PluginLine:
-    """One plugin of the stack: whether it took effect, and its settings."""
-
-    name: str
-    state: State
-    text: str
-    settings: tuple[str, ...]
-
-    @property
-    def fact(self) -> Fact:
-        """The line in a report."""
-        return Fact(self.name, self.text, self.settings, _MARKS[self.state])
-
-
-def plugin_lines(results: Results) -> tuple[PluginLine, ...]:
-    """Return the plugins in stack order, as the counted runs with the full stack report them."""
+def plugin_facts(results: Results) -> tuple[Fact, ...]:
+    """Return the plugins in stack order, as the counted runs with the full stack report them: the
+    settings of each, and by its mark whether it took effect."""
     runs = results.of_variant(FULL)
     names = dict.fromkeys((*results.resolved, *(name for run in runs for name in run.effects)))
     settings = {name: each_setting_in_words(results.resolved.get(name, {})) for name in names}
-    return tuple(PluginLine(name, *_effect(results, name), settings[name]) for name in names)
+    return tuple(
+        Fact(name, text, settings[name], mark)
+        for name in names
+        for mark, text in (_effect(results, name),)
+    )
 
 
-def _effect(results: Results, name: str) -> tuple[State, str]:
+def _effect(results: Results, name: str) -> tuple[str, str]:
     runs = results.of_variant(FULL)
     effects = [run.effects[name] for run in runs if name in run.effects]
     applied = [effect.detail for effect in effects if effect.applied]
-    reasons = _distinct([effect.detail or NO_REASON for effect in effects if not effect.applied])
+    reasons = _distinct(
+        [effect.detail or "no reason was given" for effect in effects if not effect.applied]
+    )
     if not runs:
-        return "unknown", "unknown: no run with the stack ended well"
+        return UNKNOWN, "unknown: no run with the stack ended well"
     if not effects:
-        return "unknown", "unknown: no effect was reported"
+        return UNKNOWN, "unknown: no effect was reported"
     if not applied:
-        return "not applied", f"not applied: {reasons}"
+        return NOT_APPLIED, f"not applied: {reasons}"
     if not reasons and len(effects) == len(runs):
         details = _distinct(applied)
-        return "applied", f"applied: {details}" if details else "applied"
+        return APPLIED, f"applied: {details}" if details else "applied"
     why = f"; otherwise not applied: {reasons}" if reasons else ""
-    return "mixed", f"applied in {len(applied)} of {len(runs)} runs only{why}"
+    return MIXED, f"applied in {len(applied)} of {len(runs)} runs only{why}"
 
 
 def _distinct(details: list[str]) -> str:
@@ -243,15 +222,13 @@ def _distinct(details: list[str]) -> str:
             return f"{first}; or {len(others)} others"
 
 
-def contributions(results: Results) -> tuple[Fact, ...]:
-    """Return the share of each isolated plugin; one that was not applied gets no number."""
-    idle = {line.name: line.text for line in plugin_lines(results) if line.state == "not applied"}
-    return tuple(
+def _shares(results: Results) -> Iterator[Fact]:
+    """Yield the share of each isolated plugin; one that was not applied gets no number."""
+    idle = {fact.name: fact.text for fact in plugin_facts(results) if fact.mark == NOT_APPLIED}
+    for item in results.attribution:
         # the name is in the first column
-        Fact(name, idle.get(name) or item.statement.removeprefix(f"{name}: "))
-        for item in results.attribution
-        for name in (item.plugin,)
-    )
+        share = item.statement.removeprefix(f"{item.plugin}: ")
+        yield Fact(item.plugin, idle.get(item.plugin, share))
 
 
 def failures(results: Results) -> tuple[str, tuple[str, ...]]:
@@ -265,9 +242,9 @@ def failures(results: Results) -> tuple[str, tuple[str, ...]]:
     return f"{len(failed)} of {len(results.runs)} runs {ended}", causes
 
 
-def _failures(results: Results) -> Section | None:
+def _failures(results: Results) -> Section:
     if not results.failed:
-        return None
+        return Section("", ())
     title, causes = failures(results)
     first = results.failed[0]
     where = f"output of run {first.id}: {first.output_path}" if first.output_path else ""
@@ -311,8 +288,10 @@ def _quality(quality: Quality | None) -> Iterator[Line]:
             yield Line(quality.certificate)
 
 
-def _addition(addition: Addition) -> Section:
+def _addition(addition: Addition | None) -> Section:
     """Return what is added on top of an exact stack, and what is known of its model's quality."""
+    if addition is None:
+        return Section("", ())
     title = ADDITION_TITLES.get(addition.equivalence, "On top of the stack")
     lines = (Line(addition.statement, color_of(addition.verdict)), *_quality(addition.quality))
     return Section(f"{title}: {' and '.join(addition.plugins)}", (Lines(lines),))
@@ -326,5 +305,5 @@ def nothing_sections(bound: str, left_out: Sequence[tuple[str, str]]) -> tuple[S
     """
     nothing = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
     verdict = Section("Verdict", (Lines((nothing, Line(bound))),), "yellow")
-    rows = tuple(Fact(name, why) for name, why in left_out)
-    return (verdict, Section("Left out, and why", (Facts(rows),))) if rows else (verdict,)
+    rows = _rows(Fact(name, why) for name, why in left_out)
+    return (verdict, Section("Left out, and why", rows)) if rows else (verdict,)

@@ -4,7 +4,6 @@ writers of their own (`results/markdown.py`, `html/page.py`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from rich import box
@@ -33,15 +32,16 @@ class Line:
 class SectionPart:
     """What stands below a title; a page passes over kinds that it does not know."""
 
-    kind: ClassVar[str]
-    wide: ClassVar[bool] = False
+    @property
+    def kind(self) -> str:
+        """The name by which the template of the HTML page knows it."""
+        return type(self).__name__.lower()
 
 
 @attrs.frozen
 class Lines(SectionPart):
     """Sentences, one below the other."""
 
-    kind: ClassVar[str] = "lines"
     lines: tuple[Line, ...]
 
 
@@ -49,7 +49,6 @@ class Lines(SectionPart):
 class Bullets(SectionPart):
     """A list of sentences."""
 
-    kind: ClassVar[str] = "bullets"
     items: tuple[str, ...]
 
 
@@ -68,7 +67,6 @@ class Facts(SectionPart):
     """Names and what is said of each. `head` names the columns, for a page that has a heading for
     each: empty for names that say themselves what they are."""
 
-    kind: ClassVar[str] = "facts"
     rows: tuple[Fact, ...]
     head: tuple[str, ...] = ()
 
@@ -80,7 +78,6 @@ class TablePart(SectionPart):
     The console has no room for the last `roomy` columns.
     """
 
-    kind: ClassVar[str] = "table"
     head: tuple[str, ...]
     groups: tuple[tuple[tuple[str, ...], ...], ...]
     title: str = ""
@@ -92,7 +89,6 @@ class TablePart(SectionPart):
 class Output(SectionPart):
     """The last lines of a process, below what they are; only the console shows them."""
 
-    kind: ClassVar[str] = "output"
     title: str
     text: str
 

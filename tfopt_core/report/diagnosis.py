@@ -151,13 +151,13 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
             meaning = "not known" if name == "dispatch" else "dispatch and compute, not told apart"
         seconds = units.seconds_text(getattr(diagnosed, f"{name}_seconds"))
         rows.append((_Legend(name), words(seconds), words(_share(part)), words(meaning, "dim")))
-    noisy = [name for name in SIGNS if _is_noise(getattr(diagnosed, name))]
     if diagnosed.own_loop:
         return grid(rows)
     alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
     rounds = len(diagnosed.rounds)
     notes = [f"{alone}; medians of {rounds} {'round' if rounds == 1 else 'rounds'}"]
-    if noisy:
+    parts = {name: getattr(diagnosed, name) for name in SIGNS}
+    if noisy := [name for name, part in parts.items() if part.within_noise and part.share > 0]:
         notes.append(f"{' and '.join(noisy)}: too small to measure")
     return Group(grid(rows), *(words(note, "dim") for note in notes))
 
@@ -167,10 +167,6 @@ def _share(part: StepPart) -> str:
     low, high = (round(100 * min(1.0, max(0.0, share))) for share in (part.low, part.high))
     between = "" if low == high else f" ({low} to {high}%)"
     return f"{part.share:.0%}{between}"
-
-
-def _is_noise(part: StepPart) -> bool:
-    return part.within_noise and part.share > 0
 
 
 def render_epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
@@ -302,11 +298,8 @@ def _how(target: str, diagnosed: Diagnosed) -> str:
 def snippet(suggestions: Sequence[Suggestion]) -> str:
     """Return the suggestions as `[[plugins]]` tables of a recipe: the exact ones, and what is not
     exact as comments."""
-    return "\n".join(plugin_text(_planned(one)).rstrip() for one in suggestions)
-
-
-def _planned(suggestion: Suggestion) -> PlannedPlugin:
-    exact = suggestion.exactly
-    if exact is None:
-        return PlannedPlugin(suggestion.plugin, suggestion.settings, commented=True)
-    return PlannedPlugin(suggestion.plugin, exact.settings)
+    planned = (
+        PlannedPlugin(one.plugin, (one.exactly or one).settings, commented=one.exactly is None)
+        for one in suggestions
+    )
+    return "\n".join(plugin_text(one).rstrip() for one in planned)

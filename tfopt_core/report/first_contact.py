@@ -86,9 +86,7 @@ def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> Sequence[Renderable
 def _why(one: Suggestion, diagnosed: Diagnosed) -> str:
     """Return what a plugin is for, with the settings that are proposed for it."""
     settings = settings_in_words(one.settings)
-    return (
-        f"{why_chosen(one, diagnosed)} With {settings}." if settings else why_chosen(one, diagnosed)
-    )
+    return why_chosen(one, diagnosed) + (f" With {settings}." if settings else "")
 
 
 def render_written(draft: Draft, path: Path) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -51,30 +51,25 @@ class EventView(Generic[EventT]):
 
     On a terminal it shows a few lines that are redrawn once a second: an event only changes the
     attributes that they are made of, so that many events cost little. Elsewhere it prints a line
-    for each event that matters, and nothing if it is quiet.
+    for each event that matters.
 
     :param console: of standard error; standard output is for results.
-    :param clock: a monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, console: Console, quiet: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.console, self.quiet, self.clock = console, quiet, clock
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self.live: Live | None = None
-        if not quiet and can_redraw(console):
-            self.live = live_lines(console, lambda: self.render(self.clock()))
+        if can_redraw(console):
+            self.live = live_lines(console, lambda: self.render(time.monotonic()))
 
     def __call__(self, event: EventT) -> None:
         """Show an event. Events may come in any order, also before the view is entered."""
-        if self.quiet:
-            return
         if self.live is None:
             for line in self.lines(event):
                 # log lines are not wrapped
                 self.console.print(Text(line), soft_wrap=True)
             return
-        self.follow(event, self.clock())
+        self.follow(event, time.monotonic())
         for text in self.kept(event):
             self.console.print(text)
 
@@ -105,36 +100,29 @@ class EventView(Generic[EventT]):
 
 
 @contextmanager
-def make_phases(
-    console: Console,
-    quiet: bool = False,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Callable[[str], None]]:
+def make_phases(console: Console) -> Iterator[Callable[[str], None]]:
     """Yield a function to call with each phase, while the work goes on.
 
     :param console: the one of standard error; standard output is for results.
     """
-    if quiet:
-        yield lambda phase: None
-        return
     if not can_redraw(console):
         yield lambda phase: console.print(Text(plain(phase)), soft_wrap=True)
         return
-    begun, now = clock(), [""]
+    begun, now = time.monotonic(), [""]
 
     def line() -> Text:
-        return words(f"{now[0]} ({units.seconds_text(round(clock() - begun))})", "dim")
+        return words(f"{now[0]} ({units.seconds_text(round(time.monotonic() - begun))})", "dim")
 
     with live_lines(console, line):
         yield lambda phase: now.__setitem__(0, phase)
 
 
 class MeasurementView(EventView[Event]):
-    """The view of a measurement. `ends_at` is its expected end in seconds of the view's clock."""
+    """The view of a measurement. `ends_at` is its expected end by the monotonic clock."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, console: Console) -> None:
         self._reset()  # rich renders once as soon as there is a view
-        super().__init__(*args, **options)
+        super().__init__(console)
 
     def _reset(self) -> None:
         self.waiting = PREPARING

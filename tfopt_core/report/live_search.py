@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tfopt_core.report.live import EventView
@@ -34,9 +33,9 @@ from tfopt_core.tuning.results import StackTrial
 
 class SearchView(EventView[SearchEvent]):
     """The view of a search; lines of finished trials stay. `ends_at` is the expected end in seconds
-    of the view's clock, of the search or, if it is `proving`, of the fresh pairs."""
+    of the monotonic clock, of the search or, if it is `proving`, of the fresh pairs."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, console: Console) -> None:
         self.phase = "reading the installed plugins"
         self.bound = ""
         self.proving = False
@@ -44,7 +43,7 @@ class SearchView(EventView[SearchEvent]):
         self.pair: Contrasted | None = None
         self.tried = 0
         self.ends_at: float | None = None
-        super().__init__(*args, **options)  # renders once
+        super().__init__(console)  # renders once
 
     def follow(self, event: SearchEvent, now: float) -> None:
         """See `EventView`."""

@@ -21,32 +21,28 @@ class Terminal:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.quiet = quiet
-        self.console = make_console(stderr=True)
+        self.console = make_console(stderr=True, quiet=quiet)
 
     def phases(self) -> AbstractContextManager[Callable[[str], None]]:
         """Return a context manager that yields a function to call with each phase."""
-        return make_phases(self.console, quiet=self.quiet)
+        return make_phases(self.console)
 
     def plan(self, text: str) -> None:
         """Print what will be done, and how long it takes."""
-        if not self.quiet:
-            self.console.print(words(text, "dim"))
+        self.console.print(words(text, "dim"))
 
     def measuring(self) -> MeasurementView:
         """Return the live view of a measurement, to be entered before it."""
-        return MeasurementView(self.console, self.quiet)
+        return MeasurementView(self.console)
 
     def searching(self) -> SearchView:
         """Return the live view of a search, to be entered before it."""
-        return SearchView(self.console, self.quiet)
+        return SearchView(self.console)
 
     def look(self, draft: Draft) -> None:
         """Print what a look at a script found and proposes."""
-        if not self.quiet:
-            self.console.print(render_look(draft))
+        self.console.print(render_look(draft))
 
     def written(self, draft: Draft, path: Path) -> None:
         """Print that the proposal was written to this file."""
-        if not self.quiet:
-            self.console.print(render_written(draft, path))
+        self.console.print(render_written(draft, path))

@@ -55,11 +55,6 @@ def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares: list[float], wi
     assert all(abs(made[name] - share * width) <= 1 for name, share in whole.items())
 
 
-def test_the_bar_shows_the_shares() -> None:
-    line = page(width=70).splitlines()[6]
-    assert (line.count("█"), line.count("▓"), line.count("░")) == (18, 6, 36)
-
-
 def test_a_terminal_without_blocks_gets_plain_signs() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     make_console(width=70, file=stream, environ={}).print(Bar({"input": 0.5, "compute": 0.5}))
@@ -69,35 +64,30 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
 
 def test_each_part_has_its_seconds_its_share_and_what_rounds_say() -> None:
     text = page()
+    bar = page(width=70).splitlines()[6]
+    assert [bar.count(sign) for sign in "█▓░"] == [18, 6, 36]
     assert "A step takes 10.0 ms" in text
     assert "input     3.00 ms  30% (28 to 33%)  waiting for the next batch" in text
     assert "read alone, a batch takes 4.00 ms; medians of 3 rounds" in text
 
 
-def test_what_is_within_noise_says_so() -> None:
+def test_what_is_within_noise_or_not_told_apart_says_so() -> None:
+    text = page(dispatch_known=False, dispatch=part(0.0), compute=part(0.7))
+    assert "dispatch and compute, not told apart" in text
     assert "dispatch: too small to measure" in page(dispatch=part(0.1, -0.05, 0.2))
     assert "too small" not in page(dispatch=part(0.0, -0.05, 0.0))
 
 
-def test_what_cannot_be_told_apart_says_so() -> None:
-    text = page(dispatch_known=False, dispatch=part(0.0), compute=part(0.7))
-    assert "dispatch and compute, not told apart" in text
-
-
-def test_bounds_are_printed_for_each_kind_of_plugin() -> None:
+def test_the_peak_and_the_bounds_for_each_kind_of_plugin_are_printed() -> None:
     text = " ".join(page().split())
+    assert "computes in float32, the model reaches 25.0% of this machine's matrix" in text
+    assert "150 GFLOP/s" in text
+    assert "GFLOP/s" not in page(matmul_share=None)
     assert all(f"any {part} plugin" in text for part in PARTS)
     assert "any input plugin 1.43x" in text
     assert "any dispatch plugin 1.67x" in text
     assert "any compute plugin 2.5x" in text
     assert "input and dispatch unlimited" in text
-
-
-def test_the_share_of_the_peak_where_it_is_known() -> None:
-    text = " ".join(page().split())
-    assert "computes in float32, the model reaches 25.0% of this machine's matrix" in text
-    assert "150 GFLOP/s" in text
-    assert "GFLOP/s" not in page(matmul_share=None)
 
 
 def test_a_finding_has_its_place_and_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +155,7 @@ def test_the_json_has_no_infinity_and_every_figure() -> None:
 def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> None:
     for quiet, expected in ((False, "building\ntiming\n"), (True, "")):
         stream = io.StringIO()
-        with make_phases(make_console(file=stream, environ={}), quiet=quiet) as tell:
+        with make_phases(make_console(quiet=quiet, file=stream, environ={})) as tell:
             tell("building")
             tell("timing")
         assert stream.getvalue() == expected

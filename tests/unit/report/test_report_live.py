@@ -100,10 +100,10 @@ def test_a_metrics_name_stays_with_its_value(width: int) -> None:
 def test_the_time_left_runs_down_between_events() -> None:
     assert "about 50 s left" in seen(ENDED, STARTED, now=250.0)
     assert "nearly done" in seen(ENDED, STARTED, now=1000.0)
-
-
-def test_before_the_first_run_the_view_says_what_is_under_way() -> None:
+    ready = attrs.evolve(READY, estimated_seconds=75.0)
+    assert "about 65 s left" in seen(ready, STARTED, now=110.0)
     assert "preparing" in seen()
+    assert "replaying" in seen(Certifying())
     assert "starting the first run" in seen(READY)
 
 
@@ -153,19 +153,18 @@ def test_events_do_not_redraw() -> None:
 
 
 def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
-    assert lines_of(READY, STARTED, PROGRESS, ENDED, FAILED) == [
+    view, stream = piped(20)
+    view(ENDED)
+    assert stream.getvalue().count("\n") == 1  # not wrapped
+    note = Noted("round 2 is \x1brepeated")
+    assert lines_of(note, READY, STARTED, PROGRESS, ENDED, FAILED) == [
+        "round 2 is \\x1brepeated",
         "prepared in 4.20 s: 8 runs in 4 pairs, each 5 epochs of 1,875 steps",
         "warning: no validation data\\x1b[31m",
         "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
         "about 3 min left",
         "run 4 of 8, without [/red]: failed: killed\\nby SIGKILL",
     ]
-
-
-def test_plain_lines_are_not_wrapped() -> None:
-    view, stream = piped(20)
-    view(ENDED)
-    assert stream.getvalue().count("\n") == 1
 
 
 def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
@@ -176,7 +175,8 @@ def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
     assert log.is_terminal
     assert MeasurementView(log).live is None
     stream = Terminal()
-    with MeasurementView(terminal(stream), quiet=True) as view:
+    quiet = make_console(quiet=True, file=stream, environ={"TERM": "xterm"})
+    with MeasurementView(quiet) as view:
         view(READY)
     assert stream.getvalue() == ""
 
@@ -187,13 +187,3 @@ def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
     said = lines_of(attrs.evolve(READY, warm_seconds=5.0))
     assert "each for 5 s behind its start, of 5 epochs of 1,875 steps" in said[0]
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
-
-
-def test_what_is_left_is_shown_from_the_first_run_on() -> None:
-    ready = attrs.evolve(READY, estimated_seconds=75.0)
-    assert "about 65 s left" in seen(ready, STARTED, now=110.0)
-
-
-def test_a_note_is_printed_with_escapes_made_visible() -> None:
-    assert lines_of(Noted("round 2 is \x1brepeated")) == ["round 2 is \\x1brepeated"]
-    assert "replaying" in seen(Certifying())

@@ -11,7 +11,14 @@ import attrs
 
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.results import FitResult, Results, RunResult
+from tfopt_core.records.results import (
+    Addition,
+    Attribution,
+    Comparison,
+    FitResult,
+    Results,
+    RunResult,
+)
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.html.svg import FONT, WIDTH, Chart, Scale, finite, shortened
 from tfopt_core.report.style import units
@@ -39,25 +46,17 @@ class Gain:
 
 def gains_of(results: Results) -> Iterator[Gain]:
     """Yield the speedup of the stack, and of each plugin where it was isolated."""
-    whole = results.comparison
-    if whole.speedup is not None and whole.low is not None and whole.high is not None:
-        color = color_of(whole.verdict)
-        yield Gain("the whole stack", whole.speedup, whole.low, whole.high, color)
-    more = results.addition
-    if more and more.speedup is not None and more.low is not None and more.high is not None:
-        label = f"{' and '.join(more.plugins)}, on top of it"
-        color = _color(more.low, more.high)
-        yield Gain(label, more.speedup, more.low, more.high, color, hollow=True)
-    for item in results.attribution:
-        ratio, low, high = item.left_out, item.low, item.high
-        if ratio is not None and low is not None and high is not None:
-            yield Gain(f"{item.plugin}, left out", ratio, low, high, _color(low, high))
-
-
-def _color(low: float, high: float) -> str:
-    if low > 1:
-        return "green"
-    return "red" if high < 1 else "yellow"
+    whole, more = results.comparison, results.addition
+    contrasts: list[tuple[str, float | None, Comparison | Addition | Attribution]]
+    contrasts = [("the whole stack", whole.speedup, whole)]
+    if more is not None:
+        contrasts.append((f"{' and '.join(more.plugins)}, on top of it", more.speedup, more))
+    contrasts += [(f"{one.plugin}, left out", one.left_out, one) for one in results.attribution]
+    for label, ratio, one in contrasts:
+        if ratio is not None and one.low is not None and one.high is not None:
+            color = "green" if one.low > 1 else "red" if one.high < 1 else "yellow"
+            color = color_of(whole.verdict) if one is whole else color
+            yield Gain(label, ratio, one.low, one.high, color, hollow=one is more)
 
 
 def gain_chart(gains: Iterable[Gain]) -> str:

@@ -31,44 +31,33 @@ HEIGHT = 190.0
 OTHERS = 6
 
 
-@attrs.frozen
-class Frame:
-    """A chart with its two scales."""
-
-    chart: Chart
-    x: Scale
-    y: Scale
-
-    def place(self, x: float, y: float) -> tuple[float, float]:
-        """Return the place of a point of the data."""
-        return self.x(x), self.y(y)
-
-
-def make_frame(
-    title: str,
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
-    x_name: str,
-    y_text: Callable[[float], str] = tick_text,
-) -> Frame:
-    """Return a chart with its title, grid and labels, to be drawn on.
+class Frame(Chart):
+    """A chart with its title, grid and labels, to be drawn on.
 
     :param x_name: what the horizontal axis counts, in whole numbers.
     :param y_text: makes the labels of the vertical axis.
     """
-    chart = Chart(HEIGHT, title)
-    x = Scale(*x_range, LEFT, WIDTH - RIGHT)
-    y = Scale(*y_range, HEIGHT - BOTTOM, TOP)
-    chart.text((LEFT, FONT + 2), title, "title")
-    for value in ticks(*y_range):
-        chart.line((LEFT, y(value)), (WIDTH - RIGHT, y(value)), "grid")
-        chart.text((LEFT - 5, y(value) + FONT / 3), y_text(value), "", "end")
-    for value in ticks(*x_range):
-        if value == int(value):
-            chart.text((x(value), HEIGHT - BOTTOM + FONT + 3), tick_text(value), "", "middle")
-    chart.line((LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM), "axis")
-    chart.text((WIDTH - RIGHT, HEIGHT - 3), x_name, "dim", "end")
-    return Frame(chart, x, y)
+
+    def __init__(
+        self, title: str, x_range: tuple[float, float], y_range: tuple[float, float], x_name: str,
+        y_text: Callable[[float], str] = tick_text,
+    ) -> None:  # fmt: skip
+        super().__init__(HEIGHT, title)
+        self.x = x = Scale(*x_range, LEFT, WIDTH - RIGHT)
+        self.y = y = Scale(*y_range, HEIGHT - BOTTOM, TOP)
+        self.text((LEFT, FONT + 2), title, "title")
+        for value in ticks(*y_range):
+            self.line((LEFT, y(value)), (WIDTH - RIGHT, y(value)), "grid")
+            self.text((LEFT - 5, y(value) + FONT / 3), y_text(value), "", "end")
+        for value in ticks(*x_range):
+            if value == int(value):
+                self.text((x(value), HEIGHT - BOTTOM + FONT + 3), tick_text(value), "", "middle")
+        self.line((LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM), "axis")
+        self.text((WIDTH - RIGHT, HEIGHT - 3), x_name, "dim", "end")
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Return the place of a point of the data."""
+        return self.x(x), self.y(y)
 
 
 def variants_of(results: Results) -> list[str]:
@@ -172,11 +161,11 @@ def step_charts(results: Results) -> tuple[str, ...]:
     for variant, timed in runs.items():
         if not timed:
             continue
-        frame = make_frame(_title(variant, timed), (0, last), (0, top), "step", units.seconds_text)
+        frame = Frame(_title(variant, timed), (0, last), (0, top), "step", units.seconds_text)
         _draw_epochs(frame, timed)
         for run in timed:
             _draw(frame, run, colors[variant], each)
-        charts.append(frame.chart.svg())
+        charts.append(frame.svg())
     return tuple(charts)
 
 
@@ -192,12 +181,12 @@ def _draw(frame: Frame, run: Sequence[TimedBlock], color: str, points: int) -> N
     drawn = []
     for part, css in ((run[: begin + 1], f"line warm-up {color}"), (run[begin:], f"line {color}")):
         thinned = list(_thinned(part, points))
-        frame.chart.curve([frame.place(b.step, b.seconds) for b in thinned], css)
+        frame.curve([frame.place(b.step, b.seconds) for b in thinned], css)
         drawn += thinned
     above = [block for block in drawn if block.warm_up and block.seconds > frame.y.high]
     for marked, css in ((above, color), ([b for b in drawn if b.stall], "stall")):
         tips = (frame.place(block.step, block.seconds) for block in marked)
-        frame.chart.triangles(tips, f"mark {css}")
+        frame.triangles(tips, f"mark {css}")
 
 
 def _draw_epochs(frame: Frame, runs: Sequence[Sequence[TimedBlock]]) -> None:
@@ -210,7 +199,7 @@ def _draw_epochs(frame: Frame, runs: Sequence[Sequence[TimedBlock]]) -> None:
     }
     floor = frame.y(0)
     for x in sorted(begins):
-        frame.chart.line((x, floor), (x, floor - 5), "axis")
+        frame.line((x, floor), (x, floor - 5), "axis")
 
 
 def _thinned(blocks: Sequence[TimedBlock], most: int) -> Iterator[TimedBlock]:
@@ -270,7 +259,7 @@ def _quality_chart(results: Results, metric: str) -> str:
     epochs = max(len(line) for _, line in lines)
     low, high = min(values), max(values)
     margin = (high - low or abs(high) or 1.0) * 0.06
-    frame = make_frame(
+    frame = Frame(
         shortened(metric, TITLE_CHARACTERS), (0.5, epochs + 0.5) if epochs == 1 else (1, epochs),
         (low - margin, high + margin), "epoch",
     )  # fmt: skip
@@ -285,8 +274,8 @@ def _quality_chart(results: Results, metric: str) -> str:
         for is_known, group in groupby(kept, key=lambda index: bool(finite((line[index],)))):
             if is_known:
                 points = [frame.place(index + 1, line[index]) for index in group]
-                frame.chart.curve(points, f"line {colors[variant]}")
+                frame.curve(points, f"line {colors[variant]}")
                 if len(points) == 1 or dotted:
                     for point in points:
-                        frame.chart.dot(point, f"full {colors[variant]}")
-    return frame.chart.svg()
+                        frame.dot(point, f"full {colors[variant]}")
+    return frame.svg()

@@ -16,7 +16,7 @@ import attrs
 from tfopt_core.extras import check_installed
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.results import Results, RunResult
+from tfopt_core.records.results import Results
 from tfopt_core.report.diagnosis import MEANINGS
 from tfopt_core.report.html.bar_charts import (
     TRAINING_PARTS,
@@ -46,7 +46,6 @@ from tfopt_core.report.style.sections import (
     Lines,
     Section,
     SectionPart,
-    TablePart,
 )
 from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
 from tfopt_core.version import __version__
@@ -54,10 +53,8 @@ from tfopt_core.version import __version__
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# In the tables of runs and environment, a value longer than this is cut.
+# In the table of the environment, a value longer than this is cut.
 CELL_CHARACTERS = 400
-# The most runs that the table lists; all are in the download.
-MOST_RUNS = 400
 # A page stays under 500 KB, of which charts and text take up to 200.
 PLAIN_BYTES = 150_000
 PACKED_BYTES = 200_000
@@ -216,7 +213,6 @@ def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section
     left_out = tuple(_left_out(results))
     yield Section("Left out, and why", (Facts(left_out),) if left_out else ())
     yield from shared("warnings", "advice", *(n for n in known if n.startswith("observed ")))
-    yield Section("Runs", tuple(_runs(results)))
     yield Section("Environment", (Facts(tuple(_environment_rows(results))),))
     yield Section("Recipe", (_recipe(results),))
     yield Section("Raw numbers", (_raw(results),))
@@ -263,31 +259,6 @@ def _left_out(results: Results) -> Iterator[Fact]:
         yield Fact("the share of each plugin", NOT_ISOLATED)
     if results.interrupted:
         yield Fact("further pairs", "interrupted; --resume goes on")
-
-
-def _runs(results: Results) -> Iterator[SectionPart]:
-    if results.runs:
-        head = ("variant", "pair", "wall time", "step time", "peak memory",
-                "CPUs taken by others", "status")  # fmt: skip
-        yield TablePart(head, (tuple(map(_run, results.runs[:MOST_RUNS])),))
-    if (more := len(results.runs) - MOST_RUNS) > 0:
-        yield Lines((Line(f"and {more} more", "dim"),))
-
-
-def _run(run: RunResult) -> tuple[str, ...]:
-    """Return the cells of a run's row."""
-    step = run.fit.step_seconds if run.fits else None
-    others = run.disturbance.get("other_cpu_share")
-    error = f": {plain(run.error)[:CELL_CHARACTERS]}" if run.error else ""
-    return (
-        variant_in_words(run.variant),
-        str(run.round + 1),
-        units.NOTHING if run.wall_seconds is None else units.seconds_text(run.wall_seconds),
-        units.NOTHING if step is None else units.seconds_text(step),
-        units.NOTHING if run.peak_rss_bytes is None else units.bytes_text(run.peak_rss_bytes),
-        units.NOTHING if others is None else f"{others:.0%}",
-        f"{run.status}{error}",
-    )
 
 
 def _environment_rows(results: Results) -> Iterator[Fact]:

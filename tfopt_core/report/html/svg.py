@@ -37,11 +37,11 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Return round numbers in [low, high], about so many; empty for an empty range."""
+def ticks(low: float, high: float) -> list[float]:
+    """Return about four round numbers in [low, high]; none for an empty range."""
     if not math.isfinite(high - low) or high <= low:
         return []
-    raw = (high - low) / max(1, about)
+    raw = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(raw))
     step = next((factor * power for factor in (1, 2, 2.5, 5) if factor * power >= raw), 10 * power)
     first = math.ceil(low / step - 1e-9)
@@ -66,16 +66,10 @@ class Chart:
     :param label: what the chart shows, for readers who do not see it.
     """
 
-    def __init__(self, height: float, label: str, width: float = WIDTH) -> None:
-        self.width, self.height = width, height
-        self._root = ElementTree.Element(
-            "svg",
-            {
-                "viewBox": f"0 0 {_number(width)} {_number(height)}",
-                "role": "img",
-                "aria-label": plain(label),
-            },
-        )
+    def __init__(self, height: float, label: str) -> None:
+        view = f"0 0 {_number(WIDTH)} {_number(height)}"
+        shown = {"viewBox": view, "role": "img", "aria-label": plain(label)}
+        self._root = ElementTree.Element("svg", shown)
 
     def line(self, start: Point, end: Point, css: str) -> None:
         """Draw a straight line."""
@@ -116,12 +110,8 @@ class Chart:
         return ElementTree.tostring(self._root, encoding="unicode")
 
     def _add(self, kind: str, css: str, **values: float | str) -> ElementTree.Element:
-        shown = {
-            name: value if isinstance(value, str) else _number(value)
-            for name, value in values.items()
-        }
-        if css:
-            shown["class"] = css
+        given = values | ({"class": css} if css else {})
+        shown = {key: v if isinstance(v, str) else _number(v) for key, v in given.items()}
         return ElementTree.SubElement(self._root, kind, shown)
 
 

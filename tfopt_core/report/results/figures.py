@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from statistics import median
 
 import attrs
@@ -168,8 +168,3 @@ def _model(sides: _Sides) -> Rows:
         change = units.percent_text(after / before - 1) if before > 0 else "0%"
         change = "same" if before == after else "differ" if change == "0%" else change
     return sides.row("trainable parameters", count, units.count_text, change)
-
-
-def rows_of(groups: Iterable[Rows]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Return the cells of the rows, in groups."""
-    return tuple(tuple(attrs.astuple(row) for row in rows) for rows in groups)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
 from typing import Any
+
+import attrs
 
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
-from tfopt_core.report.results.figures import figure_groups, rows_of
+from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.style import units
 from tfopt_core.report.style.sections import (
     Bullets,
@@ -33,9 +34,6 @@ from tfopt_core.report.style.vocabulary import (
     variant_in_words,
 )
 
-# A script may call `fit` in a loop: at most this many are shown.
-MOST_FITS = 12
-
 # The marks of a plugin: that it took effect in all runs, in none, in some; or is not known.
 APPLIED, NOT_APPLIED, MIXED, UNKNOWN = "✓", "✗", "!", "?"
 
@@ -48,7 +46,6 @@ def sections_of(results: Results) -> dict[str, Section]:
     found = {
         "facts": Section("", _rows(_facts(results))),
         "figures": Section("", tuple(_figures(results))),
-        "calls of fit": Section("Fits", tuple(_fits(results))),
         "plugins": Section("Plugins", _rows(plugin_facts(results), "plugin", "effect", "settings")),
         "attribution": Section("What each plugin contributes",
                                _rows(_shares(results), "plugin", "share")),
@@ -112,10 +109,10 @@ def _baseline(results: Results) -> str:
 
 
 def _figures(results: Results) -> Iterator[SectionPart]:
-    groups = figure_groups(results)
+    groups = tuple(tuple(map(attrs.astuple, rows)) for rows in figure_groups(results))
     if groups:
         head = ("", "baseline", "optimized", "gain", "interval")
-        yield TablePart(head, rows_of(groups), roomy=1)
+        yield TablePart(head, groups, roomy=1)
         yield Lines((Line(_caption(results), "dim"),))
 
 
@@ -132,38 +129,6 @@ def _caption(results: Results) -> str:
     if results.ratios:
         caption += " Only gains larger than the noise are printed."
     return caption
-
-
-def _fits(results: Results) -> Iterator[SectionPart]:
-    """Yield a row for each fit with the medians of both sides, nothing if there is only one fit."""
-    sides = [results.of_variant(variant) for variant in (BASELINE, FULL)]
-    counts = {len(run.fits) for side in sides for run in side}
-    if not counts or max(counts) < 2 or not all(sides):
-        return
-    judged = {run.judged for side in sides for run in side}
-    shown = min(*counts, MOST_FITS)
-    rows = []
-    for index in range(shown):
-        both = [[run.fits[index] for run in side] for side in sides]
-        mark = " (judged)" if judged == {index} else ""
-        walls = (_median([fit.wall_seconds for fit in fits]) for fits in both)
-        steps = (_median([fit.step_seconds for fit in fits]) for fits in both)
-        rows.append((f"{both[0][0].name}{mark}", *walls, *steps))
-    head = ("", "baseline", "optimized", "a step", "with the stack")
-    yield TablePart(head, (tuple(rows),))
-    more = max(counts) - shown
-    notes = [Line(f"and {more} more", "dim")] if more > 0 else []
-    if len(counts) > 1:
-        notes.append(Line("runs differ in how often they call fit", "yellow"))
-    if judged == {None}:
-        notes.append(Line("judged together; fit = N in [workload] judges one of them", "dim"))
-    if notes:
-        yield Lines(tuple(notes))
-
-
-def _median(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return units.seconds_text(median(known)) if known else units.NOTHING
 
 
 def _observed(name: str, effect: Effect) -> Section:

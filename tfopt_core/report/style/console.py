@@ -58,20 +58,19 @@ def plain_lines(text: object) -> tuple[str, ...]:
 
 
 def _visible(character: str) -> str:
-    if character.isprintable() and character not in _BIDIRECTIONAL:
+    control = unicodedata.category(character) in _CONTROL_CATEGORIES
+    if not control and character not in _BIDIRECTIONAL:
         return character
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    if character in _BIDIRECTIONAL or unicodedata.category(character) in _CONTROL_CATEGORIES:
-        code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return character
+    code = ord(character)
+    code_text = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return _SHORT_ESCAPES.get(character, code_text)
 
 
 def make_console(
     stderr: bool = False,
     width: int | None = None,
     *,
+    quiet: bool = False,
     file: IO[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Console:
@@ -81,6 +80,7 @@ def make_console(
     Without a terminal, the width is COLUMNS, else 80.
 
     :param width: in columns; None for the terminal's own.
+    :param quiet: whether to print nothing.
     :param file: what to write to instead, in tests.
     :param environ: environment variables; None for those of this process.
     """
@@ -91,22 +91,26 @@ def make_console(
     if variables.get("NO_COLOR"):
         options["color_system"] = None  # rich's own NO_COLOR still writes bold and dim
     console = Console(
-        file=stream, highlight=False, markup=False, emoji=False, width=width, theme=THEME, **options
+        file=stream,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+        theme=THEME,
+        quiet=quiet,
+        **options,
     )
     if width is None and not console.is_terminal:
         # rich would take the width of any terminal among the three streams
-        console.width = _columns(variables)
+        columns = variables.get("COLUMNS", "")
+        console.width = (int(columns) if columns.isdecimal() else 0) or DEFAULT_WIDTH
     return console
 
 
 def can_redraw(console: Console) -> bool:
     """Return whether lines can be redrawn: not in a log, though FORCE_COLOR may color it."""
-    return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
-
-
-def _columns(environ: Mapping[str, str]) -> int:
-    value = environ.get("COLUMNS", "")
-    return int(value) if value.isdecimal() and int(value) > 0 else DEFAULT_WIDTH
+    terminal = console.is_terminal and not console.is_dumb_terminal
+    return terminal and not console.quiet and console.file.isatty()
 
 
 def escape_unencodable(stream: IO[str]) -> None:

@@ -15,7 +15,7 @@ from support.report_results import make_prepared
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records import diagnosis
+from tfopt_core.records import diagnosis, results
 from tfopt_core.records.dry_build import (
     HeldBytes,
     HookChange,
@@ -44,6 +44,14 @@ def fields_of(section: str) -> set[str]:
 @pytest.mark.parametrize(
     ("section", "part"),
     [
+        ("## Top level", results.Results),
+        ("## `runs[]`", results.RunResult),
+        ("## `runs[].fits[]`", results.FitResult),
+        ("## `comparison`", results.Comparison),
+        ("## `comparison.memory[]`", results.MemoryContrast),
+        ("## `comparison.quality`", results.Quality),
+        ("## `addition`", results.Addition),
+        ("## `attribution[]`", results.Attribution),
         ("# The JSON of `diagnose`", diagnosis.Diagnosed),
         ("## `plan`", Prepared),
         ("## `plan.plugins[]`", PluginPlan),

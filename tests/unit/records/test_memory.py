@@ -22,7 +22,7 @@ EXAMPLE = StageLine(
 SAID: dict[str, dict[str, object]] = {
     "cache": {"holds": None, "hands_on": True},
     "shuffle": {"holds": None, "hands_on": True},
-    **{kind: {"hands_on": True} for kind in ("options", "repeat", "take")},
+    "options": {"hands_on": True},
 }
 EACH = 1_000 + 2 * TENSOR_OVERHEAD_BYTES
 
@@ -35,41 +35,33 @@ def held(*stages: StageLine) -> list[tuple[str, float | None]]:
     return [(item.stage, item.bytes) for item in held_by("train", stages)]
 
 
-def test_a_cache_in_memory_holds_every_element_and_one_on_disk_none() -> None:
-    assert held(EXAMPLE, stage("cache")) == [("cache", 100 * EACH)]
-    assert held(EXAMPLE, stage("cache", holds=0, hands_on=False)) == []
+CACHE, SHUFFLE, WHOLE = stage("cache"), stage("shuffle"), 100 * EACH
+ON_DISK = stage("cache", holds=0, hands_on=False)
+PARTS = ((EXAMPLE, stage("cache", elements=60)), (EXAMPLE,))
 
 
-def test_a_shuffle_holds_its_buffer_but_never_more_than_there_is() -> None:
-    assert held(EXAMPLE, stage("shuffle", holds=10)) == [("shuffle", 10 * EACH)]
-    assert held(EXAMPLE, stage("shuffle", holds=5_000)) == [("shuffle", 100 * EACH)]
-    assert held(EXAMPLE, stage("shuffle", holds=None)) == [("shuffle", 100 * EACH)]
-
-
-def test_a_shuffle_behind_a_cache_in_memory_holds_the_same_tensors() -> None:
-    assert held(EXAMPLE, stage("cache"), stage("shuffle")) == [("cache", 100 * EACH)]
-
-
-@pytest.mark.parametrize("between", ["options", "repeat", "take"])
-def test_stages_that_pass_elements_on_keep_them_shared(between: str) -> None:
-    assert held(stage("cache"), stage(between), stage("shuffle")) == [("cache", 100 * EACH)]
-
-
-def test_a_shuffle_of_what_a_map_made_of_cached_elements_holds_them_anew() -> None:
-    told = held(stage("cache"), stage("map_examples"), stage("shuffle"))
-    assert told == [("cache", 100 * EACH), ("shuffle", 100 * EACH)]
-
-
-def test_a_shuffle_behind_a_cache_on_disk_holds_its_elements() -> None:
-    assert held(stage("cache", holds=0, hands_on=False), stage("shuffle")) == [
-        ("shuffle", 100 * EACH)
-    ]
-
-
-def test_the_parts_of_a_concatenation_count() -> None:
-    cached = (EXAMPLE, stage("cache", elements=60))
-    source = stage("source", parts=(cached, (EXAMPLE,)))
-    assert held(source) == [("cache", 60 * EACH)]
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ((EXAMPLE, CACHE), [("cache", WHOLE)]),
+        ((EXAMPLE, ON_DISK), []),
+        # never more than there is
+        ((EXAMPLE, stage("shuffle", holds=10)), [("shuffle", 10 * EACH)]),
+        ((EXAMPLE, stage("shuffle", holds=5_000)), [("shuffle", WHOLE)]),
+        ((EXAMPLE, SHUFFLE), [("shuffle", WHOLE)]),
+        # a shuffle behind a cache in memory holds the same tensors, unless they are made anew
+        ((EXAMPLE, CACHE, SHUFFLE), [("cache", WHOLE)]),
+        ((CACHE, stage("options"), SHUFFLE), [("cache", WHOLE)]),
+        ((CACHE, stage("map_examples"), SHUFFLE), [("cache", WHOLE), ("shuffle", WHOLE)]),
+        ((ON_DISK, SHUFFLE), [("shuffle", WHOLE)]),
+        ((stage("source", parts=PARTS),), [("cache", 60 * EACH)]),
+        ((EXAMPLE, stage("map_examples", kept_bytes=5e6)), [("kept results", 5e6)]),
+    ],
+)
+def test_what_stages_hold_once_they_are_full(
+    stages: tuple[StageLine, ...], expected: list[tuple[str, float]]
+) -> None:
+    assert held(*stages) == expected
 
 
 def test_the_total_is_unknown_where_something_held_is() -> None:
@@ -81,7 +73,3 @@ def test_the_total_is_unknown_where_something_held_is() -> None:
 def test_the_total_is_the_process_and_what_is_held(sizes: list[float], process: int) -> None:
     plan = MemoryPlan(process, tuple(HeldBytes("train", "cache", size) for size in sizes))
     assert plan.total_bytes == pytest.approx(process + sum(sizes))
-
-
-def test_results_that_a_map_keeps_count() -> None:
-    assert held(EXAMPLE, stage("map_examples", kept_bytes=5e6)) == [("kept results", 5e6)]

@@ -11,47 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.report_results import make_attribution, make_fit, make_results, make_run
+from support.report_results import make_fit, make_results, make_run
 
-from tfopt_core.errors import InputError
 from tfopt_core.report.results.as_json import to_json, write_json
-
-# docs/guide/json.md
-FIELDS = {
-    "": "schema_version recipe recipe_sha256 resolved machine environment runs comparison "
-    "attribution",
-    "runs": "id variant round seed status wall_seconds peak_rss_bytes peak_device_bytes "
-    "disturbance effects fits",
-    "fits": "one_time_seconds blocks step_seconds examples_per_second "
-    "trainable_parameters epochs epochs_to_target seconds_to_target metrics history",
-    "blocks": "steps seconds",
-    "comparison": "kind speedup low high confidence pairs run_ids statement quality",
-    "quality": "metric baseline optimized difference low tolerance certificate statement",
-    "attribution": "plugin left_out low high run_ids statement",
-}
-
-
-def whole() -> dict[str, Any]:
-    return to_json(make_results(attribution=(make_attribution("cache", 1.2, "faster"),)))
-
-
-def test_every_field_of_the_design_is_there() -> None:
-    data = whole()
-    run = next(run for run in data["runs"] if run["variant"] == "full")
-    parts = {
-        "": data, "runs": run, "fits": run["fits"][0], "blocks": run["fits"][0]["blocks"][0],
-        "comparison": data["comparison"], "quality": data["comparison"]["quality"],
-        "attribution": data["attribution"][0],
-    }  # fmt: skip
-    for name, fields in FIELDS.items():
-        assert set(fields.split()) <= set(parts[name]), name
-    assert run["effects"]["cache"] == {
-        "applied": True, "detail": "60,000 examples kept in memory after 2 stages",
-        "tables": [],
-    }  # fmt: skip
 
 
 def test_numbers_that_json_does_not_know_become_null() -> None:
@@ -73,49 +37,6 @@ def test_anything_can_be_written_and_read_again(settings: dict[str, Any]) -> Non
     results = make_results(resolved={"p": settings})
     write_json(results, "-", stream)
     assert json.loads(stream.getvalue()) == to_json(results)
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    target = tmp_path / "results.json"
-    target.write_text("old")
-    write_json(make_results(), target)
-    assert json.loads(target.read_text())["recipe"] == "fashion-fast"
-    assert os.listdir(tmp_path) == ["results.json"]
-
-
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_the_old_file_stays_when_a_step_fails(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "results.json"
-    target.write_text("old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    if step == "write":
-
-        class Full(io.FileIO):
-            def write(self, _: object) -> int:
-                full()
-                return 0
-
-        monkeypatch.setattr(Path, "open", lambda path, mode: Full(path, mode))
-    else:
-        monkeypatch.setattr(os, step, full)
-    with pytest.raises(InputError, match="No space left on device"):
-        write_json(make_results(), target)
-    monkeypatch.undo()
-    assert target.read_text() == "old"
-    assert os.listdir(tmp_path) == ["results.json"]
-
-
-def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
-    link = tmp_path / "link.json"
-    link.symlink_to(tmp_path / "real.json")
-    write_json(make_results(), link)
-    assert link.is_symlink()
-    assert json.loads((tmp_path / "real.json").read_text())
 
 
 def test_the_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ def test_settings_show_what_auto_became() -> None:
     text = plan()
     assert "policy: auto -> mixed_bfloat16, keep: []" in text
     assert "storage: memory" in text
+    assert "the same training, rounded differently" in text
 
 
 def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None:
@@ -25,10 +26,6 @@ def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None
     assert "configure_precision        policy: float32 -> mixed_bfloat16" in text
     assert "build_dataset, train       cache: in memory, after map_examples" in text
     assert "build_dataset, validation" not in text
-
-
-def test_the_mathematics_is_said_in_words() -> None:
-    assert "the same training, rounded differently" in plan()
 
 
 def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain() -> None:
@@ -42,11 +39,8 @@ def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_cer
 def test_a_data_plan_is_compared_stage_by_stage() -> None:
     lines = [line.strip() for line in plan().splitlines()]
     assert "+  cache: in memory" in lines
+    assert "unchanged by the stack" in lines  # that of the validation
     assert lines.index("-  prefetch: 1") < lines.index("+  prefetch: auto")
-
-
-def test_an_unchanged_data_plan_is_shown_once() -> None:
-    assert "unchanged by the stack" in plan()
 
 
 def test_facts_and_warnings_are_shown() -> None:
@@ -88,8 +82,5 @@ def test_the_memory_is_told_by_part_and_in_all() -> None:
     text = plan(memory=memory)
     assert "cache, train  512 MiB" in text
     assert "about 1.50 GiB resident" in text
-
-
-def test_memory_of_unknown_size_has_no_sum() -> None:
-    memory = MemoryPlan(2**30, (HeldBytes("train", "cache", None),))
-    assert "in all        unknown" in plan(memory=memory)
+    unknown = MemoryPlan(2**30, (HeldBytes("train", "cache", None),))
+    assert "in all        unknown" in plan(memory=unknown)

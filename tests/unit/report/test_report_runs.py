@@ -10,7 +10,6 @@ import pytest
 from support.report_results import make_run, show
 
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import render_across, render_interim, render_runs
 from tfopt_core.report.style.units import when_text
 from tfopt_core.statistics.across import Across
@@ -105,11 +104,8 @@ def test_without_a_verdict_the_runs_are_listed() -> None:
     assert "baseline        pair 1  2 min 3 s" in text
     assert "with the stack  pair 1  failed: killed by SIGKILL" in text
     assert "so there is no verdict" in " ".join(text.split())
-
-
-def test_without_any_run_that_is_said() -> None:
-    assert "Runs\n  none was finished" in show(render_interim(Interim(measurement=UNFINISHED,
-                                                                      runs=())))  # fmt: skip
+    none = show(render_interim(Interim(measurement=UNFINISHED, runs=())))
+    assert "Runs\n  none was finished" in none
 
 
 FOUND = Across(
@@ -126,10 +122,3 @@ def test_both_own_verdicts_stand_above_the_verdict_on_the_two() -> None:
         f"B's stack against A's A {FOUND.ids[0]} {FOUND.own_statements[0]} "
         f"B {FOUND.ids[1]} {FOUND.own_statements[1]} Verdict {FOUND.statement}"
     )
-
-
-def test_the_json_holds_the_ratio_with_its_interval() -> None:
-    assert set(to_json(FOUND)) == {
-        "ids", "own_statements", "verdict", "speedup", "low", "high", "confidence", "statement",
-        "schema_version",
-    }  # fmt: skip

@@ -239,21 +239,3 @@ def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_pa
     assert done.code == 2
     assert "measure.pairs" in done.err
     assert "target" not in done.err
-
-
-@pytest.mark.slow
-def test_a_broken_neighbour_is_not_imported_by_a_whole_plan(tmp_path):
-    site = make_distribution(
-        tmp_path / "site", "ill", {"ill": "ill_module:Good"},
-        ill_module="""
-            import os, pathlib
-            pathlib.Path(__file__ + ".was_imported").touch()
-            os.abort()
-        """,
-    )  # fmt: skip
-    make_distribution(site, "good", {"good": "good_module:Good"}, good_module=GOOD)
-    project = tiny_project(tmp_path / "project", plugin="good")
-    done = tfopt("plan", "recipe.toml", cwd=project, site=site)
-    assert done.code == 0, done.err
-    assert (site / "good_module_was_imported").exists()
-    assert not (site / "ill_module.py.was_imported").exists()

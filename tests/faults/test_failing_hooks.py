@@ -12,7 +12,6 @@ from support.real_process import (
     TINY,
     make_distribution,
     make_project,
-    tfopt,
     tiny_project,
 )
 
@@ -156,33 +155,6 @@ def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys)
     assert "2 of 4 runs failed" in flowing
     assert "no verdict" in flowing
     assert "Traceback" not in printed.out + printed.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "hook",
-    [
-        "equivalence",
-        pytest.param("configure_runtime", marks=pytest.mark.thorough),
-        pytest.param("build_dataset", marks=pytest.mark.thorough),
-        pytest.param("on_epoch_end", marks=pytest.mark.thorough),
-    ],
-)
-def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
-    project = tiny_project(tmp_path, plugin="fails")
-    arguments = ("train", "recipe.toml", "--set", f"plugins.fails.where={hook}")
-    # `train` asks for no mathematics
-    if hook == "equivalence":
-        arguments = ("apply", *arguments[1:])
-    plain = tfopt(*arguments, cwd=project, site=site)
-    assert plain.code == (2 if hook == "equivalence" else 3)
-    assert f"raised on purpose in {hook}" in plain.out + plain.err
-    assert "Traceback" not in plain.out + plain.err
-    debug = tfopt(*arguments, "--debug", cwd=project, site=site)
-    assert debug.code == plain.code
-    assert "Traceback" in debug.out + debug.err
-    if hook != "equivalence":  # one of the recipe's problems, which are raised together
-        assert "fails_module.py" in debug.out + debug.err
 
 
 # Workloads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from contextlib import ExitStack
 
@@ -164,21 +163,3 @@ def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
 
 
 # Numbers that are none
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-@pytest.mark.promise(16, injected="labels of nan in the validation data")
-def test_a_validation_that_is_no_number_is_no_gain_and_is_said(tmp_path):
-    project = tiny_project(tmp_path)
-    code = (project / "tiny.py").read_text()
-    code = code.replace("build_model=", "validation=(x, x[:, :1] * np.nan), build_model=")
-    (project / "tiny.py").write_text(code)
-    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project)
-    data = json.loads((project / "out.json").read_text(), parse_constant=float)
-    flowing = " ".join(done.out.split())
-    assert "val_loss" in flowing
-    assert "nan" in flowing
-    assert not re.search(r"\d x faster|faster: ", flowing)
-    metrics = [run["fits"][0]["metrics"]["val_loss"] for run in data["runs"] if run["fits"]]
-    assert all(value is None for value in metrics)  # JSON has no nan; never 0

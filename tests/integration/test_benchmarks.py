@@ -118,19 +118,6 @@ def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
     assert benchmark.ratio([failed], benchmark.WHOLE) is None
 
 
-@named("tuned_stacks")
-def test_recipes_that_are_the_same_stack_are_not_compared(benchmark):
-    own, other = {"stack": {"resident": {"xla": False}}}, {"stack": {"resident": {"xla": True}}}
-    assert benchmark.all_same_stack({"found": own, "hand-made-0": own})
-    assert not benchmark.all_same_stack({"found": own, "hand-made-0": own, "hand-made-1": other})
-    assert not benchmark.all_same_stack({"found": {}, "hand-made-0": {}})
-    first = {"hand-made-0": own, "hand-made-1": own, "hand-made-2": other}
-    assert benchmark.distinct(first, list(first)) == ["hand-made-0", "hand-made-2"]
-    assert benchmark.NOT_APPLIED.findall("\u2713  a  applied: x\n-  b-c  not applied: y\n") == [
-        "b-c"
-    ]
-
-
 @named("verdicts")
 def test_what_a_verdict_is_read_from_is_in_the_json(benchmark):
     found = benchmark.read(to_json(FIRST_RESULTS))
@@ -154,15 +141,6 @@ def test_the_recipes_of_the_loops_are_recipes(benchmark, tmp_path):
         path = tmp_path / f"{name}.toml"
         path.write_text(textwrap.dedent(benchmark.recipe_text(name, pairs=4)))
         assert make_request(str(path), [], compares=True)[0].plugins
-
-
-@named("measuring_cost")
-def test_the_recipe_of_the_measuring_cost_is_one(benchmark, tmp_path):
-    for recipe in (benchmark.RECIPE, benchmark.SMOKE_RECIPE):
-        request = benchmark.request_in(tmp_path, recipe % 4, compares=True)
-        assert [stacked.name for stacked in request.plugins] == ["steps-per-execution"]
-    row = benchmark.line("fork", 8, 20.0, 10.0, 0.2, 20.0, 1, "faster")
-    assert "100%" in row
 
 
 @named("measured")

@@ -20,7 +20,6 @@ from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch
 from tfopt_model.l2 import L2
 from tfopt_precision.mixed_precision import MixedPrecision
-from tfopt_runtime.resident import Resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core.data import Batch, Opaque
@@ -240,13 +239,6 @@ def test_exact_plugins_are_certified(replayed, kind, plugins):
     assert certificate.max_weight_difference == 0.0
 
 
-@pytest.mark.thorough
-def test_a_pydataset_that_keras_reads_is_certified(replayed):
-    certificate = replayed("pydataset", StepsPerExecution(steps=2))
-    assert certificate.certified, certificate.statement
-    assert certificate.batches == 4
-
-
 def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     plugin = Materialize(order="batches", storage="memory")
     certificate = replayed("pydataset", plugin, equivalence="order")
@@ -321,13 +313,6 @@ def test_what_acts_between_the_steps_is_part_of_a_replay(replayed):
     certificate = replayed("plain", ActsBetweenSteps(rate=0.001))
     assert certificate.kind == "diverges", certificate.statement
     assert certificate.statement.startswith("declared exact, but last learning rate: 0.001")
-
-
-def test_a_loop_over_resident_data_is_replayed_as_it_trains(replayed):
-    certificate = replayed("plain", Resident(xla=False))
-    assert certificate.statement == (
-        "same training, certified: 24 steps of 2 epochs replayed, losses and weights are identical"
-    )
 
 
 def test_a_plugin_that_changes_the_validation_alone_is_caught(replayed):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.in_process import train_here
 from support.lazy_modules import keras, tf
 
-from tfopt_core import Workload
 from tfopt_core.data import DataPlan, MapExamples, Prefetch
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.training.sources import as_plan, batched_plan
@@ -85,64 +83,6 @@ def test_a_change_behind_random_augmentation_trains_the_same(pictures):
     plan = DataPlan.from_dataset(made())
     assert lower(plan.append(Prefetch()))._input_dataset is plan.given[-1][1]
     assert history(lower(plan.append(Prefetch())), classifier) == history(made(), classifier)
-
-
-def ragged_batches():
-    lengths = tf.data.Dataset.range(1, 6)
-    examples = lengths.map(lambda n: (tf.ones((n, 2)), tf.ones(1)))
-    return examples.padded_batch(2)
-
-
-def sequence_model():
-    layers = [keras.layers.Input((None, 2)), keras.layers.GlobalAveragePooling1D()]
-    return keras.Sequential([*layers, keras.layers.Dense(1)])
-
-
-def two_inputs():
-    a, b = keras.Input((2,), name="a"), keras.Input((1,), name="b")
-    return keras.Model({"a": a, "b": b}, keras.layers.Dense(1)(keras.layers.Concatenate()([a, b])))
-
-
-def generated():
-    signature = (tf.TensorSpec((2,)), tf.TensorSpec((1,)))
-    return tf.data.Dataset.from_generator(
-        lambda: zip(X, Y, strict=True), output_signature=signature
-    )
-
-
-# (name, data, model, steps of an epoch); all but the last are batched by themselves
-KINDS = [
-    ("one batch", lambda: of_slices().batch(64), line, 1),
-    ("last partial batch", lambda: of_slices().shuffle(10, seed=1).batch(4), line, 3),
-    ("remainder dropped", lambda: of_slices().batch(4, drop_remainder=True), line, 2),
-    ("ragged shapes", ragged_batches, sequence_model, 3),
-    ("dict inputs", lambda: of_slices({"a": X, "b": X[:, :1]}, Y).batch(5), two_inputs, 2),
-    ("sample weights", lambda: of_slices(X, Y, np.ones(10, "float32")).batch(5), line, 2),
-    ("opaque generator", lambda: generated().batch(5), line, 2),
-    ("parallel", lambda: of_slices().map(lambda x, y: (x, y), num_parallel_calls=2).batch(5),
-     line, 2),
-    ("unbatched", lambda: of_slices().map(lambda x, y: (x, y)), line, 3),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("make", "model", "steps"),
-    [
-        pytest.param(*kind[1:], id=kind[0], marks=[pytest.mark.thorough] * (kind[0] == "parallel"))
-        for kind in KINDS
-    ],
-)
-def test_every_kind_of_data_set_trains_as_it_is_and_built_anew(make, model, steps, tmp_path):
-    _, outcome = train_here(
-        Workload(train=make(), build_model=model, optimizer="sgd", loss="mse", batch_size=4),
-        folder=tmp_path, epochs=2, batch_size=None,
-    )  # fmt: skip
-    assert outcome.steps == 2 * steps
-    keras.utils.set_random_seed(3)  # a shuffle's orders are those of the seed it is made under
-    given = make()
-    plan = DataPlan.from_dataset(given)
-    if plan.batched:
-        assert history(lower_stages(plan.stages), model) == history(given, model)
 
 
 def test_no_data_are_no_data_however_they_are_taken_apart():

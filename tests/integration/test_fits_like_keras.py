@@ -63,13 +63,6 @@ KINDS = {
         fit("fit", model, data, epochs=2, callbacks=[look])
         note("evaluate", model.evaluate(data, steps=2, verbose=0))
     """,
-    "frozen, with the train function reset": """
-        model = network()
-        fit("fit 1", model, x, y, shuffle=False)
-        model.get_layer("first").trainable = False
-        model.train_function = None
-        fit("fit 2", model, x, y, shuffle=False)
-    """,
     "frozen, with a train function made anew": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

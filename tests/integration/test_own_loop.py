@@ -1,6 +1,5 @@
 """A training loop of a script's own: watched, changed by a stack, and measured as a whole."""
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -365,23 +364,3 @@ def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, 
     assert contact.draft.workload["loop"] == "own"
     assert contact.draft.workload["max_steps"] == diagnosed.steps_per_epoch
     assert 'loop = "own"' in contact.draft.text()
-
-
-@pytest.mark.thorough
-def test_a_loop_is_measured_in_pairs_of_whole_runs(tmp_path):
-    recipe = recipe_of(
-        tmp_path, "gradient_tape_loop", 'loop = "own"', "max_steps = 60", "[[plugins]]",
-        'use = "prefetch"', "[measure]", "pairs = 4",
-    )  # fmt: skip
-    done = tfopt("apply", recipe, "--json", "results.json", cwd=tmp_path, imported=True)
-    assert done.code == 0, done.err
-    words = " ".join(done.out.split())
-    assert "quality not established" in words
-    assert "not watched for nan" in words
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["comparison"]["kind"] == "end-to-end"
-    assert results["comparison"]["quality"]["verdict"] == "not established"
-    runs = [run for run in results["runs"] if run["status"] == "ok"]
-    assert len(runs) == 8
-    assert {run["fits"][0]["steps"] for run in runs} == {60}
-    assert {run["fits"][0]["name"] for run in runs} == {OWN_LOOP}

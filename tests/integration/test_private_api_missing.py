@@ -20,7 +20,6 @@ from tfopt_distribute.one_device import OneDevice
 from tfopt_model.fused_transformer import FusedTransformer
 from tfopt_model.l2 import L2
 from tfopt_observe.profile import Profile
-from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.xla import Xla
 from tfopt_training.fused_optimizer import FusedOptimizer
@@ -285,14 +284,6 @@ def test_without_overflow_count_float16_still_scales(without):
         model, PrecisionPolicy(policy="mixed_float16", loss_scale="dynamic"), 1
     )
     assert loss_scaling.overflow_steps(model.optimizer) is None
-
-
-def test_without_nested_layers_the_effect_of_mixed_precision_says_so(without, tmp_path):
-    sentence = without("nested-layers")
-    plugin = MixedPrecision(policy="mixed_bfloat16")
-    effect = effect_of(build_here(workload(), plugin, folder=tmp_path))
-    assert effect.applied
-    assert sentence in effect.detail
 
 
 def test_without_output_layers_a_functional_model_keeps_its_policy(without):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter_ns
 
 import attrs
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
-from support.real_process import python
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
@@ -377,32 +375,3 @@ def test_another_model_is_refused(tmp_path):
     config = CheckpointConfig(folder=folder, start=names_in(folder)[-1])
     with pytest.raises(InputError, match="the checkpoint does not fit the model"):
         run(tmp_path, without_chance, config=config)
-
-
-MIRRORED = """
-import os
-import sys
-from pathlib import Path
-import tensorflow as tf
-
-[cpu] = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path[:0] = sys.argv[3:]
-import test_resuming
-from tfopt_distribute.mirrored import Mirrored
-
-mirrored = Mirrored(logical_cpu_devices=2)
-make = getattr(test_resuming, sys.argv[2])
-test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, close=1e-6)
-print("GOES ON", flush=True)
-os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("make", [drawing_while_read])
-def test_two_replicas_go_on(make, tmp_path):
-    # in a process of its own: devices are made when TensorFlow starts
-    here = Path(__file__).parent
-    done = python("-c", MIRRORED, tmp_path, make.__name__, here, here.parent, cwd=tmp_path)
-    assert "GOES ON" in done.out, done.err

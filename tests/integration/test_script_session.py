@@ -317,17 +317,6 @@ def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches):
     assert certificate.batches in ((most, 3) if goes_on else (most,))
 
 
-@pytest.mark.parametrize("batches", [None, 2])
-@pytest.mark.parametrize("form", mostly_thorough(FORMS, ["steps", "data set"]))
-def test_a_fit_in_another_order_is_certified_on_its_first_batches(tmp_path, form, batches):
-    def fit() -> None:
-        network().fit(**{"epochs": 3, **forms()[form]}, verbose=0)
-
-    plugin = StepsPerExecution(steps=2)
-    certificate = certificate_of(tmp_path, plugin, fit, batches, equivalence="order")
-    assert certificate.certified, certificate.statement
-
-
 def steps_of(form: str) -> int:
     return {
         "arrays": 10, "validation split": 6, "weights and a validation split": 6,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from support.forked_command import HASTY, runs_forked
-from support.real_process import environment
-from tfopt_data.cache import Cache
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.steps_per_execution import StepsPerExecution
@@ -20,18 +16,11 @@ from tfopt_core.errors import CannotShare
 from tfopt_core.hooks import RuntimeOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.records.replay import Replayed
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import FitState, train_fit
 from tfopt_core.training.scripts.session import Session
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import PREPARED, REPLAYED, Processes
-from tfopt_core.trials.request import Request
-from tfopt_core.workers.shared_process import SharedProcess
-from tfopt_core.workers.spawn import SpawnRunner
-from tfopt_core.workers.task import SCRIPT, PrepareTask, ReplayTask
 
 SEED = 5
 # Dropout draws random numbers, Adam has variables of its own, and Keras shuffles the arrays.
@@ -159,47 +148,3 @@ def test_a_fit_that_cannot_be_made_again_is_not(tmp_path, old, new, reason):
     text = SCRIPT_TEXT.replace(old, new)
     assert text != SCRIPT_TEXT
     assert reason in at_the_fit(tmp_path, lambda _, fit: refused(lambda: FitState.of(fit)), text)
-
-
-def without_times(prepared: Any) -> dict[str, Any]:
-    timed = dict.fromkeys(("stack_estimate", "baseline_estimate", "training_seconds"))
-    timed["seconds"] = 0.0
-    return attrs.asdict(attrs.evolve(prepared, **timed))
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_path):
-    (tmp_path / "small.py").write_text(SCRIPT_TEXT)
-
-    def request(*plugins: Any) -> Request:
-        job = job_of(tmp_path)
-        return Request(
-            recipe=job.recipe, plugins=named(*plugins), machine=job.machine,
-            folder=tmp_path / "runs", environment=environment(), seed=SEED,
-        )  # fmt: skip
-
-    def replayed(runner: Any, name: str, **how: Any) -> dict[str, Any]:
-        task = ReplayTask(
-            job=attrs.evolve(job_of(tmp_path), folder=tmp_path / name), look=REPLAYED,
-            function=SCRIPT, part="training", replay_folder=tmp_path / f"{name} shared", **how,
-        )  # fmt: skip
-        outcome = runner(task, environment(), lambda message: None)
-        assert isinstance(outcome.message, Replayed), (outcome.message, outcome.cause)
-        return json.loads(json.dumps(attrs.asdict(outcome.message)))
-
-    stack = (Cache(memory_mib=512), StepsPerExecution(steps=4))
-    with runs_forked(before=HASTY), SharedProcess(SpawnRunner()) as shared:
-        fresh, _ = prepare(request(*stack), SpawnRunner(), quick=True)
-        first = PrepareTask(
-            job=job_of(tmp_path), look=PREPARED, function=SCRIPT, quick=True, stays=True
-        )
-        shared(first, environment(), lambda message: None)
-        following, _ = prepare(request(*stack), shared, quick=True, follows=True)
-        again = replayed(shared, "following", stays=True, follows=True)
-        with pytest.raises(CannotShare, match="changes the model"):
-            Processes(request(MixedPrecision()), shared).prepare(quick=True, follows=True)
-        alone = replayed(SpawnRunner(), "new")
-    assert without_times(following) == without_times(fresh)
-    assert again == alone
-    assert len(again["history"]["loss"]) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -22,13 +22,11 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.messages import Tell
-from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.run import FitOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import replay
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Task, failure_of, named_function
 
@@ -85,27 +83,6 @@ def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built
     """The same, trained."""
     built = build_here(workload, *plugins, **options)
     return built, train(built, perf_counter_ns(), lambda message: None)
-
-
-def replay_here(
-    make: Callable[[], Workload],
-    *plugins: Any,
-    folder: Path,
-    part: ReplayPart = "training",
-    **options: Any,
-) -> Replayed:
-    """What the certificate compares, of the workload that `make` makes anew."""
-
-    def load(job: Job) -> Workload:
-        keras.utils.set_random_seed(job.seed)
-        return make()
-
-    job = attrs.evolve(
-        job_here(*plugins, folder=folder / "run", **options),
-        variant="full" if plugins else "baseline",
-    )
-    against = "baseline" if plugins else ""
-    return replay(job, folder / "shared", part, against=against, load=load)
 
 
 def carry_out_here(monkeypatch: Any) -> None:

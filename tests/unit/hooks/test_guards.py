@@ -203,17 +203,6 @@ def test_a_plugin_cannot_jump_the_queue(option):
         stack_of(Jumps())
 
 
-def test_a_generator_is_no_value():
-    @plugin
-    class Yields(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            yield options
-
-    with pytest.raises(PluginError, match="returned type generator; return a RuntimeOptions"):
-        stack_of(Yields()).configure_runtime(MACHINE, None)
-
-
 def test_plugins_that_compare_by_value_are_refused():
     @attrs.frozen
     class ByValue(Plugin):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import Driven
-from support.saved_model import load_without_tfopt
 from tfopt_model.dropconnect import DropConnect
 from tfopt_model.dropped_weights import dropped, dropping_layers, mean_activation, moments
 
@@ -97,18 +95,6 @@ def test_saved_model_has_layers_of_keras_that_infer_the_same(
     )
     assert {type(one).__module__.partition(".")[0] for one in saved.layers} == {"keras"}
     assert np.abs(means - saved.get_layer("hidden")(np.eye(4, dtype="float32"))).max() > 1e-3
-
-
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_saved_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path: Path) -> None:
-    driven = train(DropConnect(rate=0.4), model=model_with_dropout, optimizer="adam")
-    ours = driven.model.predict(np.eye(4, dtype="float32"), verbose=0)
-    driven.stack.unwrap(driven.model).save(tmp_path / "model.keras")
-    loaded = load_without_tfopt(tmp_path / "model.keras")
-    theirs = loaded.predict(np.eye(4, dtype="float32"), verbose=0)
-    np.testing.assert_allclose(theirs, ours, atol=1e-6)
-    assert int(loaded.optimizer.iterations) == 8
 
 
 @pytest.mark.tensorflow

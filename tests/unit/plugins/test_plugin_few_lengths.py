@@ -11,7 +11,6 @@ import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
-from support.real_process import environment, python
 from tfopt_data.batch import Batch
 from tfopt_data.few_lengths import padding_to, with_few_lengths
 
@@ -176,35 +175,3 @@ def test_it_is_suggested_where_a_step_is_traced_again_for_shapes() -> None:
     one = DataPlan.from_arrays(np.ones((8, 3)), np.ones(8)).batch(4)
     assert Batch().suggest(diagnosis(findings=again, plans={"train": one})) is None
     assert Batch().suggest(diagnosis(plans={"train": plan()})) is None
-
-
-# XLA writes a file for each program that it compiles.
-PROGRAM = """
-import sys
-sys.path[:0] = sys.argv[2:]
-import keras
-from test_plugin_few_lengths import model, plan
-from tfopt_core.data.lower import lower
-from tfopt_data.few_lengths import with_few_lengths
-
-data = lower(plan()).take(3)
-if sys.argv[1] == "padded":
-    data = lower(with_few_lengths(plan(), (16, 32)).plan)
-one = model(True)
-one.compile("sgd", "mse", jit_compile=True)
-one.fit(data, verbose=0)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_xla_compiles_a_step_for_each_of_few_lengths(tmp_path: Path) -> None:
-    compiled, here = {}, Path(__file__).parent
-    for how in ("plain", "padded"):
-        env = environment(XLA_FLAGS=f"--xla_dump_to={tmp_path / how} --xla_dump_hlo_as_text")
-        done = python("-c", PROGRAM, how, here, here.parents[1], cwd=tmp_path, env=env)
-        assert done.code == 0, done.err
-        steps = (tmp_path / how).glob("*one_step_on_data*before_optimizations.txt")
-        compiled[how] = len(list(steps))
-    # of 3 batches as they are, and of all 12
-    assert compiled == {"plain": 3, "padded": 2}

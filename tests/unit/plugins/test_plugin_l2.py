@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import Driven
-from support.saved_model import load_without_tfopt
 from tfopt_model.l2 import L2, add_l2
 
 
@@ -60,10 +59,3 @@ def test_model_without_kernels_is_not_applied(train: Callable[..., Driven]) -> N
         return keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization()])
 
     assert not train(L2(), model=model).effect.applied
-
-
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_penalized_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path: Path) -> None:
-    train(L2()).model.save(tmp_path / "model.keras")
-    assert len(load_without_tfopt(tmp_path / "model.keras").losses) == 2

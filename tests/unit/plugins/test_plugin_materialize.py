@@ -12,7 +12,6 @@ from support.in_process import train_here
 from support.lazy_modules import keras, tf
 from support.plugin_drive import FakeProbe
 from tfopt_data.materialize import Materialize
-from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.data import Take, lower_plan
@@ -248,16 +247,6 @@ def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path:
     effect = plugin.report_effect(built.run)
     assert effect.applied
     assert 'train: in memory, 22 examples of the PyDataset "Rows"' in effect.detail
-
-
-@pytest.mark.thorough
-def test_resident_loop_gathers_the_batches_that_the_stock_loop_reads(tmp_path: Path) -> None:
-    plugin = Materialize(order="batches", storage="memory")
-    stock, resident = (
-        train_here(fed(shuffle=True), plugin, *loop, folder=tmp_path, batch_size=None)[1]
-        for loop in ((), (Resident(xla=False),))
-    )
-    assert resident.history["loss"] == pytest.approx(stock.history["loss"], rel=1e-6)
 
 
 def test_one_epoch_is_named_and_a_pydataset_that_still_feeds_keras_is_not_applied(

@@ -39,20 +39,6 @@ def test_a_folder_without_pictures_is_listed_as_not_readable(tmp_path, monkeypat
     assert "holds no .jpg files" in empty.detail
 
 
-def test_each_source_states_its_licence():
-    assert {(one.name, one.licence) for one in data_sources()} == {
-        ("fashion-mnist", "MIT"),
-        ("fashion-gradients", "MIT"),
-        ("fashion-efficientnet", "MIT"),
-        ("flights", "CC0-1.0"),
-        ("flights-features", "CC0-1.0"),
-        ("clipart-jpeg", "public domain"),
-        ("clipart-transfer", "public domain"),
-        ("weather", "CC0-1.0"),
-        ("stdlib-text", "PSF-2.0"),
-    }
-
-
 def test_a_missing_package_is_listed_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setattr(locations, "FASHION_MNIST_FOLDER", tmp_path / "none")
     missing = source("fashion-mnist", "debian")

@@ -52,20 +52,6 @@ def test_gradients_are_the_same_from_the_pydataset_and_as_arrays():
     assert fed.build_model()(features).shape == (40, 10)
 
 
-def test_examples_cut_the_training_data_and_keep_the_validation_data():
-    workload = fashion_mnist.build(examples=100)
-    assert workload.train.source.count == 100
-    assert workload.validation.source.count == 5_000
-
-
-def test_classes_cut_both_splits_and_the_output_layer():
-    workload = fashion_mnist.build(classes=3)
-    assert workload.train.source.count == 3_000
-    assert workload.validation.source.count == 1_500
-    assert set(workload.train.source.value[1].tolist()) == {0, 1, 2}
-    assert workload.build_model().get_layer("logits").units == 3
-
-
 @pytest.mark.parametrize("module", ALL)
 def test_models_draw_nothing_in_training(module):
     workload = module.build(examples=10)

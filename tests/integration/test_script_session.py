@@ -296,6 +296,24 @@ def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_pa
     assert ("differ each time that they are built or read" in certificate.statement) == fickle
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class LosesABatch(Plugin):
+    @hookimpl
+    def build_dataset(self, plan: Any) -> Any:
+        return plan.apply(lambda data: data.skip(1), deterministic=True)
+
+
+def test_examples_that_a_stack_loses_are_told_of_data_that_go_on_each_time_they_are_read(tmp_path):
+    import tensorflow as tf
+
+    def fit() -> None:
+        data = tf.data.Dataset.from_tensor_slices(examples()).shuffle(96).ignore_errors().batch(20)
+        network().fit(data, verbose=0)
+
+    certificate = certificate_of(tmp_path, LosesABatch(), fit, equivalence="order")
+    assert "epoch 1 has 76 examples instead of 96" in certificate.statement
+
+
 @pytest.mark.parametrize("batches", [None, 2])
 @pytest.mark.parametrize("form", mostly_thorough(FORMS, ["arrays", "data set"]))
 def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches):

@@ -113,7 +113,9 @@ class _Replayer:
             built = build(*self.loaded())
             if trains:
                 first.save(self.folder / BATCHES, dataset.element_spec)
-            reproducible = _same_again(epochs, built, again)
+            # a script's data that are not built anew would go on where they have come to
+            goes_on = again is None and isinstance(workload, FitWorkload)
+            reproducible = None if trains and goes_on else _same_again(epochs, built, again)
         else:
             built, reproducible, epochs = build(job, workload), None, ()
             own = as_plan(workload.train, "train").source

@@ -71,7 +71,10 @@ class OneDevice(Plugin):
 
         device = choose_device(run.machine) if self.device == "auto" else self.device
         check_devices([device])
-        return tf.distribute.OneDeviceStrategy(device)
+        strategy = tf.distribute.OneDeviceStrategy(device)
+        # distributed data are read ahead: a generator would be left some batches further on
+        strategy.experimental_distribute_dataset = lambda dataset, options=None: dataset
+        return strategy
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

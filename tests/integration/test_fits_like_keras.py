@@ -148,6 +148,25 @@ KINDS = {
         fit("fit 1", model, data, epochs=3, steps_per_epoch=3)
         fit("fit 2", model, data, epochs=3, steps_per_epoch=5)
     """,
+    "reshuffled repeats, evaluated in a callback and between fits": """
+        def doubled(x, y):
+            return x * 2, y
+        for first in (False, True):
+            model = network()
+            data = slices((x, y)).map(doubled).shuffle(5).batch(8).shuffle(4).repeat(2)
+            if first:
+                note("before", model.evaluate(data, verbose=0))
+            look = lambda epoch, logs: note("look", model.predict(data, verbose=0))
+            look = keras.callbacks.LambdaCallback(on_epoch_end=look)
+            fit("fit 1", model, data, epochs=2, callbacks=[look])
+            note("between", model.predict(data, verbose=0))
+            fit("fit 2", model, data)
+    """,
+    "a map that returns its argument, and reads ahead": """
+        data = slices((x, y)).map(lambda x, y: (x + 1, y)).batch(8).shuffle(3)
+        data = data.map(lambda *batch: batch, num_parallel_calls=2).repeat(2)
+        fit("fit", network(), data, epochs=2)
+    """,
     "Python generators": """
         model = network()
         fit("fit 1", model, generator())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, Literal
 
 import attrs
@@ -54,7 +54,9 @@ class DataPlan:
         return cls((Source(value=value, origin="arrays", count=lengths.pop()),))
 
     @classmethod
-    def from_dataset(cls, dataset: Any, *, deterministic: bool = False) -> DataPlan:
+    def from_dataset(
+        cls, dataset: Any, *, deterministic: bool = False, kept: Container[Any] = ()
+    ) -> DataPlan:
         """Return a plan of a `tf.data.Dataset`, taken apart into its stages.
 
         Everything up to a part that tfopt does not understand (a generator, for example) is one
@@ -62,8 +64,9 @@ class DataPlan:
 
         :param deterministic: whether such a source yields the same elements in the same order
             each time; only then may its elements be cached.
+        :param kept: shuffles of the data set that are not built anew.
         """
-        given = taken_apart(dataset, cls.from_dataset, deterministic=deterministic)
+        given = taken_apart(dataset, cls.from_dataset, deterministic=deterministic, kept=kept)
         return cls(tuple(stage for stage, _ in given), given)
 
     @classmethod

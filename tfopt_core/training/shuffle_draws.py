@@ -98,6 +98,13 @@ class ShuffleDraws:
             return replacement
         return self._kept.setdefault(given, {}).setdefault(key, replacement)
 
+    def begun(self, given: Any) -> frozenset[Any]:
+        """Return the shuffles of a data set that nothing may replace: they draw while it is read,
+        and have drawn already."""
+        if given in self._kept or draws_at_the_start(given):
+            return frozenset()
+        return frozenset(one for one in walk.reshuffling(given) if self._drawn.get(one, 0))
+
     def _draws_of(self, shuffle: Any) -> _Draws:
         if shuffle not in self._linked:
             self._linked[shuffle] = _Draws(self._drawn.get(shuffle, 0))
@@ -106,6 +113,8 @@ class ShuffleDraws:
     def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
+            # what is evaluated in a callback goes on where the fit has ended, and the fit after it
+            [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
             for shuffle in walk.reshuffling(dataset):
                 draws = self._draws_of(shuffle)
                 for _ in range(draws.count - self._drawn.get(shuffle, 0)):

@@ -28,6 +28,17 @@ def test_one_device_reads_strategy_and_device_back(train: Callable[..., Driven])
 
 
 @pytest.mark.tensorflow
+def test_one_device_leaves_a_generator_where_plain_keras_does() -> None:
+    """Distributed data are read ahead, and a second fit would go on further behind."""
+    import tensorflow as tf
+
+    strategy = OneDevice(device="/cpu:0").build_strategy(None)  # type: ignore[arg-type]
+    data = tf.data.Dataset.range(3)
+    assert strategy.experimental_distribute_dataset(data) is data
+    assert [int(strategy.run(lambda x: x, (next(batches),))) for batches in [iter(data)]] == [0]
+
+
+@pytest.mark.tensorflow
 def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
     with pytest.raises(PluginRefused, match=r'no device "/gpu:9"; TensorFlow sees cpu:0'):
         train(OneDevice(device="/gpu:9"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ from tfopt_core.data.dissect.walk import (
     known_cardinality,
     last_step,
     require,
+    reshuffling,
 )
 from tfopt_core.data.functions import Map, MapBatches, MapExamples, changing_ops
 from tfopt_core.data.source import Origin, Source
@@ -37,13 +38,16 @@ _REPEATING = frozenset({
 Given = tuple[tuple[Stage, Any], ...]
 
 
-def taken_apart(dataset: Any, plan_of: PlanOf, *, deterministic: bool = False) -> Given:
+def taken_apart(
+    dataset: Any, plan_of: PlanOf, *, deterministic: bool = False, kept: Container[Any] = ()
+) -> Given:
     """Return the stages of a data set, the source first, each with the data set up to and with it.
 
     Everything up to the last part that is not known is one opaque source.
 
     :param plan_of: makes a plan of each data set that the source puts together.
     :param deterministic: whether its author declares that it yields the same each time.
+    :param kept: shuffles that stay as they are, with all before the last of them.
     :raises WorkloadError: if the installed TensorFlow does not show the inputs of a data set.
     """
     missing = why_without("data-sets")
@@ -54,6 +58,8 @@ def taken_apart(dataset: Any, plan_of: PlanOf, *, deterministic: bool = False) -
     current = dataset
     while True:
         stage, parent = _one_off(current, plan_of, deterministic)
+        if current in kept or (parent is None and any(one in kept for one in reshuffling(current))):
+            stage, parent = _in_one_piece(current, plan_of, deterministic), None
         behind.append((stage, current))
         if parent is None:
             break
@@ -71,13 +77,17 @@ def _one_off(dataset: Any, plan_of: PlanOf, deterministic: bool) -> tuple[Stage,
     try:
         return step_of(dataset)
     except Exception:
-        return Source(
-            value=dataset,
-            origin="dataset",
-            count=known_cardinality(dataset),
-            batched=is_batched(dataset),
-            deterministic=deterministic or _repeats(dataset, plan_of),
-        ), None
+        return _in_one_piece(dataset, plan_of, deterministic), None
+
+
+def _in_one_piece(dataset: Any, plan_of: PlanOf, deterministic: bool) -> Source:
+    return Source(
+        value=dataset,
+        origin="dataset",
+        count=known_cardinality(dataset),
+        batched=is_batched(dataset),
+        deterministic=deterministic or _repeats(dataset, plan_of),
+    )
 
 
 def _repeats(dataset: Any, plan_of: PlanOf) -> bool:

@@ -126,11 +126,32 @@ class TracedFunction:
 
         # tf.data calls a function with the parts of a tuple as its arguments
         element = arguments if type(self.input_spec) is tuple else arguments[0]
-        results = self.concrete(*structure.to_tensor_list(self.input_spec, element))
+        given = structure.to_tensor_list(self.input_spec, element)
+        # tf.data leaves out a map that returns its arguments; through a call it does not see that,
+        # and a parallel one, which reads ahead, would draw other orders of a shuffle before it
+        passed_on = _passed_on(self.concrete.graph)
+        results = self.concrete(*given) if passed_on is None else [given[i] for i in passed_on]
         return structure.from_compatible_tensor_list(self.output_spec, list(results))
 
     def __repr__(self) -> str:
         return f"<the traced function {self.__name__}>"
+
+
+def _passed_on(graph: Any) -> list[int] | None:
+    """Return which argument each result of a traced function is; None if one is computed."""
+    arguments = {id(tensor): index for index, tensor in enumerate(graph.inputs)}
+    found = []
+    for tensor in graph.outputs:
+        while tensor.op.type == "Identity":
+            tensor = tensor.op.inputs[0]
+        if id(tensor) not in arguments:
+            return None
+        found.append(arguments[id(tensor)])
+    # one without results, or with effects of its own, is called
+    changes = any(
+        op.op_def.is_stateful and op.type != "Placeholder" for op in graph.get_operations()
+    )
+    return None if changes or len(graph.captures) else found
 
 
 def _name(original: Any, concrete: Any) -> str:

@@ -13,6 +13,7 @@ from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.data.lower import Later, lower_stages
 from tfopt_core.training.scripts.call import FitCall
+from tfopt_core.training.shuffle_draws import ShuffleDraws
 from tfopt_core.training.sources import first_batches
 
 
@@ -26,10 +27,12 @@ class FitData:
     :param reads: whether to read generators here, to rewrite or inspect the data; Keras can then
         no longer read them itself.
     :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
+    :param draws: of the shuffles in the script's process.
     """
 
     call: FitCall
     seed: int
+    draws: ShuffleDraws
     reads: bool = False
     readers: dict[str, Later] = attrs.field(factory=dict)
 
@@ -50,7 +53,7 @@ class FitData:
 
         x, *_ = parts = self.call.splits[split]
         if isinstance(x, tf.data.Dataset):
-            return DataPlan.from_dataset(x)
+            return DataPlan.from_dataset(x, kept=self.draws.begun(x))
         if isinstance(x, keras.utils.PyDataset):
             redrawn = split == "train" and bool(self.call.arguments["shuffle"])
             return DataPlan.from_pydataset(x, redrawn=redrawn)

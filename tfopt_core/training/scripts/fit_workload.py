@@ -77,7 +77,8 @@ class FitWorkload(Workload):
         if why_without("script-fits"):
             raise WorkloadError(why_without("script-fits"))
         readers = {} if before is None else before.data.readers
-        data = FitData(call, seed, ended or bool(session.job.plugins), readers)
+        reads = ended or bool(session.job.plugins)
+        data = FitData(call, seed, session.shuffle_draws, reads, readers)
         data.check()
         own = {split: data.plan(split) for split in call.splits}
         if ended:

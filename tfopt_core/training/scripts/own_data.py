@@ -173,7 +173,7 @@ class OwnData:
 
     def _rewritten(self, dataset: Any) -> OwnDataSet:
         split, session = "validation" if self.updates else "train", self.session
-        before = DataPlan.from_dataset(dataset)
+        before = DataPlan.from_dataset(dataset, kept=session.shuffle_draws.begun(dataset))
         plugins = self.plugins({split: before})
         stack = Stack(plugins, ScriptDefaults(None, {split: before}), session.changes)
         steps = int(dataset.cardinality())

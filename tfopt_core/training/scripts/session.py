@@ -193,5 +193,5 @@ class Session:
                 "compile() before fit()"
             )
         if spec.max_epochs is not None or spec.max_steps is not None:
-            call.cut = cut_short(spec, FitData(call, 0).steps_per_epoch())
+            call.cut = cut_short(spec, FitData(call, 0, self.shuffle_draws).steps_per_epoch())
         return FitWorkload.of(self, call, self._compiled(call.model), self.run.seed)

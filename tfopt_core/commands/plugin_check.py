@@ -69,8 +69,8 @@ def check_installed(
             # the user has no such file to change
             causes = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
             raise InputError(
-                f'plugin "{name}" alone: {causes}; give settings by --set '
-                f"plugins.{name}.KEY=VALUE, or a recipe whose stack holds the plugin"
+                f'plugin "{name}" alone: {causes}; settings are given by --set '
+                f"plugins.{name}.KEY=VALUE, or by a recipe whose stack holds the plugin"
             ) from error
         request = request.observed()
         stacked = {plugin.name: plugin for plugin in request.plugins}.get(name)
@@ -141,7 +141,7 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         yield DoctorFinding("dry build", False, str(error))
         return
     [planned] = [plugin for plugin in prepared.plugins if plugin.name == stacked.name]
-    changes = ", ".join(planned.differences) or "changes nothing before the training"
+    changes = ", ".join(planned.differences) or "changes no value that it is given"
     yield DoctorFinding("dry build", True, changes)
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
@@ -149,7 +149,10 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     certificate = replay_both(
         processes, seed=SEED, equivalence=equivalence, batches=most_batches(prepared)
     )
-    yield exactness(equivalence_of(stacked.name, resolved.plugin), certificate)
+    yield exactness(
+        equivalence_of(stacked.name, resolved.plugin), certificate,
+        [one.name for one in prepared.plugins if one.equivalence == "changes"],
+    )  # fmt: skip
     run = processes.run(
         ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
     )
@@ -170,8 +173,18 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
         yield DoctorFinding("effect", None, f"not applied: {effect.detail}", mend)
 
 
-def exactness(equivalence: str, certificate: Certificate | None) -> DoctorFinding:
-    """Return whether a replay agrees with what the plugin declares."""
+def exactness(
+    equivalence: str, certificate: Certificate | None, changing: Sequence[str] = ()
+) -> DoctorFinding:
+    """Return whether a replay agrees with what the plugin declares.
+
+    :param changing: the plugins of the stack that change the algorithm.
+    """
+    if certificate is None and equivalence != "changes":
+        names = ", ".join(changing)
+        detail = f'equivalence is "{equivalence}", which is not checked beside {names}'
+        mend = "check it in a stack without what changes the algorithm"
+        return DoctorFinding("mathematics", None, detail, mend)
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
         return DoctorFinding("mathematics", True, detail)

@@ -13,6 +13,7 @@ from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.resident import Resident
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import Stage
+from tfopt_core.errors import TfoptError, WorkloadError, describe
 
 
 @attrs.define(eq=False)
@@ -113,7 +114,17 @@ def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:
     """Return the data set with a stage behind it.
 
     :param before: the stage before it.
+    :raises WorkloadError: naming the stage, if it cannot be built.
     """
+    try:
+        return _lowered(stage, dataset, before)
+    except TfoptError:
+        raise
+    except Exception as error:
+        raise WorkloadError(f"data stage {stage.describe()}: {describe(error)}") from error
+
+
+def _lowered(stage: Stage, dataset: Any, before: Stage | None) -> Any:
     if isinstance(stage, Source):
         return stage.lower(*map(lower_plan, stage.parts))
     if isinstance(stage, KerasShuffle):

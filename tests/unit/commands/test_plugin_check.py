@@ -28,14 +28,16 @@ def certificate(kind: Any) -> Certificate:
         ("unknown", certificate("certified"), None),
         ("exact", impossible("a replay leaves out a callback"), None),
         ("changes", None, True),
+        ("exact", None, None),
     ],
 )
 def test_what_a_plugin_declares_is_compared_with_the_replay(
     equivalence: str, replayed: Certificate | None, ok: bool | None
 ) -> None:
-    finding = exactness(equivalence, replayed)
+    finding = exactness(equivalence, replayed, ["clip-gradients"])
     assert finding.ok is ok
     assert replayed is None or replayed.statement in finding.detail
+    assert ("clip-gradients" in finding.detail) is (finding.ok is None and replayed is None)
 
 
 def test_settings_that_json_changes_are_found() -> None:

@@ -55,9 +55,10 @@ def test_a_suggestion_that_does_not_fit_its_settings_breaks_the_contract(plugin_
         check_plugin("data-threads", plugin_class)
 
 
+@pytest.mark.tensorflow
 def test_plugin_can_be_driven(plugin_class: Any) -> None:
     plan = plugin_class(threads=3).build_dataset(make_run(), DataPlan.from_arrays([1, 2, 3]))
-    assert plan.describe()[-1] == "opaque: with_threads.set_threads"
+    assert plan.stages[-1].options.threading.private_threadpool_size == 3
 
 
 @pytest.mark.tensorflow

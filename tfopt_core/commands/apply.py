@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     from tfopt_core.workers.supervise import Limits
 
 
-PLAN = (
-    "looking at {script} for up to 30 s, trying what it proposes for about a minute, then pairs of "
-    "runs"
-)
+PLAN = "looking at {script} and trying what it proposes for about a minute, then pairs of runs"
 
 
 @click.command()

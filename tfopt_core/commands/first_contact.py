@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from tfopt_core.workers.supervise import Limits
 
 
-# Once a plugin stays, no further one is tried after so many seconds of trying, and after twice as
-# many in any case. Some are always tried.
-TRYING_SECONDS, ALWAYS_TRIED = 45.0, 3
+# Once a plugin stays, no further one is tried so many seconds after the look began, and after twice
+# as many in any case: the verdict is due two minutes and the runs' starts after that beginning.
+# Some are always tried.
+TRYING_SECONDS, ALWAYS_TRIED = 50.0, 2
 
 
 @attrs.frozen(kw_only=True)
@@ -160,7 +161,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
         bare = recipe_text(
             name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
         )
-        request = trials.request_for(bare)
+        request, begun = trials.request_for(bare), monotonic()
         with view.phases() as on_phase:
             on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
@@ -171,7 +172,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
         draft = draft_of(diagnosed, spec, options.measure_asked())
         view.look(draft)
-        tries, begun = itertools.count(), monotonic()
+        tries = itertools.count()
         with view.phases() as on_phase:
             found = screened(
                 draft, lambda draft: trials.attempt(draft, diagnosed),
@@ -260,13 +261,14 @@ def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
 def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
     """Return why no further plugin is tried, "" if one may be.
 
-    :param tried: how many were tried already, in so many seconds.
+    :param tried: how many were tried already.
+    :param seconds: since the look began.
     :param found: whether one of them stays, so that there is something to measure.
     """
     longest = TRYING_SECONDS if found else 2 * TRYING_SECONDS
     if tried < ALWAYS_TRIED or seconds <= longest:
         return ""
-    return f"not tried: trying others took {seconds_in_words(seconds)}"
+    return f"not tried: the look and trying others took {seconds_in_words(seconds)}"
 
 
 def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:

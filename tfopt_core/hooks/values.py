@@ -252,4 +252,24 @@ def _word(value: Any) -> str:
         return "[" + ", ".join(_word(item) for item in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_word(item)}" for key, item in value.items()) + "}"
-    return getattr(value, "__name__", None) or type(value).__name__
+    name: str = getattr(value, "__name__", None) or type(value).__name__
+    own = _own_settings(value) if hasattr(value, "learning_rate") else ""
+    return f"{name}({own})" if own else name
+
+
+def _own_settings(optimizer: Any) -> str:
+    """Return the settings of an optimizer that are not those of its class; empty if unknown."""
+    try:
+        usual = {**type(optimizer)().get_config(), "name": optimizer.name}
+    except Exception:  # a class of the user's own, which asks for arguments
+        return ""
+    own = {key: one for key, one in optimizer.get_config().items() if one != usual.get(key)}
+    return ", ".join(f"{key}={_setting(one)}" for key, one in own.items())
+
+
+def _setting(value: Any) -> str:
+    """Return a value of a Keras configuration as text: its numbers are float32, its objects tables
+    with the name of their class."""
+    if isinstance(value, dict) and "class_name" in value:
+        return str(value["class_name"])
+    return f"{value:.6g}" if isinstance(value, float) else _word(value)

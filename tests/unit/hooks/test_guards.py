@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, cure_of, describe
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
+from tfopt_core.hooks.values import Change
 from tfopt_core.plugins import (
     Effect,
     Plugin,
@@ -139,6 +140,26 @@ def test_what_is_made_of_a_changed_value_is_blamed_on_the_plugin_that_changed_it
     words = '"Misnames", hook "configure_training": returned what raised ValueError: no adamm'
     with pytest.raises(PluginError, match=words), stack.blamed("configure_training"):
         raise ValueError("no adamm")
+
+
+def test_an_optimizer_is_shown_with_the_settings_that_are_not_its_usual_ones():
+    class Adam:
+        learning_rate, name = 0.001, "adam"
+
+        def __init__(self, **given: Any) -> None:
+            self.given = given
+
+        def get_config(self) -> dict[str, Any]:
+            return {"name": self.name, "global_clipnorm": None, "rate": 0.1, **self.given}
+
+    schedule = {"class_name": "CosineDecay", "config": {}}
+    options = TrainingOptions(optimizer="adam", loss="mse")
+    clipped = attrs.evolve(options, optimizer=Adam(global_clipnorm=1.0, rate=schedule))
+    change = Change("clip", "configure_training", options, clipped)
+    assert change.describe() == ("optimizer: adam -> Adam(global_clipnorm=1, rate=CosineDecay)",)
+    assert attrs.evolve(change, after=attrs.evolve(options, optimizer=Adam())).describe() == (
+        "optimizer: adam -> Adam",
+    )
 
 
 def test_a_wrong_field_is_said_in_the_words_of_its_validator_alone():

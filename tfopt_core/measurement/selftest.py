@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.hooks import Machine
+from tfopt_core.hooks import Effect, Machine, Plugin, hookimpl, plugin
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.controls import Nothing, Sleeps
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.store.database import Store
+from tfopt_core.training.workload import Workload
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
@@ -74,7 +75,7 @@ def run_trial(
     """
     recipe = Recipe(
         name=f"selftest: {control}",
-        workload=WorkloadSpec(factory="tfopt_core.measurement.controls:workload", epochs=epochs),
+        workload=WorkloadSpec(factory="tfopt_core.measurement.selftest:workload", epochs=epochs),
         measure=MeasureSpec(pairs=pairs, attribution="off", seconds="whole"),
     )
     request = Request(
@@ -88,3 +89,118 @@ def run_trial(
         # no certificate: it would take longer than a quarter of the runs, which test timing only
         results = measure(request, runner=runner, store=store, observer=observer, certify=False)
     return ControlTrial(control, results)
+
+
+# A sleep takes about 60 µs longer than requested, so short sleeps are added up first.
+SLEEP_AT_LEAST_SECONDS = 0.005
+
+CLASSES = 10
+
+
+@plugin
+class Nothing(Plugin):
+    """Changes nothing, and reports that it took effect."""
+
+    targets = ("compute",)
+    equivalence = "exact"
+
+    @hookimpl
+    def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
+        """Return that it was applied, so that the comparison is made."""
+        return Effect.applied_as("does nothing, on purpose")
+
+
+@plugin
+class Sleeps(Plugin):
+    """Makes every step longer by a share of itself.
+
+    :param share: the share of the train function's time.
+    """
+
+    targets = ("compute",)
+    equivalence = "exact"
+
+    share: float = 0.05
+
+    @hookimpl
+    def wrap_model(self, run: Any, model: Any) -> Any:
+        """Return the model with a train function that sleeps."""
+        make = model.make_train_function
+
+        def make_train_function(force: bool = False) -> None:
+            if force or model.train_function is None:
+                make(force=force)
+                model.train_function = sleeping(model.train_function, self.share)
+
+        model.make_train_function = make_train_function
+        return model
+
+    @hookimpl
+    def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
+        """Return that it was applied."""
+        return Effect.applied_as(f"each step sleeps {self.share:.0%} of its time, on purpose")
+
+
+def sleeping(
+    function: Callable[..., Any],
+    share: float,
+    now: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Callable[..., Any]:
+    """Return the function, made slower by this share of its own time.
+
+    It sleeps only once the time to sleep is long enough to be exact; the excess of a sleep that
+    took too long is subtracted from the next.
+    """
+    owed = 0.0
+
+    def train_function(iterator: Any) -> Any:
+        nonlocal owed
+        begun = now()
+        result = function(iterator)
+        owed += share * (now() - begun)
+        if owed >= SLEEP_AT_LEAST_SECONDS:
+            begun = now()
+            sleep(owed)
+            owed -= now() - begun
+        return result
+
+    return train_function
+
+
+def workload(
+    features: int = 256, units: int = 1024, layers: int = 2, batch: int = 1024, steps: int = 8
+) -> Workload:
+    """Return a dense network on random data, whose steps always take about the same time.
+
+    A step has few large operations, since switching between threads varies most.
+    """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    source = np.random.default_rng(0)
+    examples = steps * batch
+    x = source.normal(size=(examples, features)).astype("float32")
+    y = source.integers(CLASSES, size=examples)
+
+    # without tf.data's tuning thread, which ends an epoch up to seconds late
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(examples).batch(batch)
+
+    def build_model() -> Any:
+        return keras.Sequential([
+            keras.layers.Input((features,)),
+            *(keras.layers.Dense(units, activation="relu") for _ in range(layers)),
+            keras.layers.Dense(CLASSES),
+        ])  # fmt: skip
+
+    return Workload(
+        train=data.with_options(options),
+        build_model=build_model,
+        optimizer="sgd",
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        quality_metric="loss",
+        baseline="a dense network on random data, by stock fit",
+    )

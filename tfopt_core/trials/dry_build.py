@@ -11,7 +11,9 @@ from functools import partial
 
 import attrs
 
-from tfopt_core.data import DataPlan
+from tfopt_core.data import DataPlan, Map, Source
+from tfopt_core.data.anatomy import StageFacts, stage_facts
+from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, equivalence_of, guarded
 from tfopt_core.hooks.installed.settings import plain
@@ -19,16 +21,26 @@ from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
-from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
+from tfopt_core.records.dry_build import (
+    Estimate,
+    HeldBytes,
+    HookChange,
+    MemoryPlan,
+    PluginPlan,
+    Prepared,
+    StageLine,
+    held_by,
+)
 from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.workload import Workload, quality_direction
-from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
+from tfopt_core.workers.telemetry import peak_rss_bytes
 
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
@@ -246,3 +258,65 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     if isinstance(workload, FitWorkload):
         warnings += workload.warnings(built)
     return tuple(warnings)
+
+
+# Enough steps to allocate gradients, optimizer state and the kernels' own memory.
+STEPS = 4
+
+
+def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
+    """Return every stage of a plan that tf.data reads; empty for a PyDataset."""
+    if plan.source.origin == "pydataset":
+        return ()
+    return tuple(_line(facts) for facts in stage_facts(plan))
+
+
+def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:
+    """Return the memory that a run will take, from a few steps on one batch.
+
+    The memory of full caches and buffers is computed, so that none has to be filled.
+    """
+    held: list[HeldBytes] = []
+    for split, lines in stages.items():
+        held.extend(held_by(split, lines))
+    _few_steps(built)
+    return MemoryPlan(peak_rss_bytes(), tuple(held))
+
+
+def _line(facts: StageFacts) -> StageLine:
+    import tensorflow as tf
+
+    stage = facts.stage
+    return StageLine(
+        kind=stage.kind,
+        description=facts.description,
+        elements=facts.cardinality,
+        element_bytes=facts.element_bytes,
+        tensors=len(tf.nest.flatten(facts.element_spec, expand_composites=True)),
+        repeats=facts.deterministic,
+        random_ops=facts.random_ops,
+        holds=stage.holds,
+        hands_on=stage.hands_on,
+        kept_bytes=stage.kept_bytes if isinstance(stage, Map) else 0.0,
+        parts=tuple(map(stage_lines, stage.parts)) if isinstance(stage, Source) else (),
+    )
+
+
+def _few_steps(built: Built) -> None:
+    """Train on one repeated batch, so that no buffer or cache is filled."""
+    import tensorflow as tf
+
+    plan = built.plans["train"]
+    kept = [s for s in plan.stages if s.yields != "same" or (s.holds == 0 and not s.fills)]
+    data = lower(plan.with_stages(kept))
+    if not isinstance(data, tf.data.Dataset):
+        built.model.fit(data, steps_per_epoch=STEPS, verbose=0)
+        return
+    for batch in data.take(1):
+        repeated = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
+        class_weight = built.workload.class_weight
+        distribution = distribution_of(built)
+        if isinstance(distribution, Synchronous):
+            distribution.install()
+            repeated, class_weight = distribution.train_on(repeated), None
+        built.model.fit(repeated, class_weight=class_weight, verbose=0)

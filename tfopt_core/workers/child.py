@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import fcntl
 import gc
@@ -18,7 +19,6 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.records.messages import CannotMount
 from tfopt_core.workers.channel import Parent, receive_task
 from tfopt_core.workers.installed_libraries import pin_libraries
-from tfopt_core.workers.parent_death import die_with_parent
 from tfopt_core.workers.supervise import DUMP_SIGNAL
 from tfopt_core.workers.task import RunTask, failure_of, named_function
 
@@ -27,6 +27,8 @@ from tfopt_core.workers.task import RunTask, failure_of, named_function
 CHANNEL_DESCRIPTOR = 200
 # The highest value of Linux' oom_score_adj.
 MOST_EXPENDABLE = 1000
+# From <linux/prctl.h>.
+PR_SET_PDEATHSIG = 1
 
 
 def main(descriptor: int, *, forked: bool = False) -> int:
@@ -86,6 +88,21 @@ def _be_ended_first() -> None:
     """Have the kernel end this process before others where memory runs out. Only Linux can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process once the thread that started it has ended.
+
+    While TensorFlow waits for the other processes of a cluster it holds Python's lock, and no
+    thread of Python could notice that the parent has gone. Only Linux supports this; elsewhere it
+    does nothing, and the process ends when its wait does.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

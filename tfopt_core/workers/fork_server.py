@@ -27,9 +27,7 @@ PRELOADED = (
     "keras",
     "cattrs",
     "tfopt_core.workers.child",
-    "tfopt_core.trials.factories",
     "tfopt_core.trials.run",
-    "tfopt_core.trials.factories",
 )
 # The channel of a fork, its output, its errors, and the control of what keeps it.
 _DESCRIPTORS = 4

@@ -19,7 +19,7 @@ from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.
-FACTORY = "tfopt_core.trials.factories:carry_out"
+FACTORY = "tfopt_core.trials.run:carry_out"
 SCRIPT = "tfopt_core.trials.scripts:carry_out"
 
 

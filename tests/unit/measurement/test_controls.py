@@ -9,8 +9,7 @@ import attrs
 import pytest
 from support.measure_runs import make_judgement, make_pairs
 
-from tfopt_core.measurement.controls import sleeping
-from tfopt_core.measurement.selftest import ControlTrial
+from tfopt_core.measurement.selftest import ControlTrial, sleeping
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest

@@ -17,7 +17,7 @@ from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.fitting import FitState
 from tfopt_core.training.scripts.limits import stopping_after
 from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.trials.factories import Load
+from tfopt_core.trials.run import Load
 from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
 from tfopt_core.workers.channel import Parent
 from tfopt_core.workers.task import (

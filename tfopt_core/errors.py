@@ -30,6 +30,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import attrs
 
@@ -214,6 +215,17 @@ class PluginError(TfoptError):
         self.plugin, self.hook, self.reason = plugin, hook, reason
         self.out_of_memory = out_of_memory
         super().__init__(f'plugin "{plugin}", hook "{hook}": {reason}')
+
+
+class StageError(TfoptError):
+    """A stage of a data plan cannot be built.
+
+    :param stage: the `Stage`, by which the plugin is found that put it there.
+    """
+
+    def __init__(self, stage: Any, reason: str) -> None:
+        self.stage = stage
+        super().__init__(f"its data stage {stage.describe()} {reason}")
 
 
 class WorkloadError(InputError):

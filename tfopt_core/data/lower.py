@@ -13,7 +13,7 @@ from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.resident import Resident
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import Stage
-from tfopt_core.errors import TfoptError, WorkloadError, describe
+from tfopt_core.errors import StageError, TfoptError, describe
 
 
 @attrs.define(eq=False)
@@ -114,14 +114,14 @@ def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:
     """Return the data set with a stage behind it.
 
     :param before: the stage before it.
-    :raises WorkloadError: naming the stage, if it cannot be built.
+    :raises StageError: if the stage cannot be built.
     """
     try:
         return _lowered(stage, dataset, before)
     except TfoptError:
         raise
     except Exception as error:
-        raise WorkloadError(f"data stage {stage.describe()}: {describe(error)}") from error
+        raise StageError(stage, describe(error)) from error
 
 
 def _lowered(stage: Stage, dataset: Any, before: Stage | None) -> Any:

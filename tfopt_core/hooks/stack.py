@@ -14,6 +14,7 @@ from tfopt_core.errors import (
     PluginConflict,
     PluginDefinitionError,
     PluginError,
+    StageError,
     TfoptError,
     describe,
     ran_out_of_memory,
@@ -206,20 +207,29 @@ class Stack:
 
     @contextlib.contextmanager
     def blamed(self, hook: str) -> Iterator[None]:
-        """Name the last plugin that changed the value of a hook in errors of what is made of it.
+        """Name the last plugin that changed the value of a hook in errors of what is made of it,
+        or the one that put a stage into the data plan where that stage fails.
 
         :raises PluginError: naming it; an error that no plugin has caused is raised as it is.
         """
         try:
             yield
         except Exception as error:
-            changed = [one.plugin for one in self._changes if one.hook == hook and one.changed]
-            if not changed or isinstance(error, TfoptError):
+            changed = [one for one in self._changes if one.hook == hook and one.changed]
+            reason = f"returned what {describe(error)}"
+            if isinstance(error, StageError):
+                stage, reason = error.stage, str(error)
+                changed = [
+                    one for one in changed
+                    if stage in one.after.stages and stage not in one.before.stages
+                ]  # fmt: skip
+            elif isinstance(error, TfoptError):
                 raise
-            raise PluginError(
-                changed[-1], hook, f"returned what {describe(error)}",
-                out_of_memory=ran_out_of_memory(error),
-            ) from error  # fmt: skip
+            if not changed:
+                raise
+            out_of_memory = ran_out_of_memory(error)
+            by = changed[-1].plugin
+            raise PluginError(by, hook, reason, out_of_memory=out_of_memory) from error
 
     # How they are called.
 

@@ -106,7 +106,9 @@ def build(
         float32_layers = apply_precision(model, precision, default_policy)
     # A stage may compute with the model, so plans are lowered behind `wrap_model`.
     plans = {split: plan.for_model(model) for split, plan in plans.items()}
-    run = _with_data(run, _lowered(plans, job.seed), plans)
+    with stack.blamed("build_dataset"):
+        datasets = _lowered(plans, job.seed)
+    run = _with_data(run, datasets, plans)
     with strategy.scope():
         training = stack.configure_training(run, model)
         training = with_scaled_step(model, training, precision, run.replicas)

@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, cure_of, describe
+from tfopt_core.data import Batch, DataPlan, Repeat
+from tfopt_core.errors import (
+    PluginConflict,
+    PluginDefinitionError,
+    PluginError,
+    StageError,
+    cure_of,
+    describe,
+)
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.values import Change
@@ -186,6 +194,29 @@ def test_an_exception_names_plugin_hook_and_cause():
         stack_of(Fails()).configure_runtime(MACHINE, None)
     assert (caught.value.plugin, caught.value.hook) == ("Fails", "configure_runtime")
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_stage_that_fails_names_the_plugin_that_put_it_there_not_the_last_one():
+    @plugin
+    class Batches(Plugin):
+        @hookimpl
+        def build_dataset(self, plan: DataPlan) -> DataPlan:
+            return plan.append(Batch(size=2))
+
+    @plugin
+    class Repeats(Plugin):
+        @hookimpl
+        def build_dataset(self, plan: DataPlan) -> DataPlan:
+            return plan.append(Repeat(count=2))
+
+    given = DataPlan.from_arrays([1, 2])
+    stack = stack_of(Batches(), Repeats(), build_dataset=given)
+    plan = stack.build_dataset(make_run(), "train")
+    named = r'"Batches", hook "build_dataset": its data stage batch.* raised ValueError'
+    with pytest.raises(PluginError, match=named), stack.blamed("build_dataset"):
+        raise StageError(plan.stages[1], "raised ValueError: no")
+    with pytest.raises(StageError), stack.blamed("build_dataset"):
+        raise StageError(given.source, "raised ValueError: no")
 
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():

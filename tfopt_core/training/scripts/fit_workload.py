@@ -192,7 +192,7 @@ class FitWorkload(Workload):
             float32_layers = _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
-        run = _with_data(run, self, plans)
+        run = _with_data(run, self, plans, stack)
         with run.strategy.scope():
             training = stack.configure_training(run, model)
             if training.steps_per_execution != options.steps_per_execution:
@@ -215,7 +215,7 @@ class FitWorkload(Workload):
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:
             # no loop trains on what is held: the data stay as they were
             built.plans = {split: plan.without(Resident) for split, plan in plans.items()}
-            built.run = _with_data(run, self, built.plans)
+            built.run = _with_data(run, self, built.plans, stack)
         return built
 
     def replaced(self, built: Built) -> dict[str, Any]:
@@ -279,13 +279,16 @@ def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tup
     return kept
 
 
-def _with_data(run: RunContext, workload: FitWorkload, plans: dict[str, DataPlan]) -> RunContext:
+def _with_data(
+    run: RunContext, workload: FitWorkload, plans: dict[str, DataPlan], stack: Stack
+) -> RunContext:
     import tensorflow as tf
 
     before = workload.own_plans
 
     def lowered(split: str) -> Any:
-        data = lower(plans[split])
+        with stack.blamed("build_dataset"):
+            data = lower(plans[split])
         if unchanged(plans[split], before[split]):
             return data
         # in the place of the script's own

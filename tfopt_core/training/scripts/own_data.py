@@ -190,7 +190,8 @@ class OwnData:
         after = stack.build_dataset(run, split)
         data = dataset
         if not unchanged(after, before):
-            data = lower(after)
+            with stack.blamed("build_dataset"):
+                data = lower(after)
             session.shuffle_draws.follow(dataset, data)
         run = attrs.evolve(run, datasets={split: data})
         return OwnDataSet(split, before, after, stack, run, data)

@@ -21,6 +21,9 @@ from tfopt_core.training.workload import Workload
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
+# A sleep takes about 60 µs longer than requested, so short sleeps are added up first.
+SLEEP_AT_LEAST_SECONDS = 0.005
+CLASSES = 10
 # Many short runs show more than few long ones: processes differ by 2 to 3% at any length.
 EPOCHS, PAIRS = 4, 20
 # One thread varies by 3% from second to second, two by 6% and more: the control tests the
@@ -91,10 +94,7 @@ def run_trial(
     return ControlTrial(control, results)
 
 
-# A sleep takes about 60 µs longer than requested, so short sleeps are added up first.
-SLEEP_AT_LEAST_SECONDS = 0.005
-
-CLASSES = 10
+# The controls are no optimizations and have no entry point: only `tfopt selftest` stacks them.
 
 
 @plugin

@@ -42,6 +42,9 @@ from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, train
 from tfopt_core.workers.task import PrepareTask
 from tfopt_core.workers.telemetry import peak_rss_bytes
 
+# Enough steps to allocate gradients, optimizer state and the kernels' own memory.
+MEMORY_STEPS = 4
+
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
     """Resolve the settings, build, and return what that found.
@@ -260,10 +263,6 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-# Enough steps to allocate gradients, optimizer state and the kernels' own memory.
-STEPS = 4
-
-
 def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
     """Return every stage of a plan that tf.data reads; empty for a PyDataset."""
     if plan.source.origin == "pydataset":
@@ -310,10 +309,10 @@ def _few_steps(built: Built) -> None:
     kept = [s for s in plan.stages if s.yields != "same" or (s.holds == 0 and not s.fills)]
     data = lower(plan.with_stages(kept))
     if not isinstance(data, tf.data.Dataset):
-        built.model.fit(data, steps_per_epoch=STEPS, verbose=0)
+        built.model.fit(data, steps_per_epoch=MEMORY_STEPS, verbose=0)
         return
     for batch in data.take(1):
-        repeated = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
+        repeated = tf.data.Dataset.from_tensors(batch).repeat(MEMORY_STEPS)
         class_weight = built.workload.class_weight
         distribution = distribution_of(built)
         if isinstance(distribution, Synchronous):

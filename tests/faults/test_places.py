@@ -140,7 +140,6 @@ def test_no_file_is_unpickled(tmp_path, hostile):
     for words in (
         ["runs"], ["report", "last"], ["compare", "results.json", "results.json"],
         ["apply", "evil.toml"], ["apply", "recipe.toml"], ["train", "recipe.toml", "--resume"],
-        ["report", "last", "--diagnosis", "results.json"],
     ):  # fmt: skip
         done = tfopt_here(*words, cwd=project)
         assert done.code in (2, 3), (words, done)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support.diagnosed import make_diagnosed
 from support.in_process import tfopt_here as tfopt
 from support.real_process import Done
 from support.stored_measurements import (
@@ -120,34 +119,7 @@ def test_report_writes_a_page_and_markdown(project, tmp_path):
     assert done.code == 0, done.err
     assert "faster: 1.50x" in done.out
     assert "<h1>in-memory" in (tmp_path / "r.html").read_text()
-    assert "was not diagnosed for this page" in (tmp_path / "r.html").read_text()
     assert (tmp_path / "r.md").read_text().startswith("## in-memory on flights\n")
-
-
-def test_report_takes_the_diagnoses_of_its_own_recipe_only(project, tmp_path):
-    pytest.importorskip("jinja2", reason="the report extra is not installed")
-    for name, stack, sha256 in (
-        ("before", (), "memory"), ("after", ("cache",), "memory"), ("other", (), "disk")
-    ):  # fmt: skip
-        machine = {"cpu_model": "cpu"}
-        found = make_diagnosed(stack=stack, recipe_sha256=sha256, machine=machine)
-        write_json(found, tmp_path / f"{name}.json")
-
-    def report(*names):
-        options = [word for name in names for word in ("--diagnosis", tmp_path / f"{name}.json")]
-        return tfopt("report", SECOND, "--html", tmp_path / "r.html", *options, cwd=project)
-
-    assert report("after", "before").code == 0
-    assert "Of one step, from tfopt diagnose" in (tmp_path / "r.html").read_text()
-    for names, said in (
-        (["other"], "is of another recipe than"),
-        (["before", "before"], "is a second diagnosis of the baseline; make one with --stack"),
-    ):
-        done = report(*names)
-        assert done.code == 2
-        assert said in done.err
-    (tmp_path / "runs.json").write_text("{}")
-    assert "is not a diagnosis; name a file" in report("runs").err
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from tfopt_core.commands.options import (
 from tfopt_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.results import Results
     from tfopt_core.store.database import Store
     from tfopt_core.store.overview import Interim
@@ -52,12 +51,6 @@ def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
 @json_option
 @html_option
 @markdown_option
-@click.option(
-    "--diagnosis", "diagnoses", multiple=True, metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Show in --html where a step's time goes, from `tfopt diagnose --json` of the same "
-    "recipe: once without and once with --stack.",
-)  # fmt: skip
 @project_option
 @verbose_option
 @debug_option
@@ -66,7 +59,6 @@ def report(
     json_path: Path | None,
     html_path: Path | None,
     markdown_path: Path | None,
-    diagnoses: tuple[Path, ...],
     project: Path | None,
     verbose: bool,
     debug: bool,
@@ -82,8 +74,6 @@ def report(
     from tfopt_core.report.results.markdown import markdown_report
     from tfopt_core.report.results.pages import render_interim, render_summary
 
-    if diagnoses and html_path is None:
-        raise InputError("--diagnosis is about the page of --html; name a file for it")
     files = ReportFiles(json_path, html_path, markdown_path)
     files.check()
     found = _stored(id_, project)
@@ -95,19 +85,10 @@ def report(
             )
         files.show(render_interim(found), found)
         return
-    diagnosed: dict[bool, Diagnosed] = {}
-    for path in diagnoses:
-        one = _diagnosis_of(found, path)
-        side, other = ("with the stack", "without") if one.stack else ("of the baseline", "with")
-        if bool(one.stack) in diagnosed:
-            raise InputError(
-                f'--diagnosis: "{path}" is a second diagnosis {side}; make one {other} --stack'
-            )
-        diagnosed[bool(one.stack)] = one
     files.show(
         render_summary(found) if verbose else render_answer(found),
         found,
-        html=lambda: html_page(found, tuple(diagnosed.values())),
+        html=lambda: html_page(found),
         markdown=lambda: markdown_report(found),
     )
 
@@ -202,23 +183,3 @@ def _concluded(text: str, project: Path | None) -> Results:
         f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report {id_}` '
         "lists its runs"
     )
-
-
-def _diagnosis_of(results: Results, path: Path) -> Diagnosed:
-    """Return the diagnosis in a file.
-
-    :raises InputError: if it cannot be read, or is of another recipe or machine.
-    """
-    from tfopt_core.store.decoding import read_diagnosis
-
-    diagnosed = read_diagnosis(path)
-    if diagnosed.recipe_sha256 != results.recipe_sha256:
-        raise InputError(
-            f'--diagnosis: "{path}" is of another recipe than {results.id}; diagnose the recipe '
-            "as it was measured, with the same --set"
-        )
-    if diagnosed.machine.get("cpu_model") != results.machine.get("cpu_model"):
-        raise InputError(
-            f'--diagnosis: "{path}" is of another machine than {results.id}; diagnose there'
-        )
-    return diagnosed

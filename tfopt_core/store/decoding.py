@@ -5,27 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 
 from tfopt_core.errors import DamagedMeasurement, InputError, TfoptError, describe
-from tfopt_core.records.diagnosis import SCHEMA_VERSION as SCHEMA_VERSION_OF_DIAGNOSIS
-from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import SCHEMA_VERSION, Results
 
 MENTIONED = 3
 # A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
-ESSENTIAL_OF_DIAGNOSIS = ("recipe_sha256", "stack", "input", "dispatch", "compute")
 
 # Far beyond any measurement: a device or a wrong file must not fill the memory.
 MAX_SIGNS = 64 * 2**20
-
-T = TypeVar("T")
 
 _converter = Converter()
 # JSON has no nan: `--json` writes null for a loss of nan
@@ -103,35 +98,17 @@ def read_results(path: Path) -> Results:
 
     :raises InputError: if the file cannot be read, is something else, or is of a newer tfopt.
     """
-    return _structured(
-        path, Results, ESSENTIAL, SCHEMA_VERSION,
-        "is not a measurement; name a file that `tfopt apply RECIPE --json FILE` wrote, or an id "
-        "that `tfopt runs` lists",
-    )  # fmt: skip
-
-
-def read_diagnosis(path: Path) -> Diagnosed:
-    """Return the diagnosis in a JSON file.
-
-    :raises InputError: as `read_results`.
-    """
-    return _structured(
-        path, Diagnosed, ESSENTIAL_OF_DIAGNOSIS, SCHEMA_VERSION_OF_DIAGNOSIS,
-        "is not a diagnosis; name a file that `tfopt diagnose RECIPE --json FILE` wrote",
-    )  # fmt: skip
-
-
-def _structured(
-    path: Path, kind: type[T], essential: Sequence[str], version: int, what_it_is_not: str
-) -> T:
     data = _parsed(path)
-    if not isinstance(data, Mapping) or any(key not in data for key in essential):
-        raise InputError(f'"{path}" {what_it_is_not}')
+    if not isinstance(data, Mapping) or any(key not in data for key in ESSENTIAL):
+        raise InputError(
+            f'"{path}" is not a measurement; name a file that `tfopt apply RECIPE --json FILE` '
+            "wrote, or an id that `tfopt runs` lists"
+        )
     written = data.get("schema_version")
     if isinstance(written, int):
-        check_version(written, version, f'"{path}" was written')
+        check_version(written, SCHEMA_VERSION, f'"{path}" was written')
     try:
-        return _converter.structure(data, kind)
+        return _converter.structure(data, Results)
     except Exception as error:  # a file may hold anything in place of a number or a table
         raise InputError(f'"{path}" is damaged, or was edited: {cause_in_words(error)}') from error
 

@@ -10,7 +10,7 @@ from support.report_results import make_quality, make_results, show
 
 from tfopt_core.records.results import Addition, Results
 from tfopt_core.records.verdict import QualityVerdict, Verdict
-from tfopt_core.report.html.bar_charts import gains_of
+from tfopt_core.report.html.charts import gains_of
 from tfopt_core.report.html.page import html_page
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report

@@ -33,8 +33,7 @@ from tfopt_core.report.style.console import plain
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 
 from tfopt_core.report.html import page
-from tfopt_core.report.html.bar_charts import Gain, gain_chart, parts_of_training
-from tfopt_core.report.html.line_charts import blocks_of_run, timed_blocks
+from tfopt_core.report.html.charts import Gain, gain_chart, step_times
 from tfopt_core.report.html.svg import Scale, ticks
 
 # Those of the templates; none of them runs anything.
@@ -96,7 +95,7 @@ def test_a_page_holds_every_section_and_loads_nothing() -> None:
     html = page.html_page(crowded())
     for heading in (
         "Gains and figures", "What each plugin contributes", "Step times of each run",
-        "Where the time goes", "Quality over the epochs", "Plugins",
+        "Quality over the epochs", "Plugins",
         "Warnings", "What to try next", "Environment", "Recipe", "Raw numbers",
     ):  # fmt: skip
         assert f"<h2>{heading}</h2>" in html, heading
@@ -167,7 +166,7 @@ def test_without_jinja_the_mend_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_measurement_without_a_verdict_has_a_page() -> None:
     comparison = make_comparison(speedup=None, low=None, high=None, quality=None)
     html = page.html_page(make_results(runs=(), comparison=comparison, resolved={}))
-    assert "Where the time goes" in html
+    assert "Environment" in html
     assert "Gains and figures" not in html
 
 
@@ -191,28 +190,17 @@ def test_a_part_of_a_notebook_styles_nothing_but_itself() -> None:
             assert selector.strip().startswith(".tfopt-report"), selector
 
 
-def test_warm_up_epoch_starts_and_stalls_are_told_apart() -> None:
-    blocks = [Block(1, 2.0, 0, "trace")]
-    blocks += [Block(10, 0.5 if n in (40, 60) else 0.1, int(n >= 40)) for n in range(80)]
-    timed = timed_blocks(make_fit(blocks=tuple(blocks)))
-    assert [block.warm_up for block in timed[:2]] == [True, False]
-    # the 41st begins an epoch
-    assert [index for index, block in enumerate(timed) if block.stall] == [61]
-    assert timed[61].step == 1 + 60 * 10 + 5
+def test_the_steps_of_a_run_begin_with_its_warm_up() -> None:
+    blocks = (Block(1, 2.0, 0, "trace"), Block(0, 0.0), *(Block(10, 0.1) for _ in range(8)))
+    timed = step_times(make_run(0, fits=(make_fit(blocks=blocks),)))
+    assert (timed.warm_up, len(timed.points)) == (1, 9)
+    assert timed.points[:2] == ((0.5, 2.0), (6.0, 0.01))
 
 
 def test_the_fits_of_a_script_follow_one_another() -> None:
     fit = make_fit(blocks=(Block(10, 0.1, 0), Block(10, 0.1, 1)))
-    blocks = blocks_of_run(make_run(0, fits=(fit, fit)))
-    assert [(block.step, block.epoch) for block in blocks] == [(5, 0), (15, 1), (25, 2), (35, 3)]
-    assert len(blocks_of_run(make_run(0, fits=(fit, fit), judged=1))) == 2
-
-
-def test_the_parts_of_a_training_sum_to_its_wall_time() -> None:
-    blocks = (Block(10, 3.1, 0, "trace"), *(Block(10, 0.1) for _ in range(20)))
-    fit = make_fit(0.01, blocks=blocks, one_time_seconds=4.0)
-    one_time, steps, rest = parts_of_training(make_run(0, wall_seconds=8.0, fits=(fit,))) or ()
-    assert (one_time, steps, rest) == pytest.approx((4.0, 2.1, 1.9))
+    assert [step for step, _ in step_times(make_run(0, fits=(fit, fit))).points] == [5, 15, 25, 35]
+    assert len(step_times(make_run(0, fits=(fit, fit), judged=1)).points) == 2
 
 
 def test_a_gain_that_is_no_number_is_not_drawn() -> None:

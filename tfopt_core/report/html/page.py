@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tfopt_core.extras import check_installed
-from tfopt_core.hooks.diagnosis import PARTS
-from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
-from tfopt_core.report.diagnosis import MEANINGS
-from tfopt_core.report.html.bar_charts import (
-    TRAINING_PARTS,
-    bar_chart,
+from tfopt_core.report.html.charts import (
+    colors_of,
     gain_chart,
     gains_of,
-    step_bars,
-    training_bars,
+    quality_charts,
+    step_charts,
+    variants_of,
 )
-from tfopt_core.report.html.line_charts import colors_of, quality_charts, step_charts, variants_of
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import (
@@ -67,32 +63,19 @@ GAINS = (
 ISOLATED = " Left out: the stack with the plugin over the stack without it."
 STEP_TIMES = (
     "Time of a step over the steps of each run, all charts on the same axes. Dotted: warm-up, "
-    "which is no sample of the step time. ▲ a stall: steps that took more than twice the run's "
-    "median. Other triangles: warm-up beyond the top of the chart. Ticks on the axis: an epoch "
-    "begins."
-)
-CUT_SHORT = "Runs were cut short, so the parts of a whole training were not timed."
-NOT_TOLD_APART = " Where a step could not run in a loop of its own, compute holds dispatch too."
-NOT_DIAGNOSED = (
-    "How a step divides into input, dispatch and compute was not diagnosed for this page. To add "
-    "it: tfopt diagnose RECIPE --json before.json; tfopt diagnose RECIPE --stack --json after.json;"
-    " tfopt report {id} --html FILE --diagnosis before.json --diagnosis after.json"
+    "which is no sample of the step time, and may lie beyond the top of the chart."
 )
 NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leave-one-out does"
 
 
 @attrs.frozen
 class Charts(SectionPart):
-    """SVG images with a caption, and the meaning of their colors by CSS class."""
+    """SVG images with a caption, and the meaning of their colors by CSS class. One whose colors
+    have none stands beside what follows."""
 
     charts: tuple[str, ...]
     caption: str
     legend: tuple[tuple[str, str], ...] = ()
-
-
-@attrs.frozen
-class WideChart(Charts):
-    """One that may stand beside others, or beside a table."""
 
 
 @attrs.frozen
@@ -119,13 +102,12 @@ def check_jinja() -> None:
     check_installed("jinja2", "jinja2", extra="report", needed_by="an HTML report")
 
 
-def html_page(results: Results, diagnoses: Sequence[Diagnosed] = ()) -> str:
+def html_page(results: Results) -> str:
     """Return a whole page that needs no other file and no network.
 
-    :param diagnoses: of the baseline and of the stack, for the parts of a step.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered(**_measurement(results, diagnoses))
+    return _rendered(**_measurement(results))
 
 
 def html_part(results: Results) -> str:
@@ -133,7 +115,7 @@ def html_part(results: Results) -> str:
 
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered(whole=False, **_measurement(results, ()))
+    return _rendered(whole=False, **_measurement(results))
 
 
 def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
@@ -147,14 +129,14 @@ def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -
     )  # fmt: skip
 
 
-def _measurement(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]:
+def _measurement(results: Results) -> dict[str, Any]:
     saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
     return {
         "title": f"{results.recipe}: {results.comparison.headline}",
         "recipe": results.recipe,
         "workload": results.workload,
         "when": f"{units.when_text(results.created_at)} · {results.id}",
-        "parts": [part for part in _parts(results, diagnoses) if part.blocks],
+        "parts": [part for part in _parts(results) if part.blocks],
         "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
     }
 
@@ -188,7 +170,7 @@ def _shown(value: object) -> object:
     return "\n".join(map(plain, value.split("\n")))
 
 
-def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section]:
+def _parts(results: Results) -> Iterator[Section]:
     """Yield the sections in the order of the page; those without a block are left out."""
     known = sections_of(results)
 
@@ -198,14 +180,13 @@ def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section
     variants = variants_of(results)
     legend = tuple((colors_of(variants)[name], variant_in_words(name)) for name in variants)
     yield from shared("verdict", "addition", "facts")
-    gains = gain_chart(gains_of(results))
-    isolated = ISOLATED if results.attribution else ""
+    gain = gain_chart(gains_of(results))
+    gains = _charts((gain,) if gain else (), GAINS + (ISOLATED if results.attribution else ""))
     figures = known["figures"].blocks if "figures" in known else ()
-    yield Section("Gains and figures", (*_chart(gains, GAINS + isolated), *figures))
+    yield Section("Gains and figures", (*gains, *figures))
     yield from shared("attribution")
     steps = step_charts(results)
     yield Section("Step times of each run", _charts(steps, STEP_TIMES, legend))
-    yield Section("Where the time goes", tuple(_time(results, diagnoses)))
     metrics = quality_charts(results)
     caption = "One line for each run that counts."
     yield Section("Quality over the epochs", _charts(metrics, caption, legend))
@@ -219,32 +200,11 @@ def _parts(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[Section
 
 
 def _charts(
-    charts: Sequence[str], caption: str, legend: tuple[tuple[str, str], ...]
+    charts: Sequence[str], caption: str, legend: tuple[tuple[str, str], ...] = ()
 ) -> tuple[SectionPart, ...]:
     from markupsafe import Markup
 
     return (Charts(tuple(map(Markup, charts)), caption, legend),) if charts else ()
-
-
-def _chart(chart: str, caption: str, *parts: str) -> tuple[SectionPart, ...]:
-    """Return a chart that stands beside others, nothing for ""; its parts have the colors p0..."""
-    from markupsafe import Markup
-
-    legend = tuple((f"p{number}", part) for number, part in enumerate(parts))
-    return (WideChart((Markup(chart),), caption, legend),) if chart else ()
-
-
-def _time(results: Results, diagnoses: Sequence[Diagnosed]) -> Iterator[SectionPart]:
-    training = bar_chart("seconds of a training", training_bars(results))
-    yield from _chart(training, "Of a whole training, means over the runs.", *TRAINING_PARTS)
-    if not training and any(run.ok and not run.complete for run in results.runs if run.fits):
-        yield Lines((Line(CUT_SHORT, "dim"),))
-    step = bar_chart("seconds of a step", step_bars(diagnoses))
-    apart = "" if all(found.dispatch_known for found in diagnoses) else NOT_TOLD_APART
-    parts = (f"{part}: {MEANINGS[part]}" for part in PARTS)
-    yield from _chart(step, f"Of one step, from tfopt diagnose.{apart}", *parts)
-    if not step:
-        yield Lines((Line(NOT_DIAGNOSED.format(id=results.id), "dim"),))
 
 
 def _left_out(results: Results) -> Iterator[Fact]:

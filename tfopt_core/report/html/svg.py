@@ -93,12 +93,6 @@ class Chart:
         """Draw a small circle."""
         self._add("circle", css, cx=center[0], cy=center[1], r=radius)
 
-    def triangles(self, tips: Iterable[Point], css: str) -> None:
-        """Draw small triangles that point upwards, as one element; nothing without any."""
-        path = "".join(f"M{_number(x)} {_number(y)}l-3 5.5h6z" for x, y in tips)
-        if path:
-            self._add("path", css, d=path)
-
     def text(self, at: Point, text: str, css: str = "", anchor: str = "start") -> None:
         """Write one line of text with its baseline at a point."""
         element = self._add("text", css, x=at[0], y=at[1])

@@ -7,11 +7,9 @@ import itertools
 import json
 import random
 import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 
-import attrs
 import pytest
 from support.forked_command import HASTY
 from support.real_process import python
@@ -63,11 +61,8 @@ def test_it_can_be_imported_and_has_a_smallest_form(benchmark, monkeypatch, caps
 @pytest.mark.parametrize(
     ("benchmark", "option", "value"),
     [
-        *[("race", option, value) for option in ("--rounds", "--left-out-rounds")
-          for value in ("0", "-1", "many")],
-        ("tuned_stacks", "--rounds", "0"), ("catalogue", "--most", "0"), ("soak", "--applies", "0"),
-        *[(name, "--out", "gone/page.md")
-          for name in ("race", "tuned_stacks", "catalogue", "verdicts")],
+        ("race", "--rounds", "0"), ("race", "--left-out-rounds", "many"),
+        ("catalogue", "--out", "gone/page.md"),
     ],
     indirect=["benchmark"],
 )  # fmt: skip
@@ -82,16 +77,6 @@ def test_its_options_are_checked_before_anything_runs(
 
 
 # What each does beside training, so that a vanished function or key is seen without it
-
-
-@named("diagnose_bounds")
-def test_the_stacks_of_the_bounds_are_recipes(benchmark, tmp_path):
-    (tmp_path / "pyproject.toml").touch()
-    requests = benchmark.stack_requests(tmp_path, "weather", smoke=False)
-    assert list(requests) == ["baseline", "input", "dispatch", "compute"]
-    row, held = benchmark.line("input", [1.5, 1.7, 1.6], 1.3)
-    assert "1.60x" in row
-    assert not held
 
 
 @named("tuned_stacks")
@@ -125,22 +110,6 @@ def test_what_a_verdict_is_read_from_is_in_the_json(benchmark):
     assert found["pairs"] == FIRST_RESULTS.comparison.pairs
     nothing = benchmark.read({"measured": False, "left_out": []})
     assert nothing["verdict"] == "nothing to gain"
-
-
-@named("input_pipeline")
-def test_the_recipes_of_the_input_pipeline_are_recipes(benchmark, tmp_path):
-    for name, _, text in benchmark.recipes(tmp_path, pairs=4, epochs=2):
-        path = tmp_path / f"{name.replace(' ', '-')}.toml"
-        path.write_text(textwrap.dedent(text))
-        assert make_request(str(path), [], compares=True)[0].plugins
-
-
-@named("loops")
-def test_the_recipes_of_the_loops_are_recipes(benchmark, tmp_path):
-    for name in benchmark.LINES:
-        path = tmp_path / f"{name}.toml"
-        path.write_text(textwrap.dedent(benchmark.recipe_text(name, pairs=4)))
-        assert make_request(str(path), [], compares=True)[0].plugins
 
 
 @named("measured")
@@ -192,39 +161,6 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
             path = tmp_path / f"{name}-{number}.toml"
             path.write_text(lines.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
-
-
-@named("race")
-def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_reference(benchmark):
-    from peers import standings as rows
-
-    def row(system, losses, exact=True):
-        reports = tuple({"epoch_seconds": [1.0, 1.0], "losses": [2.0, loss]} for loss in losses)
-        return rows.Row(system, system, exact, reports)
-
-    steady, noisy = row("stock Keras", [1.0, 1.01, 0.99]), row("stock Keras", [1.0, 1.06, 0.94])
-    other = row("PyTorch", [1.09, 1.1, 1.08])
-    assert rows.loss_tolerance([steady]) == 0.05
-    assert rows.is_void(other, [steady, other])
-    assert rows.loss_tolerance([noisy]) == pytest.approx(0.158, abs=0.01)
-    assert not rows.is_void(other, [noisy, other])
-    on_jax = row("Keras on JAX", [1.12, 1.1, 1.11])
-    assert not rows.is_void(other, [steady, on_jax, other])
-    assert rows.is_void(other, [steady, row("Keras on JAX", [1.1] * 3, exact=False), other])
-    assert rows.is_void(row("PyTorch", [1.0, float("nan"), 1.0]), [noisy])
-
-
-@named("race")
-def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
-    from peers.limits import Limits, Work
-
-    limits = Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
-    work = Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
-    assert work.least_seconds(limits, True, 32) == pytest.approx(5.0)  # the last batch is half full
-    assert work.least_seconds(limits, False, 32) == pytest.approx(1.25)
-    bound_by_memory = attrs.evolve(work, epoch_bytes=1e11)
-    assert bound_by_memory.least_seconds(limits, True, 32) == pytest.approx(50.0)
-    assert attrs.evolve(work, step_operations=None).least_seconds(limits, True, 32) is None
 
 
 # A contestant that sleeps for a while in each epoch, and writes down when it did.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -28,7 +27,6 @@ from tfopt_data.data_service import DataService
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
-from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run, stack_of
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -102,18 +100,6 @@ def test_several_replicas_read_from_it(served: Any) -> None:
     assert sum(int(tf.size(y)) for _, y in distributed) == EXAMPLES
 
 
-def test_the_effect_names_the_address(address: str, tmp_path: Path) -> None:
-    plan = DataPlan.from_arrays(np.arange(40.0)).batch(16)
-    stack = stack_of(DataService(address=address), build_dataset=plan)
-    own = make_run(folder=tmp_path)
-    dataset = lower(stack.build_dataset(own, "train"))
-    assert sorted(np.concatenate(list(dataset.as_numpy_iterator()))) == list(range(40))
-    own = attrs.evolve(own, datasets={"train": dataset})
-    detail = stack.report_effects(own, None)["DataService"].detail
-    assert detail == f"train: after batch: 16, by {address}"
-    assert not serving()
-
-
 @pytest.mark.thorough
 def test_processes_of_its_own_are_shared_and_end_with_the_effect(tmp_path: Path) -> None:
     stack = stack_of(DataService(workers=2), build_dataset=shuffled_plan().prefetch())
@@ -173,29 +159,6 @@ def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -
         assert parent.stderr is not None
         last = parent.stderr.read().strip().splitlines()[-1]
         assert last == "tfopt: data-service: worker 1 of 1 was killed by SIGKILL"
-
-
-@pytest.mark.thorough
-def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
-    plan = DataPlan.from_arrays(np.arange(EXAMPLES)).shuffle(seed=1).batch(16)
-    stack = stack_of(DataService(), build_dataset=plan)
-    run = make_run(folder=tmp_path)
-    dataset = lower(stack.build_dataset(run, "train"))
-    first, second = (np.concatenate(list(dataset.as_numpy_iterator())) for _ in "ab")
-    assert sorted(first) == sorted(second) == list(range(EXAMPLES))
-    assert list(first) != list(second)
-    stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
-
-
-def test_a_port_that_is_taken_is_refused_in_the_plugins_name(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        plan = DataPlan.from_arrays(np.arange(4.0)).batch(2)
-        stack = stack_of(DataService(port=port), build_dataset=plan)
-        with pytest.raises(PluginRefused, match=f'plugin "DataService": port {port} cannot be had'):
-            stack.build_dataset(make_run(folder=tmp_path), "train")
 
 
 class _parent:

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from hypothesis import given
-from support.drawn_fits.campaign import Judge, Tally, collect, judge, smallest
+from support.drawn_fits.campaign import Judge, Tally, collect, judge
 from support.drawn_fits.case import Case, Fit, Stack, from_json, script_of, to_json
 from support.drawn_fits.comparison import Outcome, compare
 from support.drawn_fits.stacks import SETTINGS, math_in, trials
@@ -105,21 +105,6 @@ def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
 
     [verdict] = Judge(train)(CASE, ({"use": "prefetch"}, *CHUNKED))
     assert verdict.kind == "chunked: loss"
-
-
-def test_a_case_is_made_smaller_while_it_differs() -> None:
-    def train(case: Case, stack: Stack | None) -> Outcome:
-        wrong = stack is not None and ".cache()" in case.train and "epochs=3" in str(case.fits)
-        return Outcome((("loss", 1.0 if wrong else 2.0),))
-
-    fits = (Fit("train", ("epochs=1",)), Fit("train", ("epochs=3", "shuffle=False"), ("Seen()",)))
-    large = attrs.evolve(
-        CASE, fits=fits, train="slices(x, y).shuffle(5).batch(8).cache()", validation="(vx, vy)"
-    )
-    [verdict] = Judge(train)(large, CHUNKED)
-    assert smallest(verdict, train).case == attrs.evolve(
-        CASE, fits=(Fit("train", ("epochs=3",)),), train="slices(x, y).batch(8).cache()"
-    )
 
 
 @given(trials())

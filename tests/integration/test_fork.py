@@ -343,31 +343,6 @@ def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkey
             assert not runner._servers
 
 
-@pytest.mark.slow
-@pytest.mark.tensorflow
-@pytest.mark.thorough
-def test_a_fork_that_gives_no_sign_of_life_is_replaced_by_a_new_process(tmp_path, monkeypatch):
-    # all forks but the first hang, by which a server sees whether they may be trusted
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, time, sys\n"
-        "forks = []\n"
-        "if 'fork_server' in ' '.join(sys.orig_argv):\n"
-        "    os.register_at_fork(\n"
-        "        before=lambda: forks.append(1),\n"
-        "        after_in_child=lambda: time.sleep(600 * (len(forks) > 1)))\n"
-    )
-    project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
-    monkeypatch.setattr(fork, "START_SECONDS", 2.0)
-    task = task_in(project, "tiny")
-    with ForkRunner() as runner:
-        environment = environment_of(task, PYTHONPATH=str(tmp_path))
-        outcome = runner(task, environment, lambda message: None)
-        assert outcome.started == FELL_BACK
-        told(outcome)
-        # and from then on all of them
-        assert runner(task, environment, lambda message: None).started == FELL_BACK
-
-
 def test_what_may_not_be_forked_is_spawned(tmp_path):
     task = task_in(tmp_path, "tiny")
     assert why_not_forked(task, {}) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from support.in_process import build_here, train_here
 from support.lazy_modules import keras, layers, tf
-from support.real_process import tfopt
 from tfopt_data.frozen_features import FrozenFeatures
 
 from tfopt_core import DataPlan, Workload
@@ -208,17 +206,6 @@ def test_the_model_is_unwrapped_to_its_own_class(on_features):
     assert type(on_features.built.stack.unwrap(on_features.built.model)) is type(transfer())
 
 
-@pytest.mark.thorough
-def test_features_on_the_disk_give_the_same_losses(tmp_path, baseline):
-    built, history = trained(tmp_path, FrozenFeatures(storage="disk"))
-    [effect] = effects_of(built)
-    assert "on disk" in effect.detail
-    [of_one_epoch] = effects_of(built, epochs=1)
-    assert not of_one_epoch.applied
-    assert f"no feature was read back ({effect.detail})" in of_one_epoch.detail
-    assert_equal(history, baseline.history)
-
-
 def inner_dropout():
     return frozen_base(layers.Dropout(0.5))
 
@@ -278,29 +265,6 @@ def test_random_maps_of_the_data_are_named(tmp_path):
 
     train = DataPlan.from_arrays(PICTURES[:50], LABELS[:50]).map(noisy)
     assert 'noisy" yields something else each time' in refused(tmp_path, train=train)
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_script_trains_its_head_on_features_and_keeps_its_model_whole(tmp_path):
-    name = "frozen_clipart.py"
-    shutil.copy(Path(__file__).parent / "scripts" / name, tmp_path / name)
-    recipe = f'name = "head"\n[workload]\nscript = "{name}"\n'
-    plugin = '[[plugins]]\nuse = "frozen-features"\n'
-
-    def trained_by(*lines):
-        (tmp_path / "recipe.toml").write_text(recipe + "".join(lines), encoding="utf-8")
-        done = tfopt("train", "recipe.toml", cwd=tmp_path, imported=True)
-        assert done.code == 0, done.err
-        histories = [line for line in done.out.splitlines() if line.startswith("history:")]
-        return histories, " ".join(done.out.split())
-
-    plain, _ = trained_by('[[plugins]]\nuse = "prefetch"\n')
-    histories, said = trained_by(plugin)
-    assert len(plain) == 2
-    assert histories == plain
-    assert 'in 1 of 2 fits: train: up to "pool", in memory' in said
-    assert 'the layer "base" is trainable' in said
 
 
 def test_a_filter_behind_a_shuffle_is_named_since_it_would_be_given_features(tmp_path):

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, layers, tf
-from tfopt_distribute.one_device import OneDevice
-from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
-from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.split_batch import SplitBatch
-from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
@@ -101,12 +97,6 @@ def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
     "stack",
     [
         None,  # alone
-        pytest.param([Resident(xla=True), FUSED], marks=thorough),
-        pytest.param([Resident(xla=False), FUSED], marks=thorough),
-        pytest.param([Chunked(steps=2, xla=True), FUSED], marks=thorough),
-        pytest.param([Chunked(steps=2, xla=False), FUSED], marks=thorough),
-        pytest.param([StepsPerExecution(steps=2), FUSED], marks=thorough),
-        pytest.param([OneDevice(device="/cpu:0"), FUSED], marks=thorough),
         pytest.param([GradientAccumulation(steps=2), FUSED], marks=thorough),
         pytest.param([Resident(xla=True), SplitBatch(parts=2, xla=True), FUSED], marks=thorough),
     ],
@@ -118,18 +108,6 @@ def test_losses_and_weights_are_those_of_plain_keras(
     assert all(effect.applied for effect in made[2].values()), made[2]
     assert '/words/embeddings"' in made[2]["FusedOptimizer"].detail.split("rows of")[1]
     assert_same(plain, made)
-
-
-@thorough
-def test_it_stands_beside_the_kernel_of_a_sequence_and_parts_of_a_batch(tmp_path: Any) -> None:
-    def recurrent() -> Any:
-        return embedding(layers.LSTM(6))
-
-    stack = [Resident(xla=False), FusedRecurrent(), SplitBatch(parts=2, xla=False), FUSED]
-    expected = trained(tmp_path / "plain", build_model=recurrent)
-    made = trained(tmp_path / "fused", *stack, build_model=recurrent)
-    assert all(effect.applied for effect in made[2].values()), made[2]
-    assert_same(expected, made)
 
 
 @thorough

@@ -14,12 +14,14 @@ from tfopt_core.hooks.installed.discovery import registrations
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
 OURS = {n: f[0] for n, f in registrations().items() if f[0].distribution == "tfopt"}
-# What must stand before TensorFlow starts, or needs a TPU.
-NOT_HERE = ("threads", "tpu")
+# What must stand before TensorFlow starts, or needs a TPU, is compiled only.
+NOT_HERE = ("gpu-memory", "threads", "tpu")
 CASES = [
-    *((name, NEEDED.get(name, {})) for name in OURS if name not in NOT_HERE),
+    *((name, NEEDED.get(name, {})) for name in OURS),
     ("augment", {"function": "work:flipped", "on": "batches"}),
+    ("batch", {"last": "keep", "pad_to": "power-of-two"}),
     ("cache", {"storage": "disk"}),
+    ("gpu-memory", {"growth": False, "limit_mib": 100}),
     ("lr-schedule", {"peak": 0.1, "warmup_epochs": 0.5}),
     ("lr-schedule", {"schedule": "cosine-restarts", "first_restart_epochs": 0.5}),
     ("materialize", {"order": "batches"}),
@@ -27,6 +29,7 @@ CASES = [
     ("mixed-precision", {"policy": "mixed_float16", "loss_scale": 128.0}),
     ("shuffle", {"buffer_size": "all"}),
     ("slim-head", {"rank": 2}),
+    ("threads", {"intra_op": 2}), ("tpu", {"tpu": "local", "zone": "z"}),
 ]  # fmt: skip
 
 
@@ -70,6 +73,11 @@ def test_lines_by_hand_run(
         settings = {"address": dispatcher.target}
     if name in ("augment", "gradient-accumulation"):
         known["train"] = known["train"].batch(4)
-    exec(OURS[name].load()(**settings).by_hand(), known)
+    lines = OURS[name].load()(**settings).by_hand()
+    assert len(lines.splitlines()) <= 10
+    code = compile(lines, name, "exec")
+    if name in NOT_HERE:
+        return
+    exec(code, known)
     for split in ("train", "validation"):
         assert isinstance(known[split], known["tf"].data.Dataset)

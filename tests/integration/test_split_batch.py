@@ -76,8 +76,6 @@ def plain(tmp_path_factory: Any) -> Any:
     [
         [SPLIT],
         [OWN_CORES],
-        pytest.param([SplitBatch(parts=3, xla=False)], marks=pytest.mark.thorough),
-        pytest.param([COMPILED], marks=pytest.mark.thorough),
         pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough),
     ],
 )

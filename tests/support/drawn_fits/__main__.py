@@ -1,6 +1,6 @@
 """Run cases again: lines of JSON, as a campaign writes them.
 
-PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script | --reduce] [--tree DIR] < FILE
+PYTHONPATH=tests .venv/bin/python -m support.drawn_fits [--script] [--tree DIR] < FILE
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ def main() -> None:
     """Print the verdict of each line, or its script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--script", action="store_true", help="print the scripts, run nothing")
-    parser.add_argument("--reduce", action="store_true", help="make the cases smaller")
     parser.add_argument("--tree", type=Path, help="a folder with tfopt_core and plugins")
     options = parser.parse_args()
     if options.tree is not None:  # before anything of tfopt is imported
         sys.path[:0] = [str(options.tree), str(options.tree / "plugins")]
-    from support.drawn_fits.campaign import Judge, smallest
+    from support.drawn_fits.campaign import Judge
     from support.drawn_fits.case import from_json, script_of
     from support.drawn_fits.training import Trainer
 
@@ -30,8 +29,6 @@ def main() -> None:
             print(script_of(case, stack))
             continue
         [verdict] = judge(case, stack or ())
-        if options.reduce and verdict.result == "different":
-            verdict = smallest(verdict, judge.train)
         print(f"{verdict.result} {verdict.message}\n{verdict}\n")
 
 

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from support.drawn_fits.case import Case, Stack, script_of, to_json
 from support.drawn_fits.comparison import Difference, Outcome, compare
-from support.drawn_fits.reduction import reduced
 from support.drawn_fits.stacks import changes_data, math_in, trials
 from support.drawn_fits.training import Trainer
 
@@ -185,15 +184,13 @@ def collect(
 
     :param out: a file to which a line of JSON is added for the first difference of each kind.
     :param tree: where tfopt is imported from, if not from where it is installed.
-    :param to_first: end with the first difference, whose case is made smaller.
+    :param to_first: end with the first difference.
     """
     end, judging = time.monotonic() + seconds, Judge(Trainer(tree))
     for number in itertools.count(first_seed):
         if time.monotonic() > end or (to_first and tally.found):
             break
         _draw(judging, tally, number, end, out)
-    if to_first and tally.found:
-        tally.found[:] = [smallest(tally.found[0], judging.train)]
 
 
 def _draw(judging: Judge, tally: Tally, number: int, end: float, out: Path | None) -> None:
@@ -222,21 +219,3 @@ def line_of(verdict: Verdict, number: int) -> str:
         verdict.case, verdict.stack, kind=verdict.kind, seed=number, note=verdict.message,
         differences=list(map(str, verdict.differences[:SHOWN])), effects=verdict.effects,
     )  # fmt: skip
-
-
-def smallest(verdict: Verdict, train: Train) -> Verdict:
-    """Return the verdict of the smallest case that differs in the same way."""
-    last, raises = verdict, "raises" in verdict.kind
-
-    def differs(case: Case) -> bool:
-        nonlocal last
-        outcomes = ThreadPoolExecutor(2).map(lambda stack: train(case, stack), (None, last.stack))
-        found = judge(case, last.stack, *outcomes)
-        same = found.kind == verdict.kind if raises else "raises" not in found.kind
-        if found.result != "different" or not same:
-            return False
-        last = found
-        return True
-
-    reduced(verdict.case, differs)
-    return last

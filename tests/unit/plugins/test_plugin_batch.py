@@ -119,13 +119,6 @@ def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.tensorflow
-def test_dropping_is_read_back(train: Callable[..., Driven]) -> None:
-    driven = train(Batch(last="drop"), plan=examples().batch(16))
-    assert driven.effect.applied
-    assert driven.effect.detail.startswith("train: drops 2 examples an epoch")
-
-
 def normalized() -> Any:
     norm = keras.layers.BatchNormalization(name="norm")
     return keras.Sequential([keras.Input((4,)), norm, keras.layers.Dense(1)])

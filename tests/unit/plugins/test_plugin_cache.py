@@ -56,14 +56,6 @@ def test_map_behind_a_reshuffling_shuffle_is_moved_before_it() -> None:
     assert "moved before shuffle" in rewrite.done
 
 
-@pytest.mark.tensorflow
-def test_moved_cache_yields_the_same_elements_and_epochs_are_still_reordered() -> None:
-    plan = numbers().shuffle(seed=3).map(decode).batch(4)
-    plain, cached = epochs(plan), epochs(with_cache(plan).plan)
-    assert cached == plain
-    assert cached[0] != cached[1]
-
-
 @pytest.mark.promise(35, injected="random augmentation in a map")
 @pytest.mark.tensorflow
 def test_cache_goes_before_random_ops() -> None:
@@ -178,15 +170,6 @@ def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
-def test_data_set_of_tf_data_is_cached_before_its_random_map() -> None:
-    generator = tf.random.Generator.from_seed(1)
-    given = tf.data.Dataset.from_tensor_slices(np.arange(20)).map(decode)
-    given = given.map(lambda x: tf.cast(x, "float32") + generator.uniform(())).batch(4)
-    rewrite = with_cache(DataPlan.from_dataset(given))
-    assert kinds(rewrite.plan) == ["source", "map_examples", "cache", "map_examples", "batch"]
-
-
-@pytest.mark.tensorflow
 def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() -> None:
     def given() -> tf.data.Dataset:
         keras.utils.set_random_seed(5)
@@ -199,13 +182,6 @@ def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() ->
     data = lower(rewrite.plan)
     assert [[batch.numpy().tolist() for batch in data] for _ in range(3)] == plain
     assert plain[0] != plain[1]
-
-
-@pytest.mark.tensorflow
-def test_generator_given_as_tf_data_stays_refused() -> None:
-    given = tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_types=tf.int32)
-    rewrite = with_cache(DataPlan.from_dataset(given.map(decode)))
-    assert "deterministic=True" in rewrite.reason
 
 
 @pytest.mark.tensorflow

@@ -78,18 +78,13 @@ def test_what_is_not_there_is_refused_with_the_mend(
     ("text", "said"),
     [
         ("{", "is no JSON"),
-        ('{"task": {}}', 'has no "cluster"'),
         (json.dumps({"cluster": TWO, "task": {"type": "worker"}}), 'does not say which "task"'),
         (config(TWO, index=2), r'worker 2, but its "cluster" has 2 of them, counted from 0'),
-        (config(TWO, index=None), "worker null, but"),
         (config(TWO, job="chief"), "chief 0, but its .* has 0 of them"),
         (config(TWO, job="evaluator"), "validation runs within the training"),
-        (config(TWO, job=["worker"]), "only"),
         (config(SERVED), "use parameter-server"),
         (config({"chief": ["a:1", "b:1"]}, job="chief"), "2 chiefs; there can be one"),
-        (config({"worker": ["a", "b:1"]}), 'list of addresses "host:port"'),
         (config({"worker": ["a:1", "a:1"]}), "names a:1 twice"),
-        (config({"worker": []}), "names no address"),
     ],
 )
 def test_a_tf_config_that_would_make_tensorflow_wait_is_refused(text: str, said: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from tfopt_data.data_service import DataService, with_service
-from tfopt_data.service_dataset import check_reachable, graph_of, registered, why_not_sent
+from tfopt_data.service_dataset import check_reachable, registered
 from tfopt_data.service_local import LocalService
 
 from tfopt_core import DataPlan
@@ -94,25 +94,6 @@ def test_python_in_a_map_is_refused() -> None:
 
 
 @pytest.mark.tensorflow
-def test_generator_inside_a_data_set_is_refused() -> None:
-    made = tf.data.Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec(()))
-    with pytest.raises(PluginRefused, match="calls Python"):
-        sent(DataPlan.from_dataset(made).batch(2))
-
-
-@pytest.mark.tensorflow
-def test_layers_that_keep_state_are_refused() -> None:
-    layer = keras.layers.RandomFlip()
-    plan = DataPlan.from_arrays(np.zeros((4, 2, 2, 1), "float32")).map(
-        lambda x: layer(x, training=True)
-    )
-    with pytest.raises(
-        PluginRefused, match=r"changes variables \(AssignVariableOp\).*draw in a function instead"
-    ):
-        sent(plan)
-
-
-@pytest.mark.tensorflow
 def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
     generator = tf.random.Generator.from_seed(1)
     plan = DataPlan.from_arrays(np.arange(4.0))
@@ -152,14 +133,6 @@ def test_a_take_is_refused_for_several_workers_only() -> None:
     assert sent(plan)
     with pytest.raises(PluginRefused, match=r"\(TakeDataset\).*set workers = 1"):
         sent(plan, divided=True)
-
-
-@pytest.mark.tensorflow
-def test_pairs_of_two_data_sets_are_refused_for_several_workers() -> None:
-    numbers = tf.data.Dataset.range(4)
-    graph = graph_of(tf.data.Dataset.zip((numbers, numbers)))
-    assert why_not_sent(graph, divided=False) == ""
-    assert "ZipDataset" in why_not_sent(graph, divided=True)
 
 
 def test_batches_that_cannot_be_put_together_again_are_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,8 @@ from support.plugin_drive import Driven
 from tfopt_data.batch import Batch
 from tfopt_data.few_lengths import padding_to, with_few_lengths
 
-import tfopt_core
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
-from tfopt_core.errors import RecipeError
 from tfopt_core.plugins import Finding
 
 # of the 24 texts; each batch of two has another longest one
@@ -141,30 +138,6 @@ def test_lengths_and_the_last_batch_are_padded_together(
         "train: pads to lengths of 32: 12 shapes in 12 batches become 1; pads the last batch by 1 "
         "examples of weight 0 to 2, weighted"
     )
-
-
-@pytest.mark.tensorflow
-def test_a_step_that_is_traced_for_each_shape_is_traced_for_few(tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        'name = "few"\n[workload]\nuse = "stdlib-text"\n'
-        '[[plugins]]\nuse = "batch"\nlast = "keep"\npad_to = [16, 32]\n'
-        '[measure]\ntarget = { metric = "loss", at_most = 0.1 }\n'
-    )
-    traces: dict[str, int] = {}
-    for name, data in (("plain", texts()), ("padded", tfopt_core.optimize(texts(), recipe))):
-
-        @tf.function
-        def step(rows: Any, name: str = name) -> Any:
-            traces[name] = traces.get(name, 0) + 1
-            return tf.reduce_sum(rows)
-
-        for rows, _ in data:
-            step(rows)
-    assert traces == {"plain": 12, "padded": 2}
-    recipe.write_text(recipe.read_text().replace("[16, 32]", "[32, 16]"))
-    with pytest.raises(RecipeError, match=r"pad_to.*write \[16, 32\]"):
-        tfopt_core.optimize(texts(), recipe)
 
 
 @pytest.mark.tensorflow

@@ -59,13 +59,6 @@ def test_pydataset_is_left_to_keras() -> None:
 
 
 @pytest.mark.tensorflow
-def test_prefetch_reads_itself_back(train: Callable[..., Driven]) -> None:
-    effect = train(Prefetch()).effect
-    assert effect.applied
-    assert effect.detail == "train: prefetch: AUTOTUNE"
-
-
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("calls", "ordered"), [("auto", True), (4, True), (4, False)])
 def test_parallel_map_keeps_the_elements(calls: Any, ordered: bool) -> None:
     plan = DataPlan.from_arrays(np.arange(50)).map(twice)

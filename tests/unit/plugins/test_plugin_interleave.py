@@ -67,15 +67,6 @@ def test_no_more_files_are_opened_than_there_are(tmp_path: Path) -> None:
     assert rewrite.plan.stages[1].cycle_length == 2
 
 
-def test_flat_map_of_a_given_data_set_over_its_files_is_found(tmp_path: Path) -> None:
-    paths = write_records(tmp_path, 2, 2, 2)
-    given_data = tf.data.Dataset.from_tensor_slices(paths).shuffle(3).flat_map(records).batch(2)
-    rewrite = with_interleave(DataPlan.from_dataset(given_data), 3)
-    assert rewrite.done
-    found = sorted(record for batch in lower(rewrite.plan) for record in batch.numpy())
-    assert found == sorted(f"{n}-{i}".encode() for n in range(3) for i in range(2))
-
-
 def test_text_files_of_a_concatenation_are_read_at_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")

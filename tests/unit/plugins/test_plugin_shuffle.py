@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
-from support.lazy_modules import tf
 from support.plugin_drive import Driven
 from tfopt_data.shuffle import Shuffle, with_shuffle_up
 
@@ -78,17 +77,6 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
     rewrite = with_shuffle_up(plan)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
-
-
-@pytest.mark.tensorflow
-def test_given_zip_of_slices_is_shuffled_before_its_pictures_are_read() -> None:
-    slices = tf.data.Dataset.range(12)
-    given_data = tf.data.Dataset.zip(slices, slices).map(lambda a, b: (a * 2, b)).shuffle(3)
-    rewrite = with_shuffle_up(DataPlan.from_dataset(given_data.batch(4)))
-    assert kinds(rewrite.plan) == ["source", "shuffle", "map_examples", "batch"]
-    assert rewrite.plan.stages[1].buffer_size is None
-    pairs = [(int(a), int(b)) for batch in lower(rewrite.plan) for a, b in zip(*batch, strict=True)]
-    assert sorted(pairs) == [(2 * n, n) for n in range(12)]
 
 
 @pytest.mark.tensorflow

@@ -83,12 +83,6 @@ def test_callback_that_sets_the_rate_is_refused(train: Callable[..., Driven], na
 
 
 @pytest.mark.tensorflow
-def test_unknown_steps_are_refused_in_the_run(train: Callable[..., Driven]) -> None:
-    with pytest.raises(PluginRefused, match="unknown"):
-        train(LrSchedule(), steps_known=False)
-
-
-@pytest.mark.tensorflow
 def test_effect_reads_schedule_rate_and_steps_back(train: Callable[..., Driven]) -> None:
     effect = train(LrSchedule(final_fraction=0.1), optimizer="adam").effect
     assert effect.applied

@@ -109,14 +109,6 @@ def test_dropped_remainder_and_dict_elements_are_kept() -> None:
         np.testing.assert_array_equal(ours["x"], theirs["x"])
 
 
-def test_map_of_a_given_data_set_is_vectorized() -> None:
-    given_data = tf.data.Dataset.from_tensor_slices((PICTURES, LABELS)).map(centre).batch(5)
-    plan = DataPlan.from_dataset(given_data)
-    rewrite = with_vectorized_maps(plan)
-    assert rewrite.done == "on batches: centre by tf.vectorized_map"
-    assert_same_batches(rewrite.plan, plan)
-
-
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [

@@ -239,6 +239,15 @@ KINDS = {
         model = network()
         fit("fit", model, x, y, batch_size=4, epochs=2, callbacks=[Batches()])
     """,
+    "a callback that raises before the first step": """
+        def fail(batch, logs):
+            raise TypeError("no rate to set")
+        model = network()
+        fit("fit 1", model, x, y, callbacks=[keras.callbacks.LambdaCallback(
+            on_train_batch_begin=fail)])
+        model.get_layer("first").trainable = False
+        fit("fit 2", model, x, y, shuffle=False)
+    """,
 }  # fmt: skip
 
 

@@ -92,8 +92,6 @@ class TimedFunction:
             cache.forget()
         if self.distribution is not None:
             self.distribution.install()
-        else:
-            build_state(self.built)
         cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
         step = model.train_step if wrap is None else wrap(model.train_step)
         if not model.run_eagerly:
@@ -176,9 +174,24 @@ class TimedFunction:
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way
         if function is not None:
-            model.train_function = self.clock.timed(function, lambda: function.report.last_call)
-            return
-        model.train_function = self.clock.timed(self._function_of_keras())
+            timed = self.clock.timed(function, lambda: function.report.last_call)
+        else:
+            timed = self.clock.timed(self._function_of_keras())
+        model.train_function = self._building_state(timed)
+
+    def _building_state(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the train function, which builds the state first in its first call: Keras builds
+        it there, and a callback that raises before leaves the optimizer without."""
+        called = False
+
+        def train_function(iterator: Any) -> Any:
+            nonlocal called
+            if not called:
+                build_state(self.built)
+                called = True
+            return function(iterator)
+
+        return train_function
 
     def _function_of_stack(self) -> TrainFunction | None:
         """Return the train function of the stack's loop, None for Keras' own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from support.cases import mostly_thorough
 from support.forked_command import HASTY
 from support.real_process import (
     environment,
@@ -38,18 +37,12 @@ BROKEN = {
     "raises": ('raise RuntimeError("the module is ill")', "RuntimeError: the module is ill"),
     "exits": ("raise SystemExit(7)", "SystemExit: 7"),
     "needs": ("import no_such_dependency", "No module named 'no_such_dependency'"),
-    "no attribute": ("x = 1", "AttributeError"),
     "no class": ("Good = 3", "the entry point names a int, not a class"),
     "no attrs": ("class Good: pass", "does not derive from Plugin"),
     "aborts": ("import os; os.abort()", "killed by SIGABRT while it was imported"),
-    "is interrupted": ("raise KeyboardInterrupt", "killed by SIGINT while it was imported"),
     "closes its streams": (
         "import os\nfor number in (0, 1, 2): os.close(number)\nraise RuntimeError('no stream')",
         "RuntimeError: no stream",
-    ),
-    "has an error without text": (
-        "class E(Exception):\n    def __str__(self): raise ValueError('no text')\nraise E",
-        "ValueError: no text",
     ),
     "fills the screen": ("raise RuntimeError('m' * 100_000)", "RuntimeError: mmm"),
     "has terminal codes": ("raise RuntimeError('a\\n\\x1b[31mred')", "a \\x1b[31mred"),
@@ -76,34 +69,8 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
         assert "ill-dist 2.5" in line
 
 
-def test_a_plugin_whose_setting_exits_is_one_line(tmp_path):
-    exits = """
-        import attrs
-        from tfopt_core.plugins import Plugin, hookimpl
-
-        def leave(*_):
-            raise SystemExit(9)
-
-        @attrs.frozen(kw_only=True, eq=False)
-        class Good(Plugin):
-            size: int = attrs.field(default=1, validator=leave)
-
-            @hookimpl
-            def configure_runtime(self, options):
-                return options
-    """
-    site = make_distribution(
-        tmp_path / "site", "ill", {"größe": "ill_module:Good"}, ill_module=exits
-    )
-    done = tfopt("apply", "recipe.toml", cwd=tiny_project(tmp_path, plugin="größe"), site=site)
-    assert done.code == 2
-    assert done.err.splitlines() == [
-        'error: recipe.toml:7: plugins[0].use: plugin "größe": raised SystemExit: 9'
-    ]
-
-
 @pytest.mark.promise(21, injected="the same, beside whole plugins")
-@pytest.mark.parametrize("kind", mostly_thorough(BROKEN, ("raises", "aborts")))
+@pytest.mark.parametrize("kind", ["raises", "aborts"])
 def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(kind, tmp_path):
     code, said = BROKEN[kind]
     site = make_distribution(

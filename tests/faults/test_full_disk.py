@@ -69,11 +69,7 @@ def test_every_run_that_was_stored_before_the_disk_was_full_can_be_read(tmp_path
 COMMANDS = {
     "json": ["report", "last", "--project", "PROJECT", "--json", "out.json"],
     "html": ["report", "last", "--project", "PROJECT", "--html", "out.html"],
-    "markdown": ["report", "last", "--project", "PROJECT", "--markdown", "out.md"],
-    "listing": ["runs", "--project", "PROJECT", "--json", "out.json"],
-    "comparison": ["compare", "aa01", "bb02", "--project", "PROJECT", "--json", "out.json"],
     "recipe": ["recipes", "copy", "quickstart"],
-    "schema": ["schema", "--output", "schema.json"],
     "scaffold": ["plugins", "new", "my-plugin"],
     "results": ["apply", "quickstart"],
 }

@@ -160,6 +160,3 @@ def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
     seconds = [block.seconds for block in outcome.blocks]
     assert len(seconds) > 0
     assert all(0 <= each < day for each in seconds)
-
-
-# Numbers that are none

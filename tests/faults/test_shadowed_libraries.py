@@ -80,10 +80,6 @@ def executed(*folders: Path) -> list[str]:
         [TFOPT, "recipes", "copy", "quickstart"],
         [sys.executable, "-m", "tfopt_core", "plugins", "show", "cache"],
         [sys.executable, "-m", "tfopt_core", "runs"],
-        *(
-            pytest.param([TFOPT, *words], marks=pytest.mark.thorough)
-            for words in (["plugins", "show", "cache"], ["runs"], ["recipes"], ["doctor"])
-        ),
     ],
     ids=lambda command: " ".join(Path(part).name for part in command),
 )

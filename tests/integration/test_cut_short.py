@@ -83,17 +83,6 @@ def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path,
 
 
 @pytest.mark.tensorflow
-def test_a_run_whose_step_time_is_never_known_trains_to_its_end(tmp_path):
-    built = build_here(small_workload(), folder=tmp_path, epochs=2)
-    outcome = train(built, perf_counter_ns(), lambda message: None, cuts_short=lambda blocks: False)
-    fit = summarize(outcome, None)
-    assert fit.complete
-    assert fit.epochs == 2
-    assert fit.projected_seconds is None
-    assert "val_loss" in fit.metrics
-
-
-@pytest.mark.tensorflow
 def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
     built = build_here(
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
 
-from tfopt_core.data import DataPlan, MapExamples, Prefetch
+from tfopt_core.data import DataPlan, MapExamples
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.training.sources import as_plan, batched_plan
 
@@ -70,25 +70,6 @@ def test_a_folder_of_pictures_comes_apart_and_trains_the_same(pictures):
     decode, shuffle = plan.stages[2], plan.stages[1]
     hoisted = plan.with_stages((plan.source, decode, shuffle, *plan.stages[3:]))
     assert history(lower(hoisted), classifier) == losses
-
-
-def test_a_change_behind_random_augmentation_trains_the_same(pictures):
-    """What stands before the change is the given object, its random layers included."""
-
-    def made():
-        keras.utils.set_random_seed(2)
-        flip = keras.layers.RandomFlip(seed=3)
-        return of_pictures(pictures).map(lambda x, y: (flip(x, training=True), y))
-
-    plan = DataPlan.from_dataset(made())
-    assert lower(plan.append(Prefetch()))._input_dataset is plan.given[-1][1]
-    assert history(lower(plan.append(Prefetch())), classifier) == history(made(), classifier)
-
-
-def test_no_data_are_no_data_however_they_are_taken_apart():
-    plan = DataPlan.from_dataset(of_slices(X[:0], Y[:0]).batch(2))
-    assert (plan.examples, plan.cardinality) == (0, 0)
-    assert int(lower_stages(plan.stages).cardinality()) == 0
 
 
 def test_what_is_measured_against_is_what_it_was_for_opaque_data_sets():

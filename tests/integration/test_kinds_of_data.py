@@ -124,11 +124,6 @@ def test_class_weights_weigh(tmp_path):
     assert loss_with({0: 1.0, 1: 9.0}) > loss_with(None)
 
 
-def test_batched_data_with_the_recipes_batch_size_are_refused(tmp_path):
-    with pytest.raises(WorkloadError, match=r"batched already.*remove it"):
-        train_here(workload(dataset().batch(5)), folder=tmp_path, batch_size=4)
-
-
 @pytest.mark.promise(37, injected="empty data, unequal lengths, an iterator, a number")
 @pytest.mark.parametrize(
     ("train", "said"),

@@ -55,25 +55,6 @@ def test_recipes_lists_every_recipe_that_ships(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_copied_recipe_can_be_planned_and_is_not_overwritten(tmp_path):
-    first = tfopt("recipes", "copy", "quickstart", cwd=tmp_path)
-    assert first.code == 0, first.err
-    assert "tfopt apply quickstart.toml" in first.out
-    copied = (tmp_path / "quickstart.toml").read_text()
-    assert copied == shipped_recipes()["quickstart"].read_text()
-    (tmp_path / "quickstart.toml").write_text(copied + "\n# mine\n")
-    second = tfopt("recipes", "copy", "quickstart", cwd=tmp_path)
-    assert second.code == 2
-    assert '"quickstart.toml" exists already' in second.err
-    assert (tmp_path / "quickstart.toml").read_text().endswith("# mine\n")
-    (tmp_path / "setup.py").touch()  # a project of its own
-    planned = tfopt("plan", "quickstart.toml", cwd=tmp_path)
-    assert planned.code == 0, planned.err
-    assert "prefetch" in planned.out
-
-
 def test_a_recipe_that_does_not_exist_is_not_copied(tmp_path):
     done = tfopt_here("recipes", "copy", "quickstar", cwd=tmp_path)
     assert done.code == 2
@@ -96,12 +77,6 @@ def test_plugins_show_prints_the_card_and_the_settings(tmp_path):
         assert heading in done.out
     assert "storage" in done.out
     assert 'default "auto"' in done.out
-
-
-def test_plugins_show_of_an_unknown_name_says_what_was_meant(tmp_path):
-    done = tfopt_here("plugins", "show", "cahce", cwd=tmp_path)
-    assert done.code == 2
-    assert done.err == 'error: no plugin is named "cahce"; did you mean "cache"?\n'
 
 
 def test_doctor_finds_a_keras_backend_that_is_not_tensorflow(tmp_path):

@@ -15,13 +15,8 @@ from support.lazy_modules import keras, tf
 from tfopt_data.augment import Augment
 from tfopt_data.frozen_prefix import halves
 from tfopt_data.rewrite import Rewrite, effect
-from tfopt_distribute.mirrored import Mirrored
-from tfopt_distribute.one_device import OneDevice
-from tfopt_model.fused_transformer import FusedTransformer
 from tfopt_model.l2 import L2
-from tfopt_observe.profile import Profile
 from tfopt_runtime.split_batch import SplitBatch
-from tfopt_runtime.xla import Xla
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.own_rate import with_fixed_rate
@@ -34,11 +29,10 @@ from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
-from tfopt_core.training import graphs, keras_data, loss_scaling, precision, strategy
+from tfopt_core.training import keras_data, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
-from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_loop
+from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask
@@ -72,15 +66,6 @@ def test_the_installed_versions_have_every_member():
 # Data sets of tf.data
 
 
-def _with_files(make: Callable[[list[str]], Any]) -> Callable[[Path], Any]:
-    def made(folder: Path) -> Any:
-        for name in ("a", "b"):
-            (folder / name).write_bytes(b"first\nsecnd\n")
-        return make([str(folder / "a"), str(folder / "b")])
-
-    return made
-
-
 def _range() -> Any:
     return tf.data.Dataset.range(4)
 
@@ -89,16 +74,12 @@ def _range() -> Any:
 # files, made of several or of one, by a function or by a number.
 STEPS: dict[str, Callable[[Path], Any]] = {
     "arrays": lambda _: tf.data.Dataset.from_tensor_slices(X),
-    "array-specs": lambda _: tf.data.Dataset.from_tensor_slices(X),
-    "enumerate": lambda _: _range().enumerate(),
     "zip": lambda _: tf.data.Dataset.zip(_range(), _range()),
-    "text-lines": _with_files(lambda files: tf.data.TextLineDataset(files)),
     "map": lambda _: _range().map(lambda x: x + 1),
     "parallel-interleave": lambda _: _range().interleave(
         lambda x: _range(), cycle_length=2, num_parallel_calls=2
     ),
     "shuffle": lambda _: _range().shuffle(4, seed=1, reshuffle_each_iteration=False),
-    "batch": lambda _: _range().batch(2),
     "ragged-batch": lambda _: _range().map(tf.range).ragged_batch(2),
 }
 
@@ -204,35 +185,6 @@ def effect_of(built: Any) -> Any:
     return effect
 
 
-def test_without_the_graph_optimizer_nothing_is_seen_of_its_graph(without):
-    sentence = without("optimized-graphs")
-    assert graphs.optimized_graph(lambda: None) is None
-    assert disabled_so_far() == (sentence,)
-
-
-def test_without_graphs_by_name_called_functions_are_not_seen(without):
-    inner = tf.function(lambda x: x + 1)
-    outer = tf.function(lambda x: inner(x)).get_concrete_function(tf.constant(1))
-    [call] = [op for op in outer.graph.get_operations() if "Call" in op.type]
-    assert None not in graphs.called_graphs(call)
-    sentence = without("called-graphs")
-    assert graphs.called_graphs(call) == [None]
-    assert disabled_so_far() == (sentence,)
-
-
-def test_without_keras_word_layers_tell_whether_xla_can_compile(without):
-    sentence = without("xla-support")
-    assert graphs.supports_xla(small_model())
-    assert disabled_so_far() == (sentence,)
-
-
-def test_xla_is_applied_though_keras_own_choice_is_not_known(without, tmp_path):
-    sentence = without("xla-choice")
-    effect = effect_of(build_here(workload(), Xla(), folder=tmp_path))
-    assert effect.applied
-    assert sentence in effect.detail
-
-
 def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(without, tmp_path):
     sentence = without("nested-layers")
     with pytest.raises(PluginRefused) as refused:
@@ -251,10 +203,8 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     ("feature", "plugin"),
     [
         ("optimizer-slots", FusedOptimizer(min_elements=1)),
-        ("attention", FusedTransformer()),
         ("output-masks", SplitBatch(parts=2, xla=False)),
         ("loss-masks", GradientAccumulation(steps=2)),
-        ("profiler-traces", Profile(steps=1, skip=1)),
     ],
 )
 def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
@@ -264,36 +214,6 @@ def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
     built, outcome = train_here(workload(), plugin, folder=tmp_path)
     assert outcome.epochs == 2
     assert sentence in effect_of(built).detail
-
-
-def test_without_layer_names_each_build_numbers_its_layers_on(without, tmp_path):
-    def names(given: Workload) -> list[str]:
-        return [layer.name for layer in build_here(given, folder=tmp_path).model.layers[1:]]
-
-    same = workload()
-    assert names(same) == names(same)
-    without("layer-names")
-    assert names(same) != names(same)
-
-
-def test_without_overflow_count_float16_still_scales(without):
-    model = small_model()
-    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
-    without("overflow-count")
-    loss_scaling.prepare_scaling(
-        model, PrecisionPolicy(policy="mixed_float16", loss_scale="dynamic"), 1
-    )
-    assert loss_scaling.overflow_steps(model.optimizer) is None
-
-
-def test_without_output_layers_a_functional_model_keeps_its_policy(without):
-    policy = PrecisionPolicy(policy="mixed_bfloat16")
-    assert precision.keep_in_float32(small_model(), policy) == ("out",)
-    sentence = without("output-layers")
-    assert precision.keep_in_float32(small_model(), policy) == ()
-    sequential = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, name="last")])
-    assert precision.keep_in_float32(sequential, policy) == ("last",)
-    assert disabled_so_far() == (sentence,)
 
 
 def test_an_optimizer_that_cannot_be_renamed_is_warned_of(without):
@@ -334,30 +254,6 @@ def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
     assert str(refused.value) == sentence
 
 
-def test_where_the_count_is_unknown_keras_trains(without, tmp_path):
-    sentence = without("unknown-counts")
-    built = build_here(workload(), folder=tmp_path)
-    chunked = attrs.evolve(built, training=attrs.evolve(built.training, loop="chunked"))
-    assert not why_no_loop(chunked)
-    assert why_no_loop(attrs.evolve(chunked, batches={})) == sentence
-
-
-def test_the_other_random_states_are_kept_without_keras(without):
-    keras.random.uniform((1,))  # makes the global generator
-    kept = state.capture_random()
-    assert kept["keras"] is not None
-    sentence = without("keras-random-state")
-    assert state.capture_random()["keras"] is None
-    state.restore_random(kept)
-    assert disabled_so_far() == (sentence,)
-
-
-def test_a_model_counts_as_one_without_a_strategy(without):
-    sentence = without("own-strategy")
-    assert not reads_before_fit(small_model())
-    assert disabled_so_far() == (sentence,)
-
-
 # Scripts
 
 
@@ -371,13 +267,6 @@ def test_the_fits_of_a_script_take_no_stack(without):
 # Strategies
 
 
-def test_without_it_keras_itself_builds_a_model_of_one_device(without, tmp_path):
-    sentence = without("own-strategy")
-    built = build_here(workload(), OneDevice(), folder=tmp_path)
-    assert built.model._distribute_strategy is not None
-    assert disabled_so_far() == (sentence,)
-
-
 def test_replicas_are_refused_and_one_device_is_not(without):
     sentence = without("replicas")
     several = SimpleNamespace(
@@ -388,25 +277,6 @@ def test_replicas_are_refused_and_one_device_is_not(without):
     assert str(refused.value) == sentence
     one = SimpleNamespace(run=SimpleNamespace(strategy=tf.distribute.get_strategy()))
     assert distribution_of(one) is None  # type: ignore[arg-type]
-
-
-def test_strategies_are_not_numbered_apart(without):
-    sentence = without("strategies-apart")
-    before = tf.distribute.MirroredStrategy._collective_key_base
-    strategy.apart_from_earlier_strategies()
-    assert tf.distribute.MirroredStrategy._collective_key_base == before
-    assert disabled_so_far() == (sentence,)
-
-
-def test_communication_is_not_read_back(without):
-    sentence = without("strategies-read-back")
-    extended = SimpleNamespace(worker_devices=("/device:CPU:0", "/device:CPU:1"))
-    strategy = SimpleNamespace(num_replicas_in_sync=2, extended=extended)
-    effect = Mirrored(communication="reduce-to-one").report_effect(
-        SimpleNamespace(strategy=strategy), None
-    )
-    assert effect.applied
-    assert sentence in effect.detail
 
 
 # What users see
@@ -423,9 +293,3 @@ def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_th
     sentence = without("model-cut")
     assert halves(small_model()) == sentence
     assert disabled_so_far() == (sentence,)
-
-
-def test_every_feature_is_simulated_here():
-    text = Path(__file__).read_text(encoding="utf-8")
-    left = {name for name in FEATURES if f'"{name}"' not in text}
-    assert {name for name in left if not name.startswith("data-step-")} == set()

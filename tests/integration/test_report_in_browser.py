@@ -117,12 +117,3 @@ def test_hostile_names_run_nothing_and_the_theme_is_followed(tmp_path):
     assert HOSTILE in wide["headings"][0]
     assert wide["paper"] == narrow["paper"] == "rgb(21, 24, 29)"
     assert narrow["scrolled"] <= 400
-
-
-def test_the_report_prints(tmp_path):
-    (tmp_path / "report.html").write_text(html_page(measured()), encoding="utf-8")
-    target = tmp_path / "report.pdf"
-    browse(tmp_path, f"--print-to-pdf={target}", (tmp_path / "report.html").as_uri())
-    data = target.read_bytes()
-    assert data.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", data)) >= 2

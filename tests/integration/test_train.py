@@ -75,12 +75,6 @@ def test_every_plugin_says_what_it_did(trained):
         assert f"{plugin} applied: " in " ".join(done.out.split())
 
 
-@pytest.mark.thorough
-def test_training_leaves_no_files_of_the_run(trained):
-    project, _ = trained
-    assert list((project / ".tfopt" / "runs").iterdir()) == []
-
-
 def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed(trained):
     project, _ = trained
     (project / "load.py").write_text(LOAD)

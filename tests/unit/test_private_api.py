@@ -154,23 +154,6 @@ def test_every_feature_is_asked_for(scanned):
     assert set(FEATURES) - words == set()
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("from keras.src.a import b", {("keras.src.a", "b")}),
-        ("from keras.src import tree\ntree.new()", {("keras.src.tree", "new")}),
-        ("dataset._new", {"_new"}),
-        ("getattr(dataset, '_new', None)", {"_new"}),
-        ("self._new", set()),
-        ("import tensorflow.python.a", {"tensorflow.python.a"}),
-        ("x = 'tensorflow.python.a'", {"tensorflow.python.a"}),
-    ],
-)
-def test_the_scan_sees_what_is_touched(text, found):
-    touched = touched_by(Path("x.py"), text)
-    assert touched.members | touched.attributes | touched.modules == found
-
-
 def _readers(module, table):
     """Yield class, feature and the code that reads it, of each row of a table in a module."""
     tree = ast.parse(inspect.getsource(module))

@@ -11,7 +11,6 @@ from support.lazy_modules import keras, tf
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, batching
 from tfopt_core.data import lower as lowering
-from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect.walk import has_stage, is_batched, known_cardinality
 from tfopt_core.data.functions import is_stateful_op
 from tfopt_core.data.lower import lower
@@ -23,11 +22,6 @@ pytestmark = pytest.mark.tensorflow
 
 def elements(plan):
     return [tf.nest.map_structure(lambda t: t.numpy().tolist(), e) for e in lower(plan)]
-
-
-def test_an_unchanged_plan_lowers_to_the_very_object():
-    dataset = tf.data.Dataset.range(3)
-    assert lower(DataPlan.from_dataset(dataset)) is dataset
 
 
 @few_examples(30)
@@ -66,35 +60,6 @@ def test_a_pydataset_stays_itself_until_a_plugin_changes_it():
     assert lower(plan) is data
     assert [len(x) for x, _ in elements(plan.prefetch())] == [2, 1]
     assert known_cardinality(lower(plan.prefetch())) == 2
-
-
-@pytest.mark.parametrize(
-    ("function", "ops"),
-    [
-        (lambda x: x + 1, ()),
-        (lambda x: x + tf_random(()), ("RandomUniform",)),
-        (lambda x: py_function(x), ("EagerPyFunc",)),
-    ],
-)
-def test_random_ops_are_found_in_the_graph_of_a_map(function, ops):
-    plan = DataPlan.from_arrays(np.arange(3.0, dtype="float32")).map(function)
-    assert random_ops(plan, 1) == ops
-
-
-def tf_random(shape):
-    return tf.random.uniform(shape)
-
-
-def py_function(x):
-    return tf.py_function(lambda v: v, [x], tf.float32)
-
-
-def test_a_random_keras_layer_shows():
-    flip = keras.layers.RandomFlip()
-    plan = DataPlan.from_arrays(np.zeros((2, 4, 4, 1), "float32")).map(
-        lambda x: flip(x, training=True)
-    )
-    assert random_ops(plan, 1)
 
 
 def test_what_is_read_of_private_attributes_still_holds_for_this_tensorflow():
@@ -155,19 +120,6 @@ def test_a_data_set_is_shuffled_as_it_comes_whatever_is_known_of_it():
         orders = [[batch.numpy().tolist() for batch in data] for data in (lower(plan), by_hand)]
         assert len(orders[0]) == 25
     assert lower(plan)._input_dataset._input_dataset is given
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (iter([1]), "can be read only once"),
-        (3, "are a int; give a DataPlan"),
-        (([1, 2], [1]), "different lengths"),
-    ],
-)
-def test_what_is_no_data_is_refused_with_what_would_be(data, message):
-    with pytest.raises(WorkloadError, match=message):
-        as_plan(data, "train")
 
 
 @pytest.mark.parametrize("drop", [False, True])

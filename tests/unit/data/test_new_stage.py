@@ -12,13 +12,9 @@ import numpy as np
 import pytest
 from support.compared import plain
 from support.lazy_modules import tf
-from tfopt_data.augment import with_augmentation
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
 from tfopt_data.data_service import with_service
-from tfopt_data.interleave import with_interleave
-from tfopt_data.parallel_map import with_parallel_maps
-from tfopt_data.prefetch import with_prefetch
 from tfopt_data.shuffle import with_shuffle_up
 from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
@@ -151,22 +147,9 @@ LEFT_ALONE: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], str]] = {
         numbers().append(Twice()).map(plus_one).batch(4), with_cache,
         "nothing before it is worth keeping: twice",
     ),
-    "partial cache": (
-        unknown.batch(4), lambda plan: with_partial_cache(plan, 1e6), "stops reading",
-    ),
     "shuffle behind it": (unknown.shuffle(4).batch(2), with_shuffle_up, '"twice" before it draws'),
     "shuffle before it": (
         numbers().map(plus_one).shuffle(4).append(Twice()).batch(2), with_shuffle_up,
-        '"twice" behind it would choose other examples',
-    ),
-    "vectorized map": (
-        numbers().map(plus_one).append(Twice()).batch(2), with_vectorized_maps, '"twice"',
-    ),
-    "interleave": (
-        DataPlan.from_arrays(np.array(["a", "b"]))
-        .interleave(lines_of, cycle_length=1)
-        .append(Twice()),
-        lambda plan: with_interleave(plan, 2),
         '"twice" behind it would choose other examples',
     ),
     "resident": (unknown.batch(4), with_resident, 'twice "Twice" yields something else each time'),
@@ -211,10 +194,6 @@ REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
     "cache": (
         known.batch(4), with_cache, ["source", "map_examples", "known_twice", "cache", "batch"],
     ),
-    "cache behind a shuffle": (
-        numbers().append(KnownTwice()).shuffle(seed=1).map(plus_one).batch(4), with_cache,
-        ["source", "known_twice", "map_examples", "cache", "shuffle", "batch"],
-    ),
     "partial cache": (
         known, lambda plan: with_partial_cache(plan, 1_000), ["source"],
     ),
@@ -222,8 +201,6 @@ REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
         known.append(Shuffle(seed=1)).batch(4), with_resident,
         ["source", "map_examples", "known_twice", "resident", "shuffle", "batch"],
     ),
-    "parallel map": (known, with_parallel_maps, kinds(known)),
-    "prefetch": (known, with_prefetch, [*kinds(known), "prefetch"]),
     "shuffle": (
         known.map(plus_one).shuffle(4).batch(4), with_shuffle_up,
         ["source", "map_examples", "known_twice", "shuffle", "map_examples", "batch"],
@@ -235,10 +212,6 @@ REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
     "data service": (
         known.batch(4), lambda plan: with_service(plan, lambda dataset: dataset, divided=False),
         ["source", "map_examples", "known_twice", "batch", "opaque"],
-    ),
-    "augmentation": (
-        known.batch(4), lambda plan: with_augmentation(plan, lambda x: x, parallel=1),
-        ["source", "map_examples", "known_twice", "map_examples", "batch"],
     ),
 }  # fmt: skip
 

@@ -71,11 +71,8 @@ def test_after_a_part_of_a_batch_the_batches_and_examples_of_all_are_counted():
 @pytest.mark.parametrize(
     ("stage", "words"),
     [
-        (PartOfBatch(count=2, index=0), "part of each batch: 1 of 2 workers"),
         (PartOfExamples(count=3, index=2, of=32), "part of every 32 examples: 3 of 3 workers"),
-        (PartOfSource(count=2, index=None), "part of the source: one of 2 workers"),
         (EvenSteps(batches=1000), "even steps: 1,000 on every worker"),
-        (Batch(size=16, of=32), "batch: 16 of 32"),
         (Batch(size=32, of=32, drop_remainder=True), "batch: 32, remainder dropped"),
     ],
 )

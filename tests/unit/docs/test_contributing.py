@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -68,15 +67,6 @@ def test_its_own_tests_hold(plugin_class: Any) -> None:
     assert len(tests) == 2
     for one in tests:
         one()
-
-
-@pytest.mark.tensorflow
-@pytest.mark.thorough
-def test_pytest_finds_them_in_its_folder(project: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
 
 
 def test_five_points_come_first() -> None:

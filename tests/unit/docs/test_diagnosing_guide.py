@@ -6,11 +6,9 @@ import re
 from pathlib import Path
 
 import attrs
-import pytest
 
 from tfopt_core.hooks import diagnosis
 from tfopt_core.plugins import Diagnosis
-from tfopt_core.records import diagnosis as diagnosed
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide"
@@ -18,11 +16,6 @@ GUIDE = ROOT / "docs" / "guide"
 
 def words(page: str) -> set[str]:
     return set(re.findall(r"`([\w-]+)", (GUIDE / page).read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("part", [diagnosed.Diagnosed, diagnosed.Bounds])
-def test_every_field_of_the_json_is_documented(part: type) -> None:
-    assert {field.name for field in attrs.fields(part)} <= words("json.md")
 
 
 def test_everything_that_a_plugin_may_read_is_documented() -> None:

@@ -30,7 +30,6 @@ from tfopt_core.recipe import (
     read_recipe,
 )
 from tfopt_core.recipe.table import Table, keys_of
-from tfopt_core.records import results
 
 GUIDE = ROOT / "docs" / "guide"
 
@@ -120,22 +119,6 @@ def test_every_field_of_a_workload_is_documented() -> None:
 def test_every_key_of_a_recipe_is_documented(table: type[Table]) -> None:
     keys = set(keys_of(table)) - {"workload", "measure", "tune"}  # these have headings
     assert keys <= named_in_tables(text_of("recipes.md"))
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        results.Results,
-        results.RunResult,
-        results.FitResult,
-        results.Comparison,
-        results.MemoryContrast,
-        results.Quality,
-        results.Attribution,
-    ],
-)
-def test_every_field_of_the_json_is_documented(part: type) -> None:
-    assert {a.name for a in attrs.fields(part)} <= named_in_tables(text_of("json.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -29,11 +29,3 @@ def test_a_promise_without_a_test_and_a_mark_without_a_promise_are_refused(
     assert [(test.number, test.injected, test.thorough) for test in held] == [(99, "x", True)]
     with pytest.raises(SystemExit, match=r"without a test: \[1, 2.*without a promise: \[99\]"):
         tool.render(held, tool.load_promises())
-
-
-def test_a_mark_that_cannot_be_read_is_named_with_its_line(
-    tool: ModuleType, tmp_path: Path
-) -> None:
-    (tmp_path / "test_it.py").write_text("@pytest.mark.promise(9)\ndef test_a(): pass\n")
-    with pytest.raises(SystemExit, match=r"test_it\.py:1: write"):
-        tool.held_promises(tmp_path)

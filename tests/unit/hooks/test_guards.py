@@ -379,17 +379,6 @@ def test_the_owner_builds_the_strategy_and_else_the_default_does():
     assert Stack((), Default()).build_strategy(make_run()) == "the default"
 
 
-def test_an_owner_that_returns_nothing_is_named():
-    @plugin
-    class Nothing(Plugin):
-        @hookimpl
-        def build_strategy(self, run):
-            return None
-
-    with pytest.raises(PluginError, match=r"return a tf\.distribute\.Strategy"):
-        stack_of(Nothing()).build_strategy(make_run())
-
-
 def test_an_effect_of_another_type_is_named():
     @plugin
     class Vague(Plugin):
@@ -487,11 +476,6 @@ def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> 
     assert describe(OSError(message)) == (
         "raised OSError: /cache_0.lockfile; No such file or directory"
     )
-
-
-def test_the_bold_of_keras_messages_is_left_out() -> None:
-    error = TypeError("Exception encountered.\n\n\x1b[1mInput 'y' is float32.\x1b[0m\n")
-    assert describe(error) == "raised TypeError: Exception encountered. Input 'y' is float32."
 
 
 def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message() -> None:

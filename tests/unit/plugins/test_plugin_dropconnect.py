@@ -78,6 +78,8 @@ def test_saved_model_has_layers_of_keras_that_infer_the_same(
     assert '"hidden": 40 weights' in driven.effect.detail
     assert '"out" makes the outputs' in driven.effect.detail
     ours = driven.model.predict(np.eye(4, dtype="float32"), verbose=0)
+    draws = [np.asarray(driven.model(np.ones((1, 4)), training=True)) for _ in "ab"]
+    assert np.abs(draws[0] - draws[1]).max() > 0
     plain = type(driven.model.get_layer("hidden")).call
     means = np.asarray(plain(driven.model.get_layer("hidden"), np.eye(4, dtype="float32")))
     saved = driven.stack.unwrap(driven.model)

@@ -136,10 +136,10 @@ def test_a_class_with_too_few_pictures_is_named(folder):
         clipart_jpeg.build(folder=str(folder))
 
 
-@pytest.mark.parametrize("count", [*range(5, 60), 190, 1_000])
-def test_every_class_has_pictures_in_both_splits(count):
-    train, held_out = folders.split([Path(f"{number:04d}.jpg") for number in range(count)])
-    assert len(train) + len(held_out) == count
-    assert len(train) > len(held_out) > 0
-    if count >= 100:
-        assert len(held_out) / count == pytest.approx(0.2, abs=0.02)
+def test_every_class_has_pictures_in_both_splits():
+    for count in (*range(5, 60), 190, 1_000):
+        train, held_out = folders.split([Path(f"{number:04d}.jpg") for number in range(count)])
+        assert len(train) + len(held_out) == count
+        assert len(train) > len(held_out) > 0
+        if count >= 100:
+            assert len(held_out) / count == pytest.approx(0.2, abs=0.02)

@@ -95,15 +95,16 @@ def test_vocabularies_are_as_long_as_those_of_the_bundled_data():
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_a_short_training_learns(module):
+def test_a_short_training_learns_and_reports_the_quality_metric(module):
     keras.utils.set_random_seed(1)
     workload = module.build(**SMALL.get(module, {"examples": 320}))
     data = tf.data.Dataset.from_tensor_slices(workload.train.source.value)
     data = data.shuffle(1_000)
     for stage in workload.train.stages[1:]:
         data = data.map(stage.function)
-    losses = compiled(workload).fit(data.batch(32), epochs=2, verbose=0).history["loss"]
-    assert losses[1] < losses[0]
+    history = compiled(workload).fit(data.batch(32), epochs=2, verbose=0).history
+    assert history["loss"][1] < history["loss"][0]
+    assert workload.quality_metric.removeprefix("val_") in history
 
 
 def compiled(workload):
@@ -112,19 +113,6 @@ def compiled(workload):
     optimizer = workload.optimizer() if callable(workload.optimizer) else workload.optimizer
     model.compile(optimizer=optimizer, loss=workload.loss, metrics=metrics)
     return model
-
-
-@pytest.mark.parametrize("module", ALL)
-def test_the_quality_metric_is_one_that_fit_reports(module):
-    import numpy as np
-
-    workload = module.build(**SMALL.get(module, {"examples": 64}))
-    data = tf.data.Dataset.from_tensor_slices(workload.validation.source.value).take(8)
-    for stage in workload.validation.stages[1:]:
-        data = data.map(stage.function)
-    logs = compiled(workload).evaluate(data.batch(8), return_dict=True, verbose=0)
-    assert workload.quality_metric.removeprefix("val_") in logs
-    assert np.isfinite(list(logs.values())).all()
 
 
 @pytest.mark.parametrize("module", ALL)

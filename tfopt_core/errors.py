@@ -54,7 +54,9 @@ _OTHER_RESOURCES = (
     "message larger than max",
 )
 
-# What a message of TensorFlow holds, and what is wrong there and helps.
+WITH_CUDA = "pip install 'tfopt[and-cuda]'"
+# What a message of TensorFlow holds, and what is wrong there and helps; the first that matches
+# counts.
 _CURES = (
     (
         "Autotuner could not find any supported configs",
@@ -62,12 +64,26 @@ _CURES = (
         "'nvidia-cudnn-cu12>=9.24,<10'), or train without XLA, for both sides alike, by "
         "compile(jit_compile=False) in your own code",
     ),
+    (
+        r"Loaded runtime CuDNN library",
+        "the cuDNN that was loaded is older than the one TensorFlow was built with: pip install "
+        "--upgrade 'nvidia-cudnn-cu12>=9.24,<10', and look for another in LD_LIBRARY_PATH",
+    ),
+    (
+        r"INVALID_PTX|NO_BINARY_FOR_GPU|no kernel image|invalid PTX|option 'gpu-name'",
+        "TensorFlow's libraries have no code for this GPU: use one that was built for it",
+    ),
+    (
+        r"libdevice not found|ptxas|PTX compilation provider",
+        f"XLA does not find CUDA's compiler: {WITH_CUDA}",
+    ),
+    (r"DNN library|CUDNN_STATUS", f"cuDNN cannot be used: {WITH_CUDA}"),
 )
 
 
 def cure_of(text: str) -> str | None:
     """Return what is wrong and what helps, for a message of TensorFlow that does not say it."""
-    return next((cure for words, cure in _CURES if words in text), None)
+    return next((cure for pattern, cure in _CURES if re.search(pattern, text)), None)
 
 
 def describe(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option, json_option
-from tfopt_core.errors import InputError
+from tfopt_core.errors import MESSAGE_LENGTH, WITH_CUDA, InputError, cure_of
 
 if TYPE_CHECKING:
     from tfopt_core.hooks import Machine
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,
 # `present`, `detail` and `how_to_get`.
 DATA_SOURCES_GROUP = "tfopt.data_sources"
-TIME_LIMIT_SECONDS = 120
+TIME_LIMIT_SECONDS, DEVICE_LIMIT_SECONDS = 120, 90
 
 _IMPORT_SCRIPT = """
 import json, time
@@ -31,14 +32,12 @@ start = time.perf_counter()
 import tensorflow as tf, keras
 seconds = time.perf_counter() - start
 from tfopt_core.private_api import all_missing
-from tfopt_core.training.device_check import missing_libraries
 gpus = tf.config.list_physical_devices("GPU")
 print(json.dumps({
     "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
     "seconds": seconds, "missing": all_missing(),
     "devices": [d.name for d in tf.config.list_physical_devices()],
     "gpus": [gpu.name.removeprefix("/physical_device:") for gpu in gpus],
-    "missing_libraries": [] if gpus else missing_libraries(),
 }))
 """
 
@@ -72,14 +71,7 @@ def examine() -> tuple[DoctorFinding, ...]:
 def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     import subprocess
 
-    from tfopt_core.commands.doctor_gpu import (
-        check_device,
-        device_findings,
-        process_findings,
-        unopened_gpus,
-    )
     from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
-    from tfopt_core.hooks.machine import ask_driver
     from tfopt_core.report.listing import DoctorFinding
     from tfopt_core.training.runtime import check_environment
 
@@ -114,13 +106,68 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     yield from private_api_findings(report["missing"])
     yield DoctorFinding("devices", None, ", ".join(report["devices"]))
     if machine.gpus and not report["gpus"]:
-        yield unopened_gpus(report["missing_libraries"])
-    if report["gpus"]:
-        yield from process_findings(
-            ask_driver("compute-apps", "pid", "process_name", "used_memory")
-        )
+        mend = f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES"
+        yield DoctorFinding("GPUs", False, "the driver lists GPUs, and TensorFlow opens none", mend)
     for device in report["gpus"]:
-        yield from device_findings(check_device(device))
+        yield from device_findings(device)
+
+
+def device_findings(
+    device: str, time_limit_seconds: float = DEVICE_LIMIT_SECONDS
+) -> Iterator[DoctorFinding]:
+    """Train on a device in a process of its own. Yield that all steps work, or a finding for each
+    cause of a failure and for a process that did not come to its end."""
+    import subprocess
+
+    from tfopt_core.report.listing import DoctorFinding
+
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command = [sys.executable, "-P", "-m", "tfopt_core.training.device_check", device]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=time_limit_seconds, check=False
+        )
+        output, end = done.stdout, end_of(done.returncode, done.stderr.decode(errors="replace"))
+    except subprocess.TimeoutExpired as error:
+        output, end = error.stdout or b"", f"took longer than {time_limit_seconds:g} s"
+    running, causes = read_steps(output.decode(errors="replace"))
+    for cause, steps in causes.items():
+        yield DoctorFinding(device, False, f"cannot train {', '.join(steps)}: it {cause}")
+    if end:
+        detail = f"training {running}" if running else "starting TensorFlow"
+        yield DoctorFinding(device, False, f"{detail}: the process {end}", cure_of(end) or "")
+    elif not causes:
+        layers = "a convolution and a dense layer, with XLA and without"
+        yield DoctorFinding(device, True, f"trains {layers}")
+
+
+def read_steps(output: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the step that was begun and not ended, "" for none, and the steps by the cause of
+    their failure. Lines that are no JSON objects are a library's."""
+    running, causes = "", dict[str, list[str]]()
+    for line in output.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        match record:
+            case {"begins": str(running)}:
+                pass
+            case {"ended": str(step), "error": error}:
+                running = ""
+                if error:
+                    causes.setdefault(error, []).append(step)
+    return running, causes
+
+
+def end_of(returncode: int, stderr: str) -> str:
+    """Return how a process ended badly, with its last line; empty if it ended well."""
+    if returncode == 0:
+        return ""
+    last = (stderr.strip().splitlines() or ["no message"])[-1][:MESSAGE_LENGTH]
+    if returncode > 0:
+        return f"ended with status {returncode}: {last}"
+    return f"crashed by {signal.Signals(-returncode).name}: {last}"
 
 
 def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:

@@ -5,49 +5,18 @@ A step may crash the process or hang, so a line of JSON is printed before and af
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import json
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+
+from tfopt_core.errors import describe
 
 CONVOLUTION, DENSE = "a convolution", "a dense layer"
-# What TensorFlow 2.18 to 2.21 open to use a GPU.
-LIBRARIES = (
-    "libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11",
-    "libcusolver.so.11", "libcusparse.so.12", "libcudnn.so.9",
-)  # fmt: skip
 
 
-def missing_libraries(
-    libraries: Sequence[str] = LIBRARIES, search_path: Sequence[str] | None = None
-) -> list[str]:
-    """Return the libraries that neither the system nor a package of NVIDIA holds.
-
-    TensorFlow finds those of packages by its RPATH, which does not hold for `ctypes`.
-    """
-    folders = sys.path if search_path is None else search_path
-    return [
-        name
-        for name in libraries
-        if not _opens(name)
-        and not any(any(Path(folder).glob(f"nvidia/*/lib/{name}")) for folder in folders)
-    ]
-
-
-def _opens(name: str) -> bool:
-    try:
-        ctypes.CDLL(name)
-    except OSError:
-        return False
-    return True
-
-
-def train_steps(device: str) -> Iterator[dict[str, Any]]:
-    """Train four steps; yield facts of the device, and a record before and after each step.
+def train_steps(device: str) -> Iterator[dict[str, str]]:
+    """Train four steps; yield a record when one begins, and when it has ended.
 
     :param device: such as "GPU:0"; TensorFlow must not have been initialized.
     """
@@ -57,24 +26,17 @@ def train_steps(device: str) -> Iterator[dict[str, Any]]:
     gpus = tf.config.list_physical_devices("GPU")
     used = [gpu for gpu in gpus if gpu.name.endswith(f":{device}")]
     tf.config.set_visible_devices(used, "GPU")
-    capability = None
     for gpu in used:
         tf.config.experimental.set_memory_growth(gpu, True)  # others may use this GPU
-        capability = tf.config.experimental.get_device_details(gpu).get("compute_capability")
-    yield {
-        "compute_capability": capability,
-        "built_for": list(tf.sysconfig.get_build_info().get("cuda_compute_capabilities", ())),
-    }
     keras.config.set_dtype_policy("float32")
     for layer, xla in itertools.product((CONVOLUTION, DENSE), (True, False)):
-        step = {"layer": layer, "xla": xla}
-        yield {"starts": step}
-        started, error = time.perf_counter(), ""
+        step, error = f"{layer} {'with' if xla else 'without'} XLA", ""
+        yield {"begins": step}
         try:
             _train_step(layer, xla)
         except Exception as raised:  # the next step may work
-            error = f"{type(raised).__name__}: {raised}"
-        yield {"done": {**step, "seconds": time.perf_counter() - started, "error": error}}
+            error = describe(raised)
+        yield {"ended": step, "error": error}
 
 
 def _train_step(layer: str, xla: bool) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stages import before_copy
-from tfopt_core.diagnosis.batches import first_batch, repeated
+from tfopt_core.diagnosis.batches import repeated
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
@@ -22,68 +21,47 @@ from tfopt_core.trials.step_timing import wrapped_test_step
 
 # A validation that takes longer is projected from its first batches; sooner in a first look.
 VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5
-# Epochs over one batch in memory; the first of them is not counted.
-EPOCHS, STEPS = 4, 8
-# The steps of a first look take about this long.
-QUICK_SECONDS = 1.0
-# A first look leaves out callbacks where their epochs would take longer than this.
-LONGEST_QUICK_SECONDS = 8.0
-# What Keras calls once an epoch, at each step, and at each batch of the validation.
-EPOCH_METHODS = ("on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end")
-STEP_METHODS = (
-    "on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end",
-)  # fmt: skip
-TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
+# Epochs in which a callback is called, if it takes no longer; the first of them is not counted.
+EPOCHS, STEPS, CALLBACK_SECONDS = 4, 8, 2.0
 
 
 def epoch_parts(
-    built: Built, batch: Any, *, all_callbacks: bool, quick_step_seconds: float | None = None
+    built: Built, batch: Any, *, all_callbacks: bool, quick: bool = False
 ) -> tuple[EpochPart, ...]:
     """Return what the validation and each callback take in an epoch.
 
-    Callbacks see some epochs of a few steps over one batch, with their ends. The model is trained
-    by them, and the training cannot go on from it.
+    Callbacks are called as in some epochs of a few steps, with the model as it is; the training
+    cannot go on from what they make of it.
 
     :param built: with the callbacks of `with_files_in`.
     :param batch: of the training data.
     :param all_callbacks: whether callbacks that are not Keras' own may be called, since whatever
         they write stays apart.
-    :param quick_step_seconds: in a first look, the seconds of a step, so that few are made.
+    :param quick: whether this is a first look.
     """
-    quick = quick_step_seconds or 0.0
     validation, batches = _validation(
         built, QUICK_VALIDATION_SECONDS if quick else VALIDATION_SECONDS
     )
-    steps = max(1, min(STEPS, int(QUICK_SECONDS / EPOCHS / quick) if quick else STEPS))
     parts = [] if validation is None else [validation]
+    if not built.training.callbacks:
+        return tuple(parts)
     names = _names(built.training.callbacks)
-    timed = list[_TimedCallback]()
-    rest = list[Any]()
-    for callback in built.training.callbacks:
+    try:
+        logs = _logs(built, batch)
+    except Exception as error:  # the training will raise it
+        note = f"not timed: for one batch evaluate {describe(error)}"
+        return (*parts, *(EpochPart(name=name, note=note) for name in names))
+    for name, callback in zip(names, built.training.callbacks, strict=True):
         if not _sends(callback) and (
             writes_elsewhere(callback) or all_callbacks or _harmless(callback)
         ):
-            timed.append(_TimedCallback(callback))
-        else:
-            rest.append(callback)
-    why = ""
-    if EPOCHS * quick > LONGEST_QUICK_SECONDS:
-        why = f"not timed: that takes {EPOCHS} steps, and one takes {quick:.2g} s"
-    elif timed:
-        try:
-            _train(built, batch, timed, steps)
-        except Exception as error:  # as above, of its beginning
-            why = f"not timed: a training with the callbacks {describe(error)}"
-    for one in timed:
-        one.finish()
-        name = names[id(one.callback)]
-        part = one.part(name, built.run.steps_per_epoch, batches) if not why else None
-        parts.append(part or EpochPart(name=name, note=why))
+            parts.append(_callback(built, callback, name, logs, batches))
     why = (
         "not timed: it is not called at the end of an epoch here, since it may write where the "
         "training does"
     )
-    return (*parts, *(EpochPart(name=names[id(other)], note=why) for other in rest))
+    timed = {part.name for part in parts}
+    return (*parts, *(EpochPart(name=name, note=why) for name in names if name not in timed))
 
 
 def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, int | None]:
@@ -150,85 +128,82 @@ def _evaluate(model: Any, data: Any, most_seconds: float) -> tuple[int, float, b
     return done, (perf_counter_ns() - begin) / 1e9, whole
 
 
-@attrs.define(eq=False)
-class _TimedCallback:
-    """A callback whose methods are timed.
+def _logs(built: Built, batch: Any) -> dict[str, float]:
+    """Return what a callback is given at the end of an epoch, of this batch."""
+    with wrapped_test_step(built):
+        one = repeated(batch, None, 1)
+        logs = dict(built.model.evaluate(one, verbose=0, return_dict=True))
+    if "validation" in built.run.datasets:
+        logs |= {f"val_{name}": value for name, value in logs.items()}
+    return logs
 
-    :param saves: None for a callback that does not save; else how many steps apart it does, 0 for
-        once an epoch.
+
+def _callback(
+    built: Built, callback: Any, name: str, logs: Mapping[str, float], batches: int | None
+) -> EpochPart:
+    """Return what a callback takes in an epoch, by its calls in a few.
+
+    :param batches: of the validation; None if unknown.
     """
+    model, steps = built.model, built.run.steps_per_epoch
+    saves, note = _save_each_epoch(callback)
+    # its seconds in each epoch: at the edges, in all steps, in all batches of the validation
+    edges, of_steps, of_batches = list[float](), list[float](), list[float]()
+    given, begin = dict(logs), perf_counter_ns()
+    try:
+        callback.set_params({"epochs": built.run.epochs, "steps": steps, "verbose": 0})
+        callback.set_model(model)
+        callback.on_train_begin()
+        for epoch in range(EPOCHS):
+            edge = _seconds(callback.on_epoch_begin, epoch)
+            of_steps.append(_seconds(_each, callback, "train", given))
+            edge += _seconds(callback.on_test_begin)
+            of_batches.append(_seconds(_each, callback, "test", given))
+            edge += _seconds(callback.on_test_end, given)
+            edges.append(edge + _seconds(callback.on_epoch_end, epoch, given))
+            if epoch and (perf_counter_ns() - begin) / 1e9 > CALLBACK_SECONDS:
+                break
+    except Exception as error:  # the training will raise it
+        return EpochPart(name=name, note=f"not timed: it {describe(error)}")
+    finally:
+        model.stop_training = False
+    seconds = median(edges[1:])
+    if saves and steps is not None:
+        seconds *= steps // saves
+        count = f"{steps // saves:,} save{'' if steps // saves == 1 else 's'}"
+        note = f"{count}, one every {saves:,} steps"
+    elif saves:
+        note = f"a save, one every {saves:,} steps"
+    seconds += median(of_steps[1:]) / STEPS * (steps or 0)
+    seconds += median(of_batches[1:]) / STEPS * (batches or 0)
+    return EpochPart(name=name, seconds=seconds, note=note)
 
-    callback: Any
-    saves: int | None = None
-    note: str = ""
-    failure: str = ""
-    epochs: list[int] = attrs.field(factory=list)
-    nanoseconds: Counter[str] = attrs.field(factory=Counter)
-    calls: Counter[str] = attrs.field(factory=Counter)
 
-    def __attrs_post_init__(self) -> None:
-        import keras
+def _save_each_epoch(callback: Any) -> tuple[int, str]:
+    """Have a callback that saves do so in each epoch. Return how many steps apart it would, 0 for
+    once an epoch, and a note."""
+    import keras
 
-        callback = self.callback
-        if isinstance(callback, keras.callbacks.ModelCheckpoint | keras.callbacks.BackupAndRestore):
-            self._save_each_epoch()
-        for name in (*EPOCH_METHODS, *STEP_METHODS, *TEST_METHODS):
-            method = getattr(callback, name)
-            if getattr(method, "__func__", None) is not getattr(keras.callbacks.Callback, name):
-                setattr(callback, name, self._timed(name, method))
+    if not isinstance(callback, keras.callbacks.ModelCheckpoint | keras.callbacks.BackupAndRestore):
+        return 0, ""
+    frequency, callback.save_freq = callback.save_freq, "epoch"
+    note = ""
+    if getattr(callback, "save_best_only", False):
+        callback.save_best_only, note = False, "a save, which is made in epochs that improve"
+    return 0 if frequency == "epoch" else int(frequency), note
 
-    def _save_each_epoch(self) -> None:
-        frequency = self.callback.save_freq
-        self.saves = 0 if frequency == "epoch" else int(frequency)
-        self.callback.save_freq = "epoch"
-        if getattr(self.callback, "save_best_only", False):
-            self.callback.save_best_only = False
-            self.note = "a save, which is made in epochs that improve"
 
-    def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def timed(*args: Any, **kwargs: Any) -> None:
-            if self.failure:
-                return
-            begin = perf_counter_ns()
-            try:
-                method(*args, **kwargs)
-            except Exception as error:  # the training will raise it
-                self.failure = f"not timed: {name} {describe(error)}"
-            self.nanoseconds[name] += perf_counter_ns() - begin
-            self.calls[name] += 1
+def _each(callback: Any, kind: str, logs: dict[str, float]) -> None:
+    """Call a callback as in some steps ("train"), or batches of the validation ("test")."""
+    for index in range(STEPS):
+        getattr(callback, f"on_{kind}_batch_begin")(index)
+        getattr(callback, f"on_{kind}_batch_end")(index, logs)
 
-        return timed
 
-    def end_epoch(self) -> None:
-        """Note the time of the epoch's begin and end."""
-        self.epochs.append(sum(self.nanoseconds.pop(name, 0) for name in EPOCH_METHODS))
-
-    def finish(self) -> None:
-        """Leave the callback as it was, but for how often it saves."""
-        for name in (*EPOCH_METHODS, *STEP_METHODS, *TEST_METHODS):
-            vars(self.callback).pop(name, None)
-
-    def part(self, name: str, steps: int | None, batches: int | None) -> EpochPart:
-        """Return what it takes in an epoch of so many steps and batches of the validation."""
-        if self.failure:
-            return EpochPart(name=name, note=self.failure)
-        seconds, note = median([float(n) for n in self.epochs[1:]]) / 1e9, self.note
-        if self.saves and steps is not None:
-            times = steps // self.saves
-            seconds *= times
-            note = f"{times:,} save{'' if times == 1 else 's'}, one every {self.saves:,} steps"
-        elif self.saves:
-            note = f"a save, one every {self.saves:,} steps"
-        seconds += self._each(STEP_METHODS) * (steps or 0)
-        seconds += self._each(TEST_METHODS) * (batches or 0)
-        return EpochPart(name=name, seconds=seconds, note=note)
-
-    def _each(self, methods: Sequence[str]) -> float:
-        """Return the seconds of a step, or of a batch of the validation."""
-        return sum(
-            self.nanoseconds[name] / self.calls[name] / 1e9 for name in methods if self.calls[name]
-        )
+def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
+    begin = perf_counter_ns()
+    call(*arguments)
+    return (perf_counter_ns() - begin) / 1e9
 
 
 def _harmless(callback: Any) -> bool:
@@ -245,47 +220,14 @@ def _sends(callback: Any) -> bool:
     return isinstance(callback, keras.callbacks.RemoteMonitor)
 
 
-def _names(callbacks: Sequence[Any]) -> dict[int, str]:
-    """Return the class names by the identity of the callbacks, numbered from the second on."""
-    seen: Counter[str] = Counter()
-    names = {}
-    for callback in callbacks:
-        name = type(callback).__name__
+def _names(callbacks: Sequence[Any]) -> list[str]:
+    """Return the class names of the callbacks, numbered from the second on."""
+    seen = Counter[str]()
+    names = []
+    for name in (type(callback).__name__ for callback in callbacks):
         seen[name] += 1
-        names[id(callback)] = name if seen[name] == 1 else f"{name} {seen[name]}"
+        names.append(name if seen[name] == 1 else f"{name} {seen[name]}")
     return names
-
-
-def _train(built: Built, batch: Any, timed: Sequence[_TimedCallback], steps: int) -> None:
-    """Train some epochs of a few steps over one batch, with whole ends of epochs."""
-    import keras
-
-    model = built.model
-
-    class Epochs(keras.callbacks.CallbackList):  # type: ignore[misc]
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            super().on_epoch_end(epoch, logs)
-            model.stop_training = False  # a callback may want to stop: the data are no training's
-            for one in timed:
-                one.end_epoch()
-
-        def on_train_end(self, logs: Any = None) -> None:
-            pass
-
-    validation = None
-    if "validation" in built.run.datasets:
-        validation = repeated(first_batch(built, "validation"), None, 1)
-    model.fit(
-        repeated(batch, built.run.element_spec, steps),
-        validation_data=validation,
-        epochs=EPOCHS,
-        callbacks=Epochs(
-            [one.callback for one in timed], add_history=True, model=model, verbose=0,
-            epochs=built.run.epochs, steps=built.run.steps_per_epoch,
-        ),
-        shuffle=False,
-        verbose=0,
-    )  # fmt: skip
 
 
 # The files of callbacks

@@ -11,9 +11,6 @@ from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.records.diagnosis import Round, StepPart
 from tfopt_core.statistics.intervals import median
 
-# The calls of an even loop are grouped into this many blocks, or fewer if there are fewer calls.
-BLOCKS = 20
-
 
 @attrs.frozen(kw_only=True)
 class Parts:
@@ -91,28 +88,6 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
     if not steps:
         raise ValueError("no step was timed")
     return math.fsum(total for total, _ in seconds) / steps
-
-
-def even_seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) -> float:
-    """Return the same for a loop whose steps are all alike.
-
-    The median over blocks of calls leaves out moments in which another process ran.
-
-    :raises ValueError: if no call is left.
-    """
-    firsts, rest = [], []
-    for epoch in epochs:
-        first, *others = _spans(epoch)
-        firsts.append(first)
-        rest += [(seconds, call.steps) for seconds, call in others if _counts(call)]
-    if not rest:
-        return seconds_a_step(epochs, steps_per_epoch)
-    size = max(1, len(rest) // BLOCKS)
-    blocks = [rest[start : start + size] for start in range(0, len(rest), size)]
-    usual = median([_rate(block) for block in blocks])
-    beginnings = [max(0.0, s - usual * call.steps) for s, call in firsts if _counts(call)]
-    steps = steps_per_epoch or sum(count for _, count in rest) / len(epochs)
-    return usual + (median(beginnings) / steps if beginnings else 0.0)
 
 
 def _spans(epoch: TimedEpoch) -> list[tuple[float, Call]]:

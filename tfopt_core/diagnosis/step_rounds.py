@@ -1,11 +1,9 @@
-"""Time the loops of a diagnosis in turns, since the machine's speed drifts; a first look says what
-a step costs so far, and repeats less."""
+"""Time the loops of a diagnosis in turns, since the machine's speed drifts; a first look repeats
+less."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -14,11 +12,11 @@ import attrs
 from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
-from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
+from tfopt_core.diagnosis.step_parts import seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.run import StepTrace
-from tfopt_core.statistics.intervals import median, seconds_in_words
+from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction
@@ -42,73 +40,11 @@ BUDGET_SECONDS = 23.0
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
 SHAPES_SECONDS = 0.5
 
-LOOK_SECONDS = 30.0
-# About how many steps a look makes that repeats each loop as often as it likes.
-USUAL_STEPS = 24
+# A first look repeats its loops less often where so many seconds are over, or do not suffice for
+# about as many steps as a look makes otherwise.
+LOOK_SECONDS, USUAL_STEPS = 30.0, 24
 
 Tell = Callable[[str], None]
-
-
-@attrs.define(eq=False)
-class LookLimit:
-    """How long a look may take before it repeats its loops less often.
-
-    :param tell: called with a sentence when that begins.
-    :param seconds: the limit.
-    :param step_seconds: what a step costs so far, None before one was timed.
-    """
-
-    tell: Callable[[str], None]
-    seconds: float = LOOK_SECONDS
-    now: Callable[[], float] = monotonic
-    step_seconds: float | None = None
-    _begun: float = attrs.field(init=False)
-    _told: str = attrs.field(default="", init=False)
-
-    @_begun.default
-    def _begin(self) -> float:
-        return self.now()
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is over."""
-        return self.now() - self._begun > self.seconds
-
-    def is_short(self) -> bool:
-        """Return whether what is left of the time is too short for the usual repetitions. It says
-        so the first time."""
-        left = self.seconds - (self.now() - self._begun)
-        if left > USUAL_STEPS * (self.step_seconds or 0.0):
-            return False
-        self._say()
-        return True
-
-    def learn(self, step_seconds: float) -> None:
-        """Note what a step costs, and say it if the time is over."""
-        self.step_seconds = step_seconds
-        if self._told:
-            self._say()
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Say what a step costs so far once the time is over, while this block runs."""
-        # a step of many seconds must not delay the sentence: it is sent from another thread
-        timer = threading.Timer(self.seconds, self._say)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _say(self) -> None:
-        cost = f"no step could be timed in {seconds_in_words(self.seconds)}, since one takes long"
-        if self.step_seconds is not None:
-            cost = f"a step takes about {self.step_seconds:.2g} s so far"
-        text = f"{cost}: going on with fewer repetitions"
-        if text != self._told:
-            self._told = text
-            self.tell(text)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -130,29 +66,32 @@ class LoopRounds:
 def time_rounds(
     built: Built,
     tell: Tell,
-    now: Callable[[], float] = monotonic,
     *,
-    limit: LookLimit | None = None,
+    ends_at: float | None = None,
+    step_seconds: float | None = None,
 ) -> LoopRounds:
     """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
 
-    :param limit: of a first look, which makes fewer rounds; one, of a step in each loop, where the
-        time is too short for more.
+    :param ends_at: when the time of a first look is over, by the monotonic clock. It makes fewer
+        rounds: one, of a step in each loop, where the time is too short for more.
+    :param step_seconds: what a step takes about, None if unknown.
     """
-    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if limit else (ROUNDS, BUDGET_SECONDS)
+    quick, begun = ends_at is not None, monotonic()
+    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
     tell("tracing the step")
-    loops = _Loops(built, QUICK_SHARE if limit else 1.0)
+    loops = _Loops(built, QUICK_SHARE if quick else 1.0)
     rounds: list[Round] = []
     try:
-        if limit is not None and limit.is_short():
-            rounds = [loops.once(limit)]
+        if ends_at is not None and ends_at - begun <= USUAL_STEPS * (step_seconds or 0.0):
+            tell("steps are slow: going on with fewer repetitions")
+            rounds = [loops.once(step_seconds)]
         else:
             loops.warm()
-            begun = now()
+            begun = monotonic()
             for number in range(1, most + 1):
                 tell(f"timing the loops, round {number} of {most}")
                 rounds.append(loops.round())
-                if now() - begun > budget or (limit is not None and limit.over):
+                if monotonic() - begun > budget or (ends_at is not None and monotonic() > ends_at):
                     break
     finally:
         loops.fit.finish()
@@ -204,7 +143,7 @@ class _Loops:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
-            cached = even_seconds_a_step(self.fit.run(self._cached, self.cached_limits), self.steps)
+            cached = seconds_a_step(self.fit.run(self._cached, self.cached_limits), self.steps)
         self._known_traces = len(self.fit.traces)
         graph = None if self._graph is None else median(self._graph.run(self.graph_limits))
         return Round(
@@ -212,19 +151,19 @@ class _Loops:
             data=seconds_a_step(self.reading.run(self.data_limits), self.steps),
         )  # fmt: skip
 
-    def once(self, limit: LookLimit) -> Round:
+    def once(self, real: float | None) -> Round:
         """Return one round of slow steps, each loop timed once, and only where it tells something.
 
         Of a step of seconds, starting it is a negligible part. It waits for its input only where a
         batch that is read alone takes long.
+
+        :param real: what a step takes, None if unknown.
         """
-        real = limit.step_seconds
         self.warnings.append(
             "few steps were timed, and dispatch is not separated from compute: a step is slow"
         )
         if real is None:
             real = self._second_call(self.data)
-            limit.learn(real)
         self.batch = first_batch(self.built)
         self.reading.run(ONCE)
         data = seconds_a_step(self.reading.run(self.data_limits), self.steps)

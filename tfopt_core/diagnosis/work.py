@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import chain
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import attrs
@@ -14,7 +13,7 @@ from tfopt_core.data import Cache
 from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
 from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
 from tfopt_core.diagnosis.step_parts import parts_of
-from tfopt_core.diagnosis.step_rounds import LookLimit, time_rounds
+from tfopt_core.diagnosis.step_rounds import LOOK_SECONDS, time_rounds
 from tfopt_core.diagnosis.training_findings import (
     epoch_findings,
     examples_of,
@@ -61,9 +60,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     def begin(phase: str) -> None:
         tell(PhaseBegun(phase))
 
-    limit = LookLimit(begin) if task.quick else None
-    with nullcontext() if limit is None else limit.running():
-        result, diagnosis = _measured(task, load, begin, limit)
+    result, diagnosis = _measured(task, load, begin)
     return with_suggestions(result, diagnosis, task.asked_plugins, tell)
 
 
@@ -110,35 +107,30 @@ def diagnosed_of(
 
 
 def _measured(
-    task: DiagnoseTask,
-    load: Callable[[Job], Workload],
-    begin: Callable[[str], None],
-    limit: LookLimit | None,
+    task: DiagnoseTask, load: Callable[[Job], Workload], begin: Callable[[str], None]
 ) -> tuple[Diagnosed, Diagnosis]:
     """Time the loops, and return what that found, also as plugins read it."""
-    begun = perf_counter()
+    begun, ends_at = perf_counter(), monotonic() + LOOK_SECONDS if task.quick else None
     begin("building the model")
     workload = load(task.job)
     resolved = resolve_all(task.job, workload)
     job = attrs.evolve(task.job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
-    if limit is not None and estimate is not None:
-        limit.learn(estimate.step_seconds)
     built = build(job, workload)
     built = with_files_in(built, built.run.folder / CALLBACK_FILES)
-    rounds = time_rounds(built, begin, limit=limit)
+    rounds = time_rounds(
+        built, begin, ends_at=ends_at,
+        step_seconds=None if estimate is None else estimate.step_seconds,
+    )  # fmt: skip
     parts = parts_of(rounds.rounds)
     begin("looking at the data and the graph")
     graph, no_graph = _traced(built, rounds.batch)
-    stages = limit is None or not limit.over
+    stages = ends_at is None or monotonic() < ends_at
     findings = [*input_findings(built, rounds, parts, stages=stages)]
     findings += model_findings(built, parts, graph)
     begin("timing validation and callbacks")
     # what a script writes stays in a private folder
-    ends = epoch_parts(
-        built, rounds.batch, all_callbacks=task.is_private,
-        quick_step_seconds=parts.step_seconds if task.quick else None,
-    )  # fmt: skip
+    ends = epoch_parts(built, rounds.batch, all_callbacks=task.is_private, quick=task.quick)
     findings += epoch_findings(ends, parts.step_seconds, built.run.steps_per_epoch)
     begin("timing matrix products")
     share, peaks = _matmul(built, graph, parts.step_seconds * parts.compute.share)

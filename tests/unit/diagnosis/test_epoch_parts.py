@@ -103,7 +103,6 @@ def test_the_seconds_are_those_of_the_callback(tmp_path):
     built = built_with(tmp_path, Sleeps(), keras.callbacks.EarlyStopping(patience=0))
     parts = parts_of(built, all_callbacks=True, folder=tmp_path)
     assert parts["Sleeps"].seconds >= 0.09  # an end, and four steps
-    assert not vars(built.training.callbacks[0]).get("on_epoch_end")
 
 
 def test_callbacks_that_may_write_are_named_and_not_called(tmp_path):
@@ -130,26 +129,22 @@ def test_a_long_validation_is_projected_from_its_first_batches(tmp_path, monkeyp
     assert part.seconds > 0
 
 
-def test_a_first_look_makes_fewer_steps_where_a_step_is_slow(tmp_path):
+def test_a_callback_that_takes_long_is_called_in_two_epochs(tmp_path, monkeypatch):
     import keras
 
-    from tfopt_core.diagnosis.batches import first_batch
-    from tfopt_core.diagnosis.epoch_parts import EPOCHS, epoch_parts
+    from tfopt_core.diagnosis import epoch_parts
 
     class Counting(keras.callbacks.Callback):
-        steps = 0
+        epochs = 0
 
-        def on_train_batch_end(self, batch, logs=None):
-            self.steps += 1
+        def on_epoch_end(self, epoch, logs=None):
+            self.epochs += 1
 
-    counting = Counting()
-    built = built_with(tmp_path, counting)
-    batch = first_batch(built)
-    for step_seconds, steps in ((10.0, 0), (1.5, 1), (0.1, 2), (1e-4, 8)):
-        counting.steps = 0
-        parts = epoch_parts(built, batch, all_callbacks=True, quick_step_seconds=step_seconds)
-        assert ("takes 4 steps, and one takes 10 s" in parts[-1].note) is (steps == 0)
-        assert counting.steps == EPOCHS * steps
+    for seconds, epochs in ((60.0, epoch_parts.EPOCHS), (0.0, 2)):
+        monkeypatch.setattr(epoch_parts, "CALLBACK_SECONDS", seconds)
+        counting = Counting()
+        parts_of(built_with(tmp_path, counting), all_callbacks=True, folder=tmp_path)
+        assert counting.epochs == epochs
 
 
 def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
@@ -190,7 +185,7 @@ def test_a_callback_that_fails_is_named_with_the_cause(tmp_path):
     built = built_with(tmp_path, Fails(), keras.callbacks.ReduceLROnPlateau())
     parts = parts_of(built, all_callbacks=True, folder=tmp_path)
     assert parts["Fails"].seconds is None
-    assert parts["Fails"].note == "not timed: on_epoch_end raised ZeroDivisionError: by design"
+    assert parts["Fails"].note == "not timed: it raised ZeroDivisionError: by design"
     assert parts["ReduceLROnPlateau"].seconds > 0
 
 

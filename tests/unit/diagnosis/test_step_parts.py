@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.diagnosis.step_parts import (
-    even_seconds_a_step,
     parts_of,
     seconds_a_step,
     with_first_epoch,
@@ -99,25 +98,6 @@ def test_calls_of_several_steps_are_divided_by_them():
 def test_a_loop_that_only_traced_has_no_figure():
     with pytest.raises(ValueError, match="no step"):
         seconds_a_step([epoch(5.0, traced=(0,))], 1)
-
-
-def test_of_an_even_loop_a_moment_in_which_something_else_ran_counts_for_nothing():
-    disturbed = epoch(0.3, *[0.1] * 50, 30.0, *[0.1] * 48)
-    assert even_seconds_a_step([disturbed], 100) == pytest.approx(0.1 + 0.2 / 100)
-    assert seconds_a_step([disturbed], 100) > 0.4
-
-
-def test_the_beginnings_of_an_even_loops_epochs_count_too():
-    epochs = [epoch(1.1, 0.1, 0.1, 0.1), epoch(1.3, 0.1, 0.1, 0.1), epoch(9.0, 0.1, complete=False)]
-    assert even_seconds_a_step(epochs, 4) == pytest.approx(0.1 + 1.2 / 4)
-    assert even_seconds_a_step([epoch(9.0, 0.2, traced=(0,))], 2) == pytest.approx(0.2)
-
-
-@given(st.floats(1e-6, 1), st.integers(1, 40), st.integers(1, 5))
-def test_where_nothing_disturbs_both_figures_are_the_same(seconds, calls, epochs):
-    loop = [epoch(*[seconds] * calls)] * epochs
-    even = even_seconds_a_step(loop, calls)
-    assert even == pytest.approx(seconds_a_step(loop, calls), abs=1e-9)
 
 
 def test_the_epoch_that_fills_a_cache_counts_once():

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
-import json
-import random
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -79,30 +76,6 @@ def test_its_options_are_checked_before_anything_runs(
 # What each does beside training, so that a vanished function or key is seen without it
 
 
-@named("tuned_stacks")
-def test_a_found_stack_meets_the_bar_where_its_whole_interval_does(benchmark):
-    def trained(seconds):
-        return {"whole_seconds": [9.0, seconds, seconds]}
-
-    def compared(*found):
-        return benchmark.in_words(
-            benchmark.ratio(
-                [
-                    {"hand-made-0": trained(2.0), "hand-made-1": trained(1.0), "found": trained(f)}
-                    for f in found
-                ],
-                benchmark.WHOLE,
-            )
-        )
-
-    assert compared(1.0, 1.01, 1.02) == ("0.99x (0.97 to 1.01)", "met")
-    assert compared(1.2, 1.21, 1.22) == ("0.83x (0.81 to 0.84)", "missed")
-    assert compared(0.8, 1.4, 1.0)[1] == "undecided"
-    assert compared(1.0) == ("1.00x", "undecided")
-    failed = {"hand-made-0": trained(1.0), "found": {"failed": "why"}}
-    assert benchmark.ratio([failed], benchmark.WHOLE) is None
-
-
 @named("verdicts")
 def test_what_a_verdict_is_read_from_is_in_the_json(benchmark):
     found = benchmark.read(to_json(FIRST_RESULTS))
@@ -161,59 +134,6 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
             path = tmp_path / f"{name}-{number}.toml"
             path.write_text(lines.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
-
-
-# A contestant that sleeps for a while in each epoch, and writes down when it did.
-SLEEPER = """
-import json, sys, time
-from pathlib import Path
-from peers import contestant
-seconds, fails = float(sys.argv[1]), sys.argv[2] == "fails"
-timer = contestant.EpochTimer(time.monotonic(), 2)
-slept = []
-for epoch in range(timer.most_epochs):
-    timer.begin()
-    began = time.monotonic()
-    time.sleep(seconds)
-    slept.append((began, time.monotonic()))
-    if fails:
-        sys.exit("no epoch ends here")
-    timer.end(timer.passed(), 1.0 / (epoch + 1), 1.0)
-    if timer.is_over:
-        break
-timer.report.write(Path("out.json"))
-Path("slept.json").write_text(json.dumps(slept))
-"""
-
-
-@named("race")
-def test_contestants_train_in_turns_and_one_that_fails_ends_no_other(benchmark, tmp_path):
-    from peers.turns import Start, train_in_turns
-
-    sleepers = {"quick": ("0.02", ""), "slow": ("0.06", ""), "failing": ("0.01", "fails")}
-    starts = []
-    for name, arguments in sleepers.items():
-        (tmp_path / name).mkdir()
-        command = [sys.executable, "-c", SLEEPER, *arguments]
-        starts.append(Start(tmp_path / name, lambda command=command: (command, {})))
-    *done, failed = train_in_turns(starts, random.Random(1), seconds=0.45, limit_seconds=60)
-    assert "no epoch ends here" in failed["failed"]
-    assert [report.get("failed") for report in done] == [None, None]
-    written = [json.loads((tmp_path / name / "out.json").read_text()) for name in ("quick", "slow")]
-    slept = [json.loads((tmp_path / name / "slept.json").read_text()) for name in ("quick", "slow")]
-    # never at once, and each more than once in turn
-    epochs = sorted((*times, who) for who, each in enumerate(slept) for times in each)
-    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(epochs))
-    turns = [who for who, _ in itertools.groupby(epochs, key=lambda epoch: epoch[2])]
-    assert len(turns) >= 4
-    for report, each in zip(written, slept, strict=True):
-        assert report["losses"] == [1.0, 0.5], "of the epochs that are compared, whatever is timed"
-        # the first epoch of each turn but the first is not timed
-        assert len(report["epoch_seconds"]) == len(report["whole_seconds"]) == len(each) - 1
-        assert sum(report["epoch_seconds"][1:]) > 0.3
-        own, others = each[1][1], [epoch for epoch in epochs if list(epoch[:2]) not in each]
-        asleep = sum(end - began for began, end, _ in others if report["started"] < end < own)
-        assert report["reached_seconds"][1] < own - report["started"] - asleep
 
 
 @named("catalogue")

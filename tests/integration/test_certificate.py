@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-import random
 
 import attrs
 import numpy as np
 import pytest
-from support.forked_command import runs_forked
 from support.in_process import InProcessRunner
 from support.lazy_modules import keras, tf
 from support.real_process import make_project
 from support.tools import load_file
-from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
 from tfopt_data.materialize import Materialize
-from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch
 from tfopt_model.l2 import L2
-from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core.data import Batch, Opaque
@@ -35,7 +30,6 @@ from tfopt_core.training.replay.state import restore_variables, save_variables, 
 from tfopt_core.training.sources import as_plan
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.spawn import SpawnRunner
 
 pytestmark = pytest.mark.tensorflow
 
@@ -165,27 +159,6 @@ class FillsUpTheLastBatch(Exact):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class LearnsFaster(Exact):
-    @hookimpl
-    def configure_training(self, options):
-        return attrs.evolve(options, optimizer=keras.optimizers.SGD(0.011))
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class ComputesAtRandom(Exact):
-    """Stands for a machine that computes nothing twice."""
-
-    @hookimpl
-    def configure_training(self, options):
-        class Disturbs(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch, logs=None):
-                weight = self.model.weights[0]
-                weight.assign(weight * (1 + random.SystemRandom().random()))
-
-        return attrs.evolve(options, callbacks=(*options.callbacks, Disturbs()))
-
-
-@attrs.frozen(kw_only=True, eq=False)
 class Replaces(Exact):
     @hookimpl
     def wrap_model(self):
@@ -224,9 +197,6 @@ def replayed(project, tmp_path):
         # 12 batches: the last call makes two steps
         pytest.param("plain", (StepsPerExecution(steps=5),), id="steps"),
         pytest.param("augmented", (Cache(storage="memory"), Prefetch()), id="augmented"),
-        pytest.param(
-            "dict", (Prefetch(), StepsPerExecution(steps=5)), id="dict", marks=pytest.mark.thorough
-        ),
     ],
 )
 def test_exact_plugins_are_certified(replayed, kind, plugins):
@@ -247,16 +217,8 @@ def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     assert certificate.examples
 
 
-@pytest.mark.parametrize(
-    "plugin",
-    [
-        Reorders(declared="order"),
-        pytest.param(ParallelMap(calls=4, ordered=False), marks=pytest.mark.thorough),
-    ],
-    ids=type,
-)
-def test_another_order_of_the_same_examples_is_certified_as_such(replayed, plugin):
-    certificate = replayed("plain", plugin, equivalence="order")
+def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
+    certificate = replayed("plain", Reorders(declared="order"), equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
 
@@ -266,15 +228,7 @@ def test_another_order_of_the_same_examples_is_certified_as_such(replayed, plugi
     [
         ("plain", Duplicates(), "epoch 1 holds other examples"),
         ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
-        pytest.param(
-            "augmented",
-            Freezes(),
-            "epoch 2 repeats the examples of epoch 1",
-            marks=pytest.mark.thorough,
-        ),
-        ("plain", Reorders(), "the batches differ from batch 0 on"),
         ("dict", BeginsElsewhere(), "it begins with other weights"),
-        ("plain", LearnsFaster(), "last learning rate: 0.011 instead of 0.01"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exact) else None,
 )
@@ -284,32 +238,13 @@ def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind
     assert certificate.statement.startswith(f"declared exact, but {said}")
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class SaysNothing(Plugin):
-    """A third party's plugin that declares nothing."""
-
-    rate: float = 0.01
-
-    @hookimpl
-    def configure_training(self, options):
-        return attrs.evolve(options, optimizer=keras.optimizers.SGD(self.rate))
-
-
 def test_the_last_batch_of_epochs_that_are_cut_is_as_small_as_before(replayed):
     certificate = replayed("plain", FillsUpTheLastBatch(), batches=3)
     assert certificate.kind == "diverges", certificate.statement
     assert "epoch 1 has 20 examples instead of 18" in certificate.statement
 
 
-def test_of_a_plugin_that_declares_nothing_the_replay_decides(replayed):
-    assert replayed("plain", SaysNothing(), equivalence="unknown").certified
-    other = replayed("plain", SaysNothing(rate=0.02), equivalence="unknown")
-    assert other.kind == "diverges"
-    assert "not every plugin declares what it does" in other.statement
-
-
 def test_what_acts_between_the_steps_is_part_of_a_replay(replayed):
-    assert replayed("plain", ActsBetweenSteps()).certified
     certificate = replayed("plain", ActsBetweenSteps(rate=0.001))
     assert certificate.kind == "diverges", certificate.statement
     assert certificate.statement.startswith("declared exact, but last learning rate: 0.001")
@@ -321,7 +256,7 @@ def test_a_plugin_that_changes_the_validation_alone_is_caught(replayed):
     assert "examples of a validation (number 1): 20 instead of 30" in certificate.statement
 
 
-@pytest.mark.parametrize("kind", ["plain", "validated", "pydataset"])
+@pytest.mark.parametrize("kind", ["plain", "pydataset"])
 def test_long_epochs_are_cut_alike_on_both_sides(replayed, kind):
     certificate = replayed(kind, StepsPerExecution(steps=2), batches=3)
     steps, cut = (4, "") if kind == "pydataset" else (6, "; epochs cut down to 3 batches")
@@ -331,23 +266,10 @@ def test_long_epochs_are_cut_alike_on_both_sides(replayed, kind):
     )
 
 
-def test_a_training_that_does_not_repeat_itself_is_held_against_nobody(replayed):
-    certificate = replayed("plain", ComputesAtRandom())
-    assert certificate.kind == "impossible"
-    assert "does not repeat itself" in certificate.statement
-
-
 def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
     certificate = replayed("fickle", Prefetch())
     assert certificate.kind == "impossible"
     assert "differ each time that they are built" in certificate.statement
-
-
-def test_mixed_precision_diverges_by_a_figure(replayed):
-    certificate = replayed("plain", MixedPrecision(policy="mixed_bfloat16"), equivalence="rounding")
-    assert certificate.kind == "diverges", certificate.statement
-    assert certificate.statement.startswith("the stack rounds differently: over 24 replayed steps")
-    assert 1e-6 < certificate.max_relative_loss_difference < 0.5
 
 
 def test_data_that_take_too_long_to_read_are_not_compared_whole(project):
@@ -377,23 +299,6 @@ def processes(project, folder, runner, plugins, kind="plain"):
 
 def stacked(*plugins):
     return tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins)
-
-
-@pytest.mark.thorough
-def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path):
-    plugins = stacked(
-        ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),
-        StepsPerExecution(steps=5),
-    )  # fmt: skip
-    with runs_forked():
-        certificate = replay_both(processes(project, tmp_path, SpawnRunner(), plugins), seed=7)
-    assert certificate.statement == (
-        "same training, certified: 24 steps of 2 epochs replayed, losses and weights are identical"
-    )
-    # what they shared is gone, what they printed stays
-    assert sorted(p.name for p in (tmp_path / "replay").rglob("*")) == [
-        "baseline", "full", "output.txt", "output.txt",
-    ]  # fmt: skip
 
 
 def test_a_stack_that_changes_the_algorithm_starts_no_process(project, tmp_path):

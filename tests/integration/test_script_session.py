@@ -200,13 +200,14 @@ def test_shuffled_data_go_on_in_their_order_behind_a_fit_that_read_a_rewritten_p
     assert order_within == order
 
 
-def shuffled_before_a_look(maps: Any = lambda x, y: (x + 1.0, y)) -> Any:
+def shuffled_before_a_look() -> Any:
     """A data set whose shuffle has drawn twice before `fit`, as where a layer is adapted to it."""
     import keras
     import tensorflow as tf
 
     keras.utils.set_random_seed(SEED)
-    data = tf.data.Dataset.from_tensor_slices(examples()).map(maps).shuffle(96).batch(20)
+    data = tf.data.Dataset.from_tensor_slices(examples()).map(lambda x, y: (x + 1.0, y))
+    data = data.shuffle(96).batch(20)
     next(iter(data.take(1)))
     data.reduce(0, lambda count, batch: count + 1)
     return data
@@ -272,28 +273,15 @@ def certificate_of(
     return certificate
 
 
-@pytest.mark.parametrize(
-    ("fickle", "kind"),
-    [
-        pytest.param(False, "certified", id="seeded"),
-        # test_certificate.py has data that no seed repeats
-        pytest.param(True, "impossible", id="fickle", marks=pytest.mark.thorough),
-    ],
-)
-def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_path, fickle, kind):
+def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_path):
     import tensorflow as tf
 
-    def noisy(x: Any, y: Any) -> Any:
-        return tf.numpy_function(lambda row: row + np.float32(next(counts)), [x], tf.float32), y
-
     def fit() -> None:
-        data = shuffled_before_a_look(noisy) if fickle else shuffled_before_a_look()
+        data = shuffled_before_a_look()
         network().fit(data.map(lambda x, y: (tf.ensure_shape(x, (None, 8)), y)), verbose=0)
 
-    counts = iter(range(10_000))
     certificate = certificate_of(tmp_path, Cache(), fit)
-    assert certificate.kind == kind, certificate.statement
-    assert ("differ each time that they are built or read" in certificate.statement) == fickle
+    assert certificate.certified, certificate.statement
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -314,33 +302,19 @@ def test_examples_that_a_stack_loses_are_told_of_data_that_go_on_each_time_they_
     assert "epoch 1 has 76 examples instead of 96" in certificate.statement
 
 
-@pytest.mark.parametrize("batches", [None, 2])
-@pytest.mark.parametrize("form", mostly_thorough(FORMS, ["arrays", "data set"]))
-def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches):
-    plugin = Resident(xla=False) if form in ("arrays", "data set") else Chunked(steps=2, xla=False)
-
+@pytest.mark.parametrize(
+    ("form", "batches", "steps"),
+    [("arrays", 2, 4), ("data set", None, 10), ("steps", 2, 3), ("pydataset", 2, 3)],
+)
+def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches, steps):
+    # where an epoch has fewer steps than there are batches, the data go on into the second one
     def fit() -> None:
         network().fit(**{"epochs": 3, **forms()[form]}, verbose=0)
 
-    certificate = certificate_of(tmp_path, plugin, fit, batches)
+    certificate = certificate_of(tmp_path, Chunked(steps=2, xla=False), fit, batches)
     assert certificate.certified, certificate.statement
-    given = forms()[form]
-    epochs = 1 if form == "float64" else 2
-    planned = given.get("epochs", 1) - given.get("initial_epoch", 0)
-    steps = 3 if form == "pydataset" else steps_of(form) // planned
-    most = epochs * min(steps, batches or steps)
-    # where an epoch has fewer steps, the data go on, and may end in the second one
-    assert ("epochs cut down to 2" in certificate.statement) is (steps > (batches or steps))
-    goes_on = form.startswith("steps") or form == "pydataset"
-    assert certificate.batches in ((most, 3) if goes_on else (most,))
-
-
-def steps_of(form: str) -> int:
-    return {
-        "arrays": 10, "validation split": 6, "weights and a validation split": 6,
-        "initial epoch": 6, "steps": 6, "steps and a validation split": 6,
-        "data set": 10, "repeated": 8, "generator": 6,
-    }.get(form, 3)  # fmt: skip
+    assert ("epochs cut down to 2" in certificate.statement) is (batches == 2)
+    assert certificate.batches == steps
 
 
 def test_a_chunk_never_reaches_past_the_steps_that_are_asked_for(tmp_path):

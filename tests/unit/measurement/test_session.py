@@ -346,20 +346,6 @@ def test_a_baseline_that_never_fits_is_a_result_after_two_groups(world):
     assert world.store.overview_of(results.id).verdict == "fits"
 
 
-def test_a_stack_that_never_fits_is_one_too(world):
-    results, _ = world(FakeRunner({"full": OUT_OF_MEMORY}), pairs=8)
-    assert results.comparison.statement == (
-        "does not fit: the stack ran out of memory at batch 32, the baseline trained (2 runs each)"
-    )
-
-
-def test_a_killed_run_without_the_kernel_s_count_is_no_such_result(world):
-    cause = "killed by SIGKILL (possibly out of memory)"
-    results, _ = world(FakeRunner({"baseline": cause}))
-    assert results.comparison.verdict == "none"
-    assert not any(run.out_of_memory for run in results.runs)
-
-
 def test_a_dry_build_that_runs_out_of_memory_is_made_without_the_estimate(world):
     runner = FakeRunner({"baseline": OUT_OF_MEMORY})
     runner.estimate_error = OUT_OF_MEMORY
@@ -620,18 +606,6 @@ def test_a_stack_that_its_recipe_has_as_comments_is_resumed(world, monkeypatch):
     assert (results.resumed, results.comparison.pairs) == (1, 4)
     full = next(task for task in runner.tasks if task.job.variant == "full")
     assert [plugin.name for plugin in full.job.plugins] == ["p"]
-
-
-def test_an_addition_whose_code_was_edited_is_not_resumed(world, monkeypatch):
-    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
-    assembled_again(monkeypatch)
-    [measurement] = world.store.measurements()
-    kept = dict(world.store.request_of(measurement))
-    name = 'code of plugin "low"'
-    kept["fingerprint"] = {**kept["fingerprint"], name: "0" * len(kept["fingerprint"][name])}
-    world.store.update_request(measurement, kept)
-    with pytest.raises(InputError, match=f"{name} changed"):
-        world(FakeRunner(), pairs=4, resuming=True)
 
 
 # What is decided beforehand, and what may end it

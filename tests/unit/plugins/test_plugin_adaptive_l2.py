@@ -125,12 +125,3 @@ def test_second_fit_of_a_script_goes_on_with_the_variable_that_is_traced() -> No
 def test_without_validation_data_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginRefused, match=r"no validation data.*use l2"):
         build_here(small_workload(validation=False), AdaptiveL2(), folder=tmp_path)
-
-
-@pytest.mark.tensorflow
-def test_strength_that_never_changed_is_named(tmp_path: Path) -> None:
-    plugin = AdaptiveL2(window=5)
-    built, _ = train_here(small_workload(), L2(), plugin, folder=tmp_path, epochs=2)
-    effect = plugin.report_effect(built.run, built.model)
-    assert not effect.applied
-    assert "never changed in 2 epochs: a trend is taken over 5" in effect.detail

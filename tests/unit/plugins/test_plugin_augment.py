@@ -21,9 +21,7 @@ from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.recipe import read_recipe
 from tfopt_core.testing import make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}
@@ -267,28 +265,6 @@ def test_dictionaries_are_refused_for_layers() -> None:
     plan = DataPlan.from_arrays({"a": GREY}, LABELS).batch(4)
     with pytest.raises(PluginRefused, match=r"the inputs are a dict.*use a function"):
         augmented(Augment(layers=[BRIGHTNESS]), plan)
-
-
-def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
-    text = """
-        name = "a"
-        [workload]
-        use = "flights"
-        [[plugins]]
-        use = "augment"
-        layers = [
-            { layer = "RandomFlip", mode = "horizontal" },
-            { layer = "RandomBrigthness", factor = [0.1, 0.2] },
-        ]
-        on = "pictures"
-    """
-    path = tmp_path / "recipe.toml"
-    path.write_text(textwrap.dedent(text))
-    _, problems = assemble(read_recipe(path).require().plugins)
-    said = [str(problem) for problem in problems]
-    assert len(said) == 2
-    assert any('did you mean "RandomBrightness"' in line for line in said)
-    assert any('expected "examples" or "batches", got "pictures"' in line for line in said)
 
 
 @pytest.mark.tensorflow

@@ -265,14 +265,6 @@ def test_shares_hold_what_one_device_reads_whatever_repeats_or_chooses_it(
         assert sorted(itertools.chain(*epoch)) == sorted(itertools.chain(*own))
 
 
-def test_what_repeats_batches_is_given_as_many_of_them_on_every_worker() -> None:
-    shared = by_source(DataPlan.from_arrays(np.arange(5)).batch(4).repeat(3).take(5), 2, 1)
-    assert kinds(shared) == [
-        "source", "part_of_source", "batch", "even_steps", "repeat", "take", "even_steps",
-    ]  # fmt: skip
-    assert [s.batches for s in shared.stages if isinstance(s, EvenSteps)] == [2, 5]
-
-
 @pytest.mark.parametrize(
     "plan",
     [

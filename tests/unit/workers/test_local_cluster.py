@@ -28,10 +28,9 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.run_files import remove_private_files
-from tfopt_core.workers import joining, supervise
+from tfopt_core.workers import supervise
 from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
-from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import PrepareTask, RunTask
@@ -212,34 +211,6 @@ def test_whoever_hangs_after_another_has_failed_is_killed(play):
     assert played.outcome.cause == "worker 1: its disk is full"
     assert played.ends["worker 0"].called_off
     assert not played.ends["worker 0"].failed
-
-
-def test_a_worker_that_never_comes_is_named_and_the_deaf_one_killed_at_once(
-    play, later, monkeypatch
-):
-    gathered = []
-
-    class Remembered(Gathering):
-        def begin(self):
-            gathered.append(self)
-            super().begin()
-
-    monkeypatch.setattr(supervise, "Gathering", Remembered)
-    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
-    later(lambda: any("worker 2" in one._seen for one in gathered))
-    played = play(
-        {
-            "worker-0": [["join", 60], ["deaf", 0]],
-            "worker-1": SLEEPS,
-            "worker-2": [["join", 2 * AHEAD_SECONDS], ["deaf", 0]],
-        },
-        processes=True,
-        waits={"loss_seconds": 0.5},
-        workers=3,
-    )
-    [roles] = played.roles
-    expected = f"worker 0: worker 1 ({roles[1].address}) did not come within 60 s"
-    assert played.outcome.cause == expected
 
 
 def test_joining_ends_with_joined(play, later):

@@ -2,19 +2,17 @@
 
     .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 800] [--smoke]
 
-Five tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
+Tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
 stock `fit`, on the bundled pictures re-encoded at 1,024 px, for a network of half the channels
-(bar: 5x), and as they are (bar: 2x); the memory of a training against that announced by
-`tfopt plan` (bar: 15%); the wait for input after the first epoch with the latter (bar: 5% of the
-wall time); frames a second against the rate at which all cores only decode; and the gain of scaled
-decoding.
+(bar: 5x), and as they are (bar: 2x); the wait for input after the first epoch with the latter (bar:
+5% of the wall time); frames a second against the rate at which all cores only decode; and the gain
+of scaled decoding.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
@@ -77,33 +75,6 @@ def training(name: str, bar: float, recipe: str) -> str:
         f"{name:<12}{mean(stock):9.1f}{mean(stack):9.1f}  {speedup(stock, stack):<21}{bar:>4}x  "
         f"{quality.get('statement', '')}\n{'':12}{results['comparison']['statement']}"
     )
-
-
-def memory(name: str, recipe: str) -> str:
-    """Return a row: the resident memory that `tfopt plan` announces, and that of `tfopt train`.
-
-    Both run in new processes, since forked runs share the memory of TensorFlow's libraries.
-    """
-    from tfopt_core.commands.request import make_request
-    from tfopt_core.commands.training import train_once
-    from tfopt_core.trials.preparation import prepare_in_detail
-    from tfopt_core.workers.spawn import SpawnRunner
-
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "pyproject.toml").touch()
-        path = folder / "recipe.toml"
-        path.write_text(textwrap.dedent(recipe), encoding="utf-8")
-        request = make_request(str(path), [], compares=False)[0]
-        announced = prepare_in_detail(request, SpawnRunner()).memory
-        run = train_once(request, SpawnRunner(), SpawnRunner(), lambda *epoch: None).run
-    assert announced is not None
-    assert announced.total_bytes is not None
-    assert run.peak_rss_bytes is not None
-    reached = run.peak_rss_bytes
-    held = sum(item.bytes or 0.0 for item in announced.held)
-    figures = "".join(f"{size / 2**20:>10.0f}" for size in (held, announced.total_bytes, reached))
-    return f"{name:<12}{figures}{reached / announced.total_bytes - 1:>+9.0%}"
 
 
 def waiting(epochs: int, examples: int | None) -> tuple[float, float]:
@@ -209,7 +180,7 @@ def recipes(large: Path, pairs: int, epochs: int) -> list[tuple[str, float, str]
     ]  # fmt: skip
 
 
-TABLES = ("trainings", "memory", "waiting", "decoding")
+TABLES = ("trainings", "waiting", "decoding")
 
 
 def main() -> None:
@@ -236,11 +207,6 @@ def main() -> None:
                   f"{'bar':>5}  quality")  # fmt: skip
             for row in rows:
                 print(training(*row), flush=True)
-        if "memory" in options.only:
-            print(f"\n{'pictures':<12}{'held':>10}{'announced':>10}{'reached':>10}{'off':>9}   "
-                  "MiB resident (bar 15%)")  # fmt: skip
-            for name, _, recipe in rows:
-                print(memory(name, recipe), flush=True)
         if "waiting" in options.only:
             few = SMOKE_EXAMPLES if options.smoke else None
             waited, seconds = waiting(options.epochs, few)

@@ -26,12 +26,12 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     from tfopt_core.commands.output import ReportFiles, show_list
     from tfopt_core.commands.request import temporary_request
     from tfopt_core.report.plan import render_plan
-    from tfopt_core.trials.preparation import prepare_in_detail
+    from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     ReportFiles(json_path).check()
     with temporary_request(target, overrides, debug=debug) as request:
-        prepared = prepare_in_detail(request.observed(), SpawnRunner())
+        prepared, _ = prepare(request.observed(), SpawnRunner())
     needs = (
         f"`tfopt apply` needs a target: {problem.message}; {problem.mend}"
         for problem in missing_target(request.reading, request.plugins)

@@ -3,7 +3,7 @@
 What is listed here is public: plugins import it, and nothing below it. No TensorFlow is imported.
 """
 
-from tfopt_core.data.anatomy import StageFacts, function_graph, random_ops, stage_facts
+from tfopt_core.data.anatomy import function_graph, random_ops
 from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names
 from tfopt_core.data.functions import (
@@ -91,7 +91,6 @@ __all__ = [
     "Skip",
     "Source",
     "Stage",
-    "StageFacts",
     "Take",
     "TakeWhile",
     "UNKNOWN_COUNT_BUFFER",
@@ -112,7 +111,6 @@ __all__ = [
     "place_of",
     "random_ops",
     "rows_of",
-    "stage_facts",
     "stage_names",
     "still",
     "tensor_bytes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -19,13 +19,6 @@ _REPEATABLE = frozenset({
     "ReadFile", "StatefulIf", "StatefulPartitionedCall", "StatefulWhile", "StatelessRandomGetAlg",
     "TFRecordDataset", "TFRecordDatasetV2", "TensorDataset", "TensorSliceDataset",
     "TextLineDataset", "While",
-})  # fmt: skip
-# Not repeatable, but without side effects.
-_TRACELESS = frozenset({
-    "AnonymousRandomSeedGenerator", "CacheDatasetV2", "DummyMemoryCache", "DummySeedGenerator",
-    "Multinomial", "ParameterizedTruncatedNormal", "RandomCrop", "RandomDatasetV2", "RandomGamma",
-    "RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
-    "ReadVariableOp", "SampleDistortedBoundingBoxV2", "ShuffleDatasetV3", "TruncatedNormal",
 })  # fmt: skip
 
 
@@ -192,12 +185,6 @@ def all_ops(graph: Any) -> set[str]:
     for library_function in definition.library.function:
         ops.update(node.op for node in library_function.node_def)
     return ops
-
-
-def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the `changing_ops` that have side effects. These are assignments (the state
-    of a random layer is a variable), prints, Python functions and unknown ops."""
-    return tuple(op for op in ops if op not in _TRACELESS)
 
 
 def is_stateful_op(name: str) -> bool:

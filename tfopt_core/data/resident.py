@@ -48,10 +48,6 @@ class Resident(SameElements, kind="resident"):
     device: str | None = None
     held: Held = attrs.field(factory=Held, repr=False)
 
-    @property
-    def hands_on(self) -> bool:
-        return False
-
     def emptied(self) -> Resident:
         return attrs.evolve(self, held=Held())
 

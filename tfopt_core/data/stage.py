@@ -85,11 +85,6 @@ class Stage(ABC):
         """How many elements it holds in memory once it is full, None for all that pass."""
         return 0
 
-    @property
-    def hands_on(self) -> bool:
-        """Whether its elements are the tensors of its input, which take no more memory."""
-        return self.yields in ("same", "some")
-
     def emptied(self) -> Stage:
         """Return the stage without elements that its lowering has kept in this object."""
         return self

@@ -152,10 +152,6 @@ class Cache(SameElements, kind="cache"):
     def holds(self) -> int | None:
         return None if self.path is None else 0
 
-    @property
-    def hands_on(self) -> bool:
-        return self.path is None
-
     def lower(self, dataset: Any) -> Any:
         return dataset.cache("" if self.path is None else str(self.path))
 

@@ -1,14 +1,11 @@
-"""The result of a dry build: what a measurement starts from, and what `tfopt plan` prints, with the
-memory that a run will need."""
+"""The result of a dry build: what a measurement starts from, and what `tfopt plan` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 
-from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Equivalence
 
@@ -56,12 +53,10 @@ class Prepared:
     steps, of other workloads those that certainly have none, before any step.
     `batch_size` is the global batch with the stack, `baseline_batch_size` that without. `to_target`
     says that runs are compared by their time to a target. `several_processes` says that the stack
-    distributes a training over processes. `stages` are those of the data with the stack, by split,
-    and `memory` is the memory of a run; both need a dry build in detail. `seconds` is the duration
-    of the dry build. Of a script's `own_loop` the metric of quality is "", and `steps_per_epoch` is
-    the updates after which a run ends, None for the script's end. `forks` says that the runs of a
-    script may be forks of a process that has imported TensorFlow, since it sets nothing before
-    that.
+    distributes a training over processes. `seconds` is the duration of the dry build. Of a script's
+    `own_loop` the metric of quality is "", and `steps_per_epoch` is the updates after which a run
+    ends, None for the script's end. `forks` says that the runs of a script may be forks of a
+    process that has imported TensorFlow, since it sets nothing before that.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -86,8 +81,6 @@ class Prepared:
     baseline_estimate: Estimate | None = None
     several_processes: bool = False
     not_applied: dict[str, str] = attrs.field(factory=dict)
-    stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
-    memory: MemoryPlan | None = None
     baseline_batch_size: int | None = None
     to_target: bool = False
     own_loop: bool = False
@@ -142,81 +135,3 @@ class Estimate:
     def set_up_seconds(self) -> float:
         """The seconds of building and tracing, before the first steady step."""
         return max(0.0, self.seconds - self.steps * self.step_seconds)
-
-
-@attrs.frozen(kw_only=True)
-class StageLine:
-    """A stage of a data plan as `tfopt plan` shows it.
-
-    `elements` and `element_bytes` are of what it yields, None where unknown; `tensors` is how
-    many tensors an element has. `random_ops` say why it yields something else each time. `holds`
-    and `hands_on` are those of the stage; `kept_bytes` is what a map that remembers its results
-    comes to hold.
-    """
-
-    kind: str
-    description: str
-    elements: int | None
-    element_bytes: float | None
-    tensors: int
-    repeats: bool
-    random_ops: tuple[str, ...] = ()
-    holds: int | None = 0
-    hands_on: bool = False
-    kept_bytes: float = 0.0
-    parts: tuple[tuple[StageLine, ...], ...] = ()
-
-
-@attrs.frozen
-class HeldBytes:
-    """What one stage holds once it is full; `bytes` is None where that is unknown."""
-
-    split: str
-    stage: str
-    bytes: float | None
-
-
-@attrs.frozen
-class MemoryPlan:
-    """The resident memory that a run is expected to reach.
-
-    `process_bytes` is what a process took that made a few steps on one batch.
-    """
-
-    process_bytes: int
-    held: tuple[HeldBytes, ...]
-
-    @property
-    def total_bytes(self) -> float | None:
-        """All of it, None where the size of something held is unknown."""
-        if any(item.bytes is None for item in self.held):
-            return None
-        return self.process_bytes + sum(item.bytes or 0.0 for item in self.held)
-
-
-def held_by(split: str, stages: Sequence[StageLine]) -> Iterator[HeldBytes]:
-    """Yield what caches in memory and shuffle buffers hold when they are full.
-
-    A shuffle right behind a cache in memory holds the very same tensors, so it adds nothing.
-    """
-    shared = False  # whether a stage before holds them all
-    for stage in stages:
-        for part in stage.parts:
-            yield from held_by(split, part)
-        if stage.kept_bytes:
-            yield HeldBytes(split, "kept results", stage.kept_bytes)
-        shared = shared and stage.hands_on
-        if stage.holds != 0 and not shared:
-            yield HeldBytes(split, stage.kind, _bytes(_least(stage), stage))
-            shared = stage.holds is None
-
-
-def _least(stage: StageLine) -> int | None:
-    known = [count for count in (stage.holds, stage.elements) if count is not None]
-    return min(known) if known else None
-
-
-def _bytes(count: int | None, stage: StageLine) -> float | None:
-    if count is None or stage.element_bytes is None:
-        return None
-    return count * (stage.element_bytes + stage.tensors * TENSOR_OVERHEAD_BYTES)

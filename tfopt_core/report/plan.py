@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.records.dry_build import MemoryPlan, PluginPlan, Prepared, StageLine
+from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
@@ -39,17 +38,9 @@ def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
             for number, plugin in enumerate(prepared.plugins, start=1)
         ),
         *(_data(prepared, split) for split in splits),
-        *(_stages(split, lines) for split, lines in prepared.stages.items() if lines),
-        *((section("Memory", facts(_memory(prepared.memory))),) if prepared.memory else ()),
         *((section("Warnings", bullets(prepared.warnings)),) if prepared.warnings else ()),
-        Group("", words(f"{_footer(prepared)}{units.seconds_text(prepared.seconds)}", "dim")),
+        Group("", words(f"nothing trained; took {units.seconds_text(prepared.seconds)}", "dim")),
     ))  # fmt: skip
-
-
-def _footer(prepared: Prepared) -> str:
-    if prepared.memory is None:
-        return "nothing trained; took "
-    return "nothing trained but a few steps on one batch, to see their memory; took "
 
 
 def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
@@ -121,41 +112,6 @@ def _data(prepared: Prepared, split: str) -> RenderableType:
         stages = [(words(stage),) for stage in before]
         return section(title, grid(stages), words("unchanged by the stack", "dim"))
     return section(title, _compared(before, after))
-
-
-def _stages(split: str, lines: Sequence[StageLine]) -> RenderableType:
-    """Return a table of what each stage of the stack's plan yields."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(overflow="fold")
-    for _ in range(2):
-        table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row(
-        *(
-            words(head, "dim")
-            for head in ("stage", "elements", "bytes each", "given the same input")
-        )
-    )
-    for line in lines:
-        elements = "unknown" if line.elements is None else units.count_text(line.elements)
-        size = "unknown" if line.element_bytes is None else units.bytes_text(line.element_bytes)
-        table.add_row(words(line.kind), words(elements), words(size), _repeats(line))
-    return section(f"What the stages yield, {split}", table)
-
-
-def _repeats(line: StageLine) -> RenderableType:
-    if line.random_ops and line.random_ops != (line.kind,):
-        return words(f"something else each time: {', '.join(line.random_ops)}", "yellow")
-    return words("the same each time" if line.repeats else "something else each time")
-
-
-def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
-    yield "process", f"{units.bytes_text(memory.process_bytes)}, new process, after a few steps"
-    for item in memory.held:
-        size = "unknown" if item.bytes is None else units.bytes_text(item.bytes)
-        yield f"{item.stage}, {item.split}", size
-    total = memory.total_bytes
-    yield "in all", "unknown" if total is None else f"about {units.bytes_text(total)} resident"
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> RenderableType:

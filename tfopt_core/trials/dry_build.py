@@ -11,9 +11,7 @@ from functools import partial
 
 import attrs
 
-from tfopt_core.data import DataPlan, Map, Source
-from tfopt_core.data.anatomy import StageFacts, stage_facts
-from tfopt_core.data.lower import lower
+from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, equivalence_of, guarded
 from tfopt_core.hooks.installed.settings import plain
@@ -21,18 +19,8 @@ from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
-from tfopt_core.records.dry_build import (
-    Estimate,
-    HeldBytes,
-    HookChange,
-    MemoryPlan,
-    PluginPlan,
-    Prepared,
-    StageLine,
-    held_by,
-)
+from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.training.build import Built, baseline_plans, build, load
-from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fit_workload import FitWorkload
@@ -40,10 +28,6 @@ from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
-from tfopt_core.workers.telemetry import peak_rss_bytes
-
-# Enough steps to allocate gradients, optimizer state and the kernels' own memory.
-MEMORY_STEPS = 4
 
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
@@ -99,10 +83,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         not_applied=not_applied,
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
-    prepared = attrs.evolve(
-        prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
-    )
-    return _in_detail(prepared, built) if task.detail else prepared
+    return attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled))
 
 
 def _not_applied(built: Built) -> dict[str, str]:
@@ -126,12 +107,6 @@ def _estimates(
     if not task.follows:  # the model may have been built for the stack
         return None, estimated(job, workload, stacked=True)
     return estimated_in_turns(job, workload) or (None, None)
-
-
-def _in_detail(prepared: Prepared, built: Built) -> Prepared:
-    """Return it with each stage of the data, and with the memory of a run from a few steps."""
-    stages = {split: stage_lines(plan) for split, plan in built.plans.items()}
-    return attrs.evolve(prepared, stages=stages, memory=memory_plan(built, stages))
 
 
 @attrs.frozen
@@ -261,61 +236,3 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     if isinstance(workload, FitWorkload):
         warnings += workload.warnings(built)
     return tuple(warnings)
-
-
-def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
-    """Return every stage of a plan that tf.data reads; empty for a PyDataset."""
-    if plan.source.origin == "pydataset":
-        return ()
-    return tuple(_line(facts) for facts in stage_facts(plan))
-
-
-def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:
-    """Return the memory that a run will take, from a few steps on one batch.
-
-    The memory of full caches and buffers is computed, so that none has to be filled.
-    """
-    held: list[HeldBytes] = []
-    for split, lines in stages.items():
-        held.extend(held_by(split, lines))
-    _few_steps(built)
-    return MemoryPlan(peak_rss_bytes(), tuple(held))
-
-
-def _line(facts: StageFacts) -> StageLine:
-    import tensorflow as tf
-
-    stage = facts.stage
-    return StageLine(
-        kind=stage.kind,
-        description=facts.description,
-        elements=facts.cardinality,
-        element_bytes=facts.element_bytes,
-        tensors=len(tf.nest.flatten(facts.element_spec, expand_composites=True)),
-        repeats=facts.deterministic,
-        random_ops=facts.random_ops,
-        holds=stage.holds,
-        hands_on=stage.hands_on,
-        kept_bytes=stage.kept_bytes if isinstance(stage, Map) else 0.0,
-        parts=tuple(map(stage_lines, stage.parts)) if isinstance(stage, Source) else (),
-    )
-
-
-def _few_steps(built: Built) -> None:
-    """Train on one repeated batch, so that no buffer or cache is filled."""
-    import tensorflow as tf
-
-    plan = built.plans["train"]
-    kept = [s for s in plan.stages if s.yields != "same" or (s.holds == 0 and not s.fills)]
-    data = lower(plan.with_stages(kept))
-    if not isinstance(data, tf.data.Dataset):
-        built.model.fit(data, steps_per_epoch=MEMORY_STEPS, verbose=0)
-        return
-    for batch in data.take(1):
-        repeated = tf.data.Dataset.from_tensors(batch).repeat(MEMORY_STEPS)
-        class_weight = built.workload.class_weight
-        distribution = distribution_of(built)
-        if isinstance(distribution, Synchronous):
-            distribution.install()
-            repeated, class_weight = distribution.train_on(repeated), None
-        built.model.fit(repeated, class_weight=class_weight, verbose=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tfopt_core.errors import RecipeError, did_you_mean
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.trials.processes import Processes
@@ -16,14 +14,12 @@ def prepare(
     runner: Runner,
     *,
     estimate: bool = False,
-    detail: bool = False,
     quick: bool = False,
     follows: bool = False,
 ) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
     :param estimate: time some steps without the stack too, for what a training will take.
-    :param detail: look at each stage of the data, and at the memory of a run, too.
     :param quick: time some steps with the stack too.
     :param follows: whether the runner gives the task to the process of an earlier one.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
@@ -35,29 +31,9 @@ def prepare(
     :raises CannotShare: if that process cannot take it.
     """
     processes = Processes(request, runner)
-    prepared = processes.prepare(estimate=estimate, detail=detail, quick=quick, follows=follows)
+    prepared = processes.prepare(estimate=estimate, quick=quick, follows=follows)
     check_metrics(request, prepared)
     return prepared, with_prepared(request, prepared)
-
-
-def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
-    """Return the dry build, with a look at each stage of the data and at the memory of a run.
-
-    Where settings of "auto" had to be found out, that took memory too: what a run takes is then
-    looked at in a new process, which has them.
-
-    :raises: what `prepare` raises.
-    """
-    if all("auto" not in stacked.settings.values() for stacked in request.plugins):
-        return prepare(request, runner, detail=True)[0]
-    prepared, resolved = prepare(request, runner)
-    detailed, _ = prepare(resolved, runner, detail=True)
-    return attrs.evolve(
-        prepared,
-        stages=detailed.stages,
-        memory=detailed.memory,
-        seconds=prepared.seconds + detailed.seconds,
-    )
 
 
 def check_metrics(request: Request, prepared: Prepared) -> None:

@@ -84,13 +84,12 @@ class Processes:
         self,
         *,
         estimate: bool = False,
-        detail: bool = False,
         quick: bool = False,
         follows: bool = False,
     ) -> Prepared:
         """Make the dry build of the stack and return it.
 
-        :param estimate, detail, quick: see `PrepareTask`.
+        :param estimate, quick: see `PrepareTask`.
         :param follows: whether the runner gives the task to the process of an earlier one.
         :raises RecipeError: for a workload that cannot be built.
         :raises InputError: for another error that the user can correct.
@@ -98,7 +97,7 @@ class Processes:
         """
         own = self.request.recipe.workload.has_own_loop
         task = PrepareTask(
-            job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
+            job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate,
             quick=quick, stays=follows, follows=follows,
             own_look=PREPARED_LOOP if own else "",
             **self._common,

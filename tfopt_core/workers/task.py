@@ -122,14 +122,12 @@ class PrepareTask(LookTask):
 
     :param estimate: also time some steps without the stack.
     :param quick: also time some steps with the stack.
-    :param detail: also examine each stage of the data and the memory of a run.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Prepared,)
 
     estimate: bool = False
     quick: bool = False
-    detail: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,6 @@ from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.anatomy import random_ops
-from tfopt_core.data.functions import side_effects
 
 pytestmark = pytest.mark.tensorflow
 
@@ -50,30 +49,29 @@ def read_variable():
     return lambda x: x + variable
 
 
-# (the step, its ops, those that leave traces)
+# (the step, its ops)
 STEPS = [
-    (lambda d: d.map(lambda x: x + 1), (), ()),
-    (lambda d: d.map(printing), ("PrintV2",), ("PrintV2",)),
-    (lambda d: d.map(by_python), ("EagerPyFunc",), ("EagerPyFunc",)),
-    (lambda d: d.map(inner_random), ("RandomUniform",), ()),
-    (lambda d: d.map(looked_up()), (), ()),
-    (lambda d: d.map(read_variable()), ("ReadVariableOp",), ()),
-    (lambda d: d.filter(lambda x: inner_random(x) > 0.5), ("RandomUniform",), ()),
-    (lambda d: d.take_while(lambda x: inner_random(x) < 2), ("RandomUniform",), ()),
-    (lambda d: d.interleave(repeatable_files), (), ()),
-    (lambda d: d.flat_map(random_files), ("DummySeedGenerator", "ShuffleDatasetV3"), ()),
+    (lambda d: d.map(lambda x: x + 1), ()),
+    (lambda d: d.map(printing), ("PrintV2",)),
+    (lambda d: d.map(by_python), ("EagerPyFunc",)),
+    (lambda d: d.map(inner_random), ("RandomUniform",)),
+    (lambda d: d.map(looked_up()), ()),
+    (lambda d: d.map(read_variable()), ("ReadVariableOp",)),
+    (lambda d: d.filter(lambda x: inner_random(x) > 0.5), ("RandomUniform",)),
+    (lambda d: d.take_while(lambda x: inner_random(x) < 2), ("RandomUniform",)),
+    (lambda d: d.interleave(repeatable_files), ()),
+    (lambda d: d.flat_map(random_files), ("DummySeedGenerator", "ShuffleDatasetV3")),
 ]
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["taken apart", "written"])
-@pytest.mark.parametrize(("step", "ops", "traces"), STEPS)
-def test_what_may_differ_the_next_time_is_found_in_the_graph(step, ops, traces, given):
+@pytest.mark.parametrize(("step", "ops"), STEPS)
+def test_what_may_differ_the_next_time_is_found_in_the_graph(step, ops, given):
     plan = DataPlan.from_dataset(step(dataset()))
     if not given:  # the same function, traced by tfopt
         stage = plan.stages[1]
         plan = plan.replace(1, type(stage)(function=lambda x: stage.function(x)))  # type: ignore[call-arg]
     assert set(random_ops(plan, 1)) == set(ops)
-    assert side_effects(random_ops(plan, 1)) == traces
 
 
 def test_a_random_layer_shows_as_its_state():
@@ -81,7 +79,6 @@ def test_a_random_layer_shows_as_its_state():
     data = dataset().map(lambda x: flip(np.zeros((2, 2, 1)), training=True))
     ops = random_ops(DataPlan.from_dataset(data), 1)
     assert {"AssignVariableOp", "ReadVariableOp"} <= set(ops)
-    assert "AssignVariableOp" in side_effects(ops)
 
 
 def test_stages_without_a_function_repeat_but_for_a_shuffle():

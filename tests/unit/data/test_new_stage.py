@@ -22,7 +22,6 @@ from tfopt_runtime.resident_plan import with_resident
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Count, Shuffle, Stage
-from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.data.stage import Order
 from tfopt_core.data.stages import in_any_order
@@ -116,14 +115,6 @@ def test_it_is_lowered_counted_and_described(kind: type[Stage]) -> None:
     assert plan.describe()[-1] == kind.kind
     assert plan.describe_change(plan.upto(2)) == (f"{kind.kind}, after map_examples",)
     assert kinds(plan.map(plus_one).batch(2).first(5))[2:4] == [kind.kind, "take"]
-
-
-@pytest.mark.parametrize("kind", [Twice, KnownTwice])
-def test_what_it_yields_is_looked_at(kind: type[Stage]) -> None:
-    *_, facts = stage_facts(numbers(3).append(kind()))
-    assert facts.element_spec.shape.rank == 0
-    assert (facts.element_bytes, facts.cardinality) == (8.0, 6)
-    assert facts.deterministic is (kind is KnownTwice)
 
 
 def test_the_order_of_an_unknown_stage_is_unknown() -> None:
@@ -222,3 +213,18 @@ def test_a_plugin_rewrites_around_what_it_knows_and_the_examples_stay(name: str)
     result = rewrite(plan)
     assert kinds(result.plan) == wanted, result.reason
     assert examples(result.plan) == examples(plan)
+
+
+@pytest.mark.tensorflow
+def test_parallel_work_in_any_order_has_no_fixed_order() -> None:
+    import tensorflow as tf
+
+    data = tf.data.Dataset.range(4)
+    sloppy = tf.data.Options()
+    sloppy.deterministic = False
+    for given, unordered in (
+        (data.map(lambda x: x, num_parallel_calls=2), 0),
+        (data.map(lambda x: x, num_parallel_calls=2, deterministic=False), 1),
+        (data.map(lambda x: x, num_parallel_calls=2).with_options(sloppy), 1),
+    ):
+        assert len(in_any_order(DataPlan.from_dataset(given).stages)) == unordered

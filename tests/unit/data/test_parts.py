@@ -22,7 +22,6 @@ from tfopt_core.data import (
     PartOfSource,
     Unbatch,
 )
-from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower
 from tfopt_core.data.parts import rows_of
 from tfopt_core.errors import WorkloadError
@@ -146,10 +145,3 @@ def test_even_steps_cut_off_or_append_empty_batches_of_the_same_kind():
     assert int(longer.cardinality()) == 5
     assert longer.element_spec == lower(plan).element_spec
     assert [len(x) for x, _ in lower(plan.append(EvenSteps(batches=1)))] == [2]
-
-
-@pytest.mark.tensorflow
-def test_the_bytes_of_a_part_are_its_share_of_a_batch():
-    plan = numbers(8, Batch(size=4), PartOfBatch(count=2, index=0))
-    *_, batch, part = stage_facts(plan)
-    assert (batch.element_bytes, part.element_bytes) == (32, 16)

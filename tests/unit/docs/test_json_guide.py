@@ -17,12 +17,9 @@ from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis, results
 from tfopt_core.records.dry_build import (
-    HeldBytes,
     HookChange,
-    MemoryPlan,
     PluginPlan,
     Prepared,
-    StageLine,
 )
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.report.results.as_json import to_json
@@ -55,8 +52,6 @@ def fields_of(section: str) -> set[str]:
         ("# The JSON of `diagnose`", diagnosis.Diagnosed),
         ("## `plan`", Prepared),
         ("## `plan.plugins[]`", PluginPlan),
-        ("## `plan.stages.SPLIT[]`", StageLine),
-        ("## `plan.memory`", MemoryPlan),
         ("## `plugins[]`", PluginInfo),
     ],
 )
@@ -74,7 +69,6 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
         ("# The JSON of `diagnose`", diagnosis.Suggestion),
         ("# The JSON of `diagnose`", diagnosis.NoAnswer),
         ("## `plan.plugins[]`", HookChange),
-        ("## `plan.memory`", HeldBytes),
         ("## `plugins[]`", Traits),
         ("## `plugins[]`", Setting),
         ("# The JSON of `doctor`", DoctorFinding),
@@ -131,7 +125,7 @@ def test_all_plugins_and_the_machine_are_written(
 
 def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = make_prepared()
-    monkeypatch.setattr("tfopt_core.trials.preparation.prepare_in_detail", lambda *_: prepared)
+    monkeypatch.setattr("tfopt_core.trials.preparation.prepare", lambda *_: (prepared, None))
     data = written("plan", "quickstart", folder=tmp_path)
     assert data == {"schema_version": 2, "recipe": "quickstart", "plan": to_json(prepared)}
     assert set(data) == fields_of("# The JSON of `plan`")

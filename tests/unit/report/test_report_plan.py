@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.report_results import make_prepared, show
 
-from tfopt_core.records.dry_build import HeldBytes, MemoryPlan, PluginPlan, StageLine
+from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.report.plan import render_plan
 
 
@@ -63,24 +63,3 @@ def test_no_line_is_wider_than_the_console(width: int) -> None:
                       summary=name, changes=())  # fmt: skip
     text = plan(width, plugins=(long,), data_after={"train": (name, name)}, baseline=name)
     assert max(map(len, text.splitlines())) <= width
-
-
-STAGE = StageLine(kind="map_examples", description="map_examples: flip (sequential)",
-                  elements=1_200, element_bytes=110_592.0, tensors=2, repeats=False,
-                  random_ops=("StatelessRandomUniform",))  # fmt: skip
-
-
-def test_each_stage_says_how_much_it_yields_and_which_op_makes_it_random() -> None:
-    text = plan(stages={"train": (STAGE,)}, width=100)
-    [line] = [line for line in text.splitlines() if line.split()[:2] == ["map_examples", "1,200"]]
-    assert "108 KiB" in line
-    assert "something else each time: StatelessRandomUniform" in line
-
-
-def test_the_memory_is_told_by_part_and_in_all() -> None:
-    memory = MemoryPlan(2**30, (HeldBytes("train", "cache", 2.0**29),))
-    text = plan(memory=memory)
-    assert "cache, train  512 MiB" in text
-    assert "about 1.50 GiB resident" in text
-    unknown = MemoryPlan(2**30, (HeldBytes("train", "cache", None),))
-    assert "in all        unknown" in plan(memory=unknown)

@@ -22,9 +22,9 @@ from measured import speedup
 
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.figures import Pair
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, median
+from tfopt_core.workers.telemetry import seen_in_words
 
 HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",
          "peak memory", "pairs")  # fmt: skip

@@ -24,14 +24,13 @@ from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import ScheduledRun, Variant
-from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, with_settings
 from tfopt_core.workers.clusters.local import LocalCluster
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import Runner, SpawnRunner
-from tfopt_core.workers.telemetry import read_counters
+from tfopt_core.workers.telemetry import disturbance, read_counters
 
 ROOT = Path(__file__).resolve().parents[1]
 # A plugin's run is compared with that of the baseline whose process started in the same way.

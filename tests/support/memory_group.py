@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.workers.telemetry import own_groups
+from tfopt_core.workers.telemetry import memory_groups
 
 MOUNT = Path("/sys/fs/cgroup")
 # More than the addresses of a process: TensorFlow's own allocator fails.
@@ -39,7 +39,7 @@ def memory_group(limit_bytes: int) -> Iterator[Callable[[], None]]:
 
     Skips the test, with the reason, where no such group can be made. For `preexec_fn`.
     """
-    own = own_groups(Path("/proc/self/cgroup").read_text(encoding="ascii"), MOUNT, "memory")
+    own = memory_groups()
     # version 2 has no limits beside processes: a group below the top is tried too
     parents = [group for group in (*own, MOUNT / "memory") if group.is_dir()]
     why = "there is none that counts memory"

@@ -17,7 +17,6 @@ from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast
 from tfopt_core.statistics.advice import next_steps
 from tfopt_core.statistics.contrasts import attribute, judge_addition
-from tfopt_core.statistics.disturbance import seen_in_words
 from tfopt_core.statistics.figures import not_projected, pairs_of, ratios
 from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.judgement import Judgement, stack_equivalence
@@ -26,6 +25,7 @@ from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import FELL_BACK
+from tfopt_core.workers.telemetry import seen_in_words
 
 # How many of the files that a script has written are named.
 WRITTEN_SHOWN = 6

@@ -29,14 +29,13 @@ from tfopt_core.statistics.claims import (
     no_pair_possible,
     speedup_so_far,
 )
-from tfopt_core.statistics.disturbance import disturbance
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.spawn import Runner
-from tfopt_core.workers.telemetry import read_counters
+from tfopt_core.workers.telemetry import disturbance, read_counters
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 
 WAITS = "a run waited for something that the stopped one holds"

@@ -1,99 +1,120 @@
-"""Read the counters of the machine and of this process; one that is missing is left out."""
+"""Read the counters of the machine and of this process, and say what else used the machine.
+
+What else runs hits all sides of a round alike where they take turns, and widens the interval where
+they do not; no run is repeated for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfopt_core.hooks.machine import process_cpus
-from tfopt_core.statistics.disturbance import Counters
+from tfopt_core.records.results import RunResult
 
-# A counter of the kernel has at most 20 digits; longer numbers are ignored.
-MAXIMUM_DIGITS = 20
+# The CPUs' ticks are 10 ms: a shorter interval cannot tell shares of a few percent.
+SHORTEST_SECONDS = 0.2
+# Smaller shares are not worth a line: those of other processes come from our own processes' ends,
+# kernel threads and the error of ticks.
+STEAL_SHARE, OTHER_CPU_SHARE = 0.02, 0.10
 
 
-def read_counters(root: Path = Path("/")) -> Counters:
-    """Read all counters that this system has; takes about a millisecond and never raises.
+def read_counters(vmstat: Path = Path("/proc/vmstat")) -> dict[str, float]:
+    """Return readings of this moment, of which only the difference of two means anything.
+
+    "seconds" is the monotonic clock. "total", "busy" (steal is not part of it) and "steal" are
+    seconds of the "cpus" that this process may use, "swapped_pages" those swapped in and out; what
+    the system does not report is left out.
+    """
+    import psutil
+
+    counters: dict[str, float] = {"seconds": time.monotonic()}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        times = psutil.cpu_times(percpu=True)
+        # what happens on the other CPUs of a large machine is no disturbance here; some containers
+        # list their own CPUs only, numbered from zero
+        ours = process_cpus()
+        chosen = [each for number, each in enumerate(times) if number in ours]
+        chosen = chosen if len(chosen) == len(ours) else times
+        # guest time is part of user time already
+        sums = {
+            name: sum(getattr(each, name) for each in chosen)
+            for name in chosen[0]._fields
+            if not name.startswith("guest")
+        }
+        counters["cpus"], counters["total"] = len(chosen), sum(sums.values())
+        waiting = sum(sums.get(name, 0.0) for name in ("idle", "iowait", "steal"))
+        counters["busy"] = counters["total"] - waiting
+        if "steal" in sums:
+            counters["steal"] = sums["steal"]
+    pages = _table(_text(vmstat))
+    if "pswpin" in pages:
+        counters["swapped_pages"] = pages["pswpin"] + pages.get("pswpout", 0)
+    return counters
+
+
+def disturbance(
+    before: Mapping[str, float], after: Mapping[str, float], own_cpu_seconds: float | None
+) -> dict[str, float]:
+    """Return what happened beside runs between two readings, as `RunResult.disturbance`.
+
+    "steal_share" and "other_cpu_share" of the CPUs' time lie between 0 and 1, "swapped_pages" is a
+    count; a key is left out if the system does not report the figure.
+
+    :param own_cpu_seconds: the CPU time of the runs' processes and this one in the same interval;
+        None if unknown.
+    """
+    # a counter falls where the process was moved, or a CPU removed
+    rise = {name: after[name] - old for name, old in before.items() if after.get(name, -1.0) >= old}
+    figures = {name: rise[name] for name in ("swapped_pages",) if name in rise}
+    total = rise.get("total")
+    if total and rise["seconds"] >= SHORTEST_SECONDS and before["cpus"] == after["cpus"]:
+        if "steal" in rise:
+            figures["steal_share"] = min(1.0, rise["steal"] / total)
+        if "busy" in rise and own_cpu_seconds is not None:
+            figures["other_cpu_share"] = min(1.0, max(0.0, rise["busy"] - own_cpu_seconds) / total)
+    return figures
+
+
+def seen_in_words(runs: Sequence[RunResult]) -> str | None:
+    """Return one line on what else used the machine; None if it was little.
+
+    `beside the runs: steal of up to 12% of CPU time, other processes on up to 40% of the CPUs`
+    """
+    steal, others = (
+        max((run.disturbance.get(name, 0.0) for run in runs), default=0.0)
+        for name in ("steal_share", "other_cpu_share")
+    )
+    texts = []
+    if steal > STEAL_SHARE:
+        texts.append(f"steal of up to {steal:.0%} of CPU time")
+    if others > OTHER_CPU_SHARE:
+        texts.append(f"other processes on up to {others:.0%} of the CPUs")
+    return f"beside the runs: {', '.join(texts)}" if texts else None
+
+
+def memory_groups(root: Path = Path("/")) -> list[Path]:
+    """Return the folders of this process' control groups that count memory, each with its
+    ancestors, innermost first.
 
     :param root: where `proc` and `sys` lie.
     """
-    # what happens on the other CPUs of a large machine is no disturbance here
-    ticks = parse_cpu_ticks(_text(root / "proc/stat"), process_cpus())
-    tick = 1 / os.sysconf("SC_CLK_TCK")
-    return Counters(
-        seconds=time.monotonic(),
-        cpus=ticks.pop("cpus", 0),
-        cpu_seconds={name: count * tick for name, count in ticks.items()},
-        swapped_pages=parse_swapped_pages(_text(root / "proc/vmstat")),
-    )
-
-
-# Parsing
-
-
-def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
-    """Return ticks of /proc/stat: "total", "busy", "steal"; and "cpus", the number summed up.
-
-    :param cpus: the CPUs to sum over, None for all of them.
-    :returns: nothing if the text lists none of them.
-    """
-    by_cpu = {}
-    for line in text.splitlines():
-        name, *fields = line.split() or [""]
-        number = _integer(name.removeprefix("cpu")) if name.startswith("cpu") else None
-        ticks = [_integer(field) for field in fields[:8]]
-        if number is not None and len(ticks) == 8 and None not in ticks:
-            by_cpu[number] = [tick or 0 for tick in ticks]
-    # some containers list their own CPUs only, numbered from zero
-    chosen = cpus if cpus and cpus <= by_cpu.keys() else by_cpu.keys()
-    if not chosen:
-        return {}
-    # guest time, which follows, is part of user time already
-    user, nice, system, idle, waiting, hard, soft, steal = (
-        sum(by_cpu[number][field] for number in chosen) for field in range(8)
-    )
-    busy = user + nice + system + hard + soft
-    total = busy + idle + waiting + steal
-    return {"total": total, "busy": busy, "steal": steal, "cpus": len(chosen)}
-
-
-def parse_swapped_pages(text: str) -> int | None:
-    """Return the pages swapped in and out, from /proc/vmstat."""
-    figures = _table(text)
-    known = [figures[name] for name in ("pswpin", "pswpout") if name in figures]
-    return sum(known) if known else None
-
-
-def parse_oom_kills(text: str) -> int | None:
-    """Processes killed for want of memory, of a control group's memory.events or oom_control."""
-    return _table(text).get("oom_kill")
-
-
-def own_groups(text: str, mount: Path, controller: str = "cpu") -> tuple[Path, ...]:
-    """Return the folders of this process' control groups, each with its ancestors, innermost first.
-
-    :param text: of /proc/self/cgroup: lines of hierarchy number, controllers and path.
-    :param controller: which hierarchy counts in version 1.
-    """
+    mount = root / "sys/fs/cgroup"
     groups: dict[Path, None] = {}
-    for line in text.splitlines():
+    for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         parts = [part for part in path.split("/") if part]
-        if ".." in parts or "\0" in path or not (controllers == "" or controller in controllers):
-            continue  # outside of this container, or another controller
-        base = mount / controller if controllers else mount
+        if ".." in parts or "\0" in path or (controllers and "memory" not in controllers):
+            continue  # outside of this container, or another controller of version 1
         for depth in range(len(parts), -1, -1):
-            groups[base.joinpath(*parts[:depth])] = None
+            groups[(mount / "memory" if controllers else mount).joinpath(*parts[:depth])] = None
     # a container's own group is often mounted at the top, whatever the path says
-    return tuple(groups) or (mount, mount / controller)
-
-
-# Reading
+    return list(groups) or [mount, mount / "memory"]
 
 
 def oom_kills(root: Path = Path("/")) -> int:
@@ -103,10 +124,9 @@ def oom_kills(root: Path = Path("/")) -> int:
 
     :param root: where `proc` and `sys` lie.
     """
-    groups = own_groups(_text(root / "proc/self/cgroup"), root / "sys/fs/cgroup", "memory")
     counts = (
-        parse_oom_kills(_text(group / file))
-        for group in groups
+        _table(_text(group / file)).get("oom_kill")
+        for group in memory_groups(root)
         for file in ("memory.events", "memory.oom_control")
     )
     # the innermost group that counts: an ancestor may hold processes that are not ours
@@ -122,19 +142,13 @@ def _text(path: Path) -> str:
 
 def _table(text: str) -> dict[str, int]:
     """Return the table of lines with a name and a whole number."""
-    table = {}
-    for line in text.splitlines():
-        name, _, value = line.partition(" ")
-        number = _integer(value.strip())
-        if number is not None:
-            table[name] = number
-    return table
-
-
-def _integer(text: str) -> int | None:
-    if text.isascii() and text.isdigit() and len(text) <= MAXIMUM_DIGITS:
-        return int(text)
-    return None
+    rows = (line.split(" ") for line in text.splitlines())
+    # a counter of the kernel has at most 20 digits
+    return {
+        row[0]: int(row[1])
+        for row in rows
+        if len(row) == 2 and row[1].isdecimal() and row[1].isascii() and len(row[1]) <= 20
+    }
 
 
 def peak_rss_bytes() -> int:

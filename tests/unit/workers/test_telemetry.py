@@ -1,4 +1,4 @@
-"""Counters from fabricated trees: what is there is read, what is not is absent, nothing raises."""
+"""Counters of the machine: the kernel's kills, what else ran, and the line that says so."""
 
 from __future__ import annotations
 
@@ -6,114 +6,52 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import attrs
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.measure_runs import make_run
 
-from tfopt_core.statistics.disturbance import disturbance
-from tfopt_core.workers.telemetry import (
-    oom_kills,
-    own_groups,
-    parse_cpu_ticks,
-    parse_swapped_pages,
-    read_counters,
-)
+from tfopt_core.workers.telemetry import disturbance, oom_kills, read_counters, seen_in_words
 
-STAT = (
-    "cpu  400 2 60 500 10 0 6 22 7 0\n"
-    "cpu0 300 1 40 100 5 0 4 20 7 0\n"
-    "cpu1 100 1 20 400 5 0 2 2 0 0\n"
-    "intr 1 2 3\n"
-)
-FILES = ("proc/stat", "proc/vmstat", "proc/self/cgroup")
+START = {
+    "seconds": 100.0, "cpus": 2, "total": 200.0, "busy": 50.0, "steal": 1.0, "swapped_pages": 40,
+}  # fmt: skip
 
 
-def write(root, **files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def test_swapped_pages_are_those_in_and_out(tmp_path):
+    (tmp_path / "vmstat").write_text("pgfault 9\npswpin 3\npswpout 4\npswpin x\n")
+    assert read_counters(tmp_path / "vmstat")["swapped_pages"] == 7
 
 
-def test_ticks_are_summed_over_the_cpus_that_may_be_used():
-    assert parse_cpu_ticks(STAT, None) == {"total": 1000, "busy": 468, "steal": 22, "cpus": 2}
-    assert parse_cpu_ticks(STAT, frozenset({1})) == {
-        "total": 530, "busy": 123, "steal": 2, "cpus": 1,
-    }  # fmt: skip
-
-
-def test_a_container_that_numbers_its_cpus_from_zero_is_summed_whole():
-    assert parse_cpu_ticks(STAT, frozenset({6, 7}))["cpus"] == 2
-
-
-@pytest.mark.parametrize("text", ["", "cpu  1 2 3", "cpu0 1 2 3", "cpu0 a b c d e f g h", "cpu0"])
-def test_malformed_ticks_are_absent(text):
-    assert parse_cpu_ticks(text, None) == {}
-
-
-def test_swapped_pages_are_those_in_and_out():
-    assert parse_swapped_pages("pgfault 9\npswpin 3\npswpout 4\n") == 7
-    assert parse_swapped_pages("pgfault 9\n") is None
-
-
-def test_the_own_group_comes_with_its_ancestors():
-    mount = Path("/m")
-    assert own_groups("0::/user/run\n", mount) == (
-        Path("/m/user/run"), Path("/m/user"), Path("/m"),
-    )  # fmt: skip
-    assert own_groups("4:cpu,cpuacct:/job\n9:memory:/other\n", mount) == (
-        Path("/m/cpu/job"), Path("/m/cpu"),
-    )  # fmt: skip
-    assert own_groups("0::/../../outside\n", mount) == (mount, mount / "cpu")
-
-
-def test_a_whole_tree_is_read(tmp_path):
-    write(tmp_path, **{"proc/stat": STAT, "proc/vmstat": "pswpin 3\npswpout 4\n"})
-    counters = read_counters(tmp_path)
-    assert counters.cpu_seconds.keys() == {"total", "busy", "steal"}
-    assert counters.swapped_pages == 7
-
-
-def test_an_empty_tree_has_nothing_but_the_time(tmp_path):
-    counters = read_counters(tmp_path)
-    assert counters.seconds > 0
-    assert not counters.cpu_seconds
+def test_a_system_that_tells_nothing_has_nothing_but_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [])
+    counters = read_counters(tmp_path / "vmstat")
+    assert counters.keys() == {"seconds"}
     assert disturbance(counters, counters, 1.0) == {}
 
 
 @few_examples(60)
-@given(st.lists(st.binary(max_size=200), min_size=6, max_size=6), st.floats() | st.none())
-def test_whatever_the_files_hold_nothing_raises(contents, own_cpu_seconds):
+@given(st.binary(max_size=200), st.lists(st.binary(max_size=200), min_size=2, max_size=2))
+def test_whatever_the_files_hold_nothing_raises(vmstat, groups):
     with TemporaryDirectory() as folder:
-        readings = []
-        for part in (contents[:3], contents[3:]):
-            for name, content in zip(FILES, part, strict=True):
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            readings.append(read_counters(Path(folder)))
-    before, after = readings
-    found = disturbance(before, after, own_cpu_seconds)
-    assert all(0 <= found.get(name, 0) <= 1 for name in ("steal_share", "other_cpu_share"))
-
-
-number = st.integers(-10, 10**25).map(str) | st.sampled_from(["", "x", "9" * 5000, "²"])
-
-
-@given(st.lists(number, max_size=12), st.lists(number, max_size=4))
-def test_numbers_of_any_size_are_read_or_absent(ticks, totals):
-    parse_cpu_ticks(f"cpu0 {' '.join(ticks)}", None)
-    for total in totals:
-        parse_swapped_pages(f"pswpin {total}\npswpout {total}")
+        names = ("proc/self/cgroup", "sys/fs/cgroup/memory.events")
+        for name, content in zip(("vmstat", *names), (vmstat, *groups), strict=True):
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        assert read_counters(Path(folder, "vmstat"))["seconds"] > 0
+        assert oom_kills(Path(folder)) >= 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_this_machine_tells_its_cpu_time():
     before, after = read_counters(), read_counters()
-    assert before.cpus >= 1
-    assert 0 < before.cpu_seconds["busy"] <= before.cpu_seconds["total"]
-    assert after.seconds >= before.seconds
+    assert before["cpus"] >= 1
+    assert 0 < before["busy"] <= before["total"]
+    assert after["seconds"] >= before["seconds"]
 
 
 def tree_of(folder: Path, files: dict[str, str]) -> Path:
@@ -163,3 +101,52 @@ def tree_of(folder: Path, files: dict[str, str]) -> Path:
 )
 def test_the_kernel_s_kills_are_those_of_our_own_group(tmp_path, files, kills):
     assert oom_kills(tree_of(tmp_path, files)) == kills
+
+
+def ten_seconds_later(busy=0.0, steal=0.0, **changes):
+    """Ten seconds of two CPUs, in which these amounts were added."""
+    later = {"seconds": 110.0, "total": 220.0, "busy": 50.0 + busy, "steal": 1.0 + steal}
+    return {**START, **later, **changes}
+
+
+def beside(*figures):
+    return [
+        attrs.evolve(make_run("full", round_, 10.0), disturbance=each)
+        for round_, each in enumerate(figures)
+    ]
+
+
+def test_a_quiet_run_has_all_figures_and_no_line():
+    figures = disturbance(START, ten_seconds_later(busy=12.0), 11.5)
+    assert figures["other_cpu_share"] == pytest.approx(0.025)
+    assert figures["steal_share"] == figures["swapped_pages"] == 0
+    assert seen_in_words(beside(figures)) is None
+    assert seen_in_words([]) is None
+
+
+def test_one_line_names_steal_and_other_processes_at_their_worst():
+    stolen = disturbance(START, ten_seconds_later(steal=2.4), 0.0)
+    shared = disturbance(START, ten_seconds_later(busy=9.0), 2.0)
+    assert seen_in_words(beside(stolen, {}, shared, {"steal_share": 0.05})) == (
+        "beside the runs: steal of up to 12% of CPU time, other processes on up to 35% of the CPUs"
+    )
+
+
+def test_without_the_own_cpu_time_nothing_is_said_of_others():
+    assert "other_cpu_share" not in disturbance(START, ten_seconds_later(busy=19.0), None)
+
+
+def test_an_interval_too_short_for_ticks_has_counts_but_no_shares():
+    later = ten_seconds_later(steal=2.0, swapped_pages=41, seconds=100.1)
+    assert disturbance(START, later, 0.0) == {"swapped_pages": 1.0}
+
+
+def test_counters_that_fell_are_absent():
+    later = ten_seconds_later(steal=-0.5, swapped_pages=0)
+    assert not {"steal_share", "swapped_pages"} & disturbance(START, later, 0.0).keys()
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(-10, 1e9))
+def test_shares_lie_between_nothing_and_all(busy, steal, own):
+    figures = disturbance(START, ten_seconds_later(busy=busy, steal=steal), own)
+    assert all(0 <= share <= 1 for name, share in figures.items() if name.endswith("share"))

@@ -27,8 +27,8 @@ from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, with_settings
-from tfopt_core.workers.clusters.local import LocalCluster
 from tfopt_core.workers.fork import ForkRunner
+from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import Runner, SpawnRunner
 from tfopt_core.workers.telemetry import disturbance, read_counters
 

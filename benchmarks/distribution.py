@@ -25,7 +25,7 @@ from tfopt_core.commands.request import make_request
 from tfopt_core.records.results import FitResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.trials.processes import Processes
-from tfopt_core.workers.clusters.local import LocalCluster
+from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 
 NETWORKS = Path(__file__).with_name("networks.py").resolve()

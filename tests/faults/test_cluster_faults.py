@@ -23,7 +23,7 @@ from support.real_process import (
 )
 
 from tfopt_core.training.distributed.serving import answers
-from tfopt_core.workers.clusters.roles import free_addresses
+from tfopt_core.workers.local_cluster import free_addresses
 
 pytestmark = pytest.mark.slow
 

@@ -153,7 +153,7 @@ def test_only_the_channel_between_tfopts_own_processes_is_pickled():
     texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in code}
     unpickles = re.compile(r"pickle\.loads?\(|allow_pickle=True|safe_mode|unsafe_deserial")
     found = {name for name, text in texts.items() if unpickles.search(text)}
-    assert found == {"tfopt_core/workers/channel.py", "tfopt_core/testing.py"}
+    assert found == {"tfopt_core/workers/task.py", "tfopt_core/testing.py"}
     loads = {name for name, text in texts.items() if re.search(r"\bload_model\(", text)}
     assert loads == set()
 

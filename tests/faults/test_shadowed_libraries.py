@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.real_process import TFOPT, make_project, run, tfopt_anew
 
-from tfopt_core.workers.installed_libraries import LIBRARIES
+from tfopt_core.workers.child import LIBRARIES
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.run_files import MODEL_FILE, run_folder
-from tfopt_core.workers.clusters.local import Listener, LocalCluster
+from tfopt_core.workers.local_cluster import Listener, LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 
 SUPPORT = Path(__file__).parents[1] / "support"

@@ -57,10 +57,9 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
-    from tfopt_core.workers.fork import STATISTICS
     from tfopt_core.workers.fork_server import PRELOADED
 
-    for name in ("tfopt_core.commands.main", "rich.table", "tomlkit", *PRELOADED, *STATISTICS):
+    for name in ("tfopt_core.commands.main", "rich.table", "tomlkit", *PRELOADED, "scipy.stats"):
         importlib.import_module(name)
     gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands

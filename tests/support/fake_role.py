@@ -21,7 +21,7 @@ from tfopt_core.records.messages import (
     OthersServed,
 )
 from tfopt_core.records.run import FitOutcome, RunReport
-from tfopt_core.workers.channel import encode, receive_task
+from tfopt_core.workers.task import encode, receive_task
 
 FIT = FitOutcome(
     wall_seconds=1.0, setup_seconds=0.0, blocks=(), validation_seconds=(),

@@ -95,7 +95,7 @@ def carry_out_here(monkeypatch: Any) -> None:
     monkeypatch.setattr("tfopt_core.measurement.groups.can_take_turns", lambda *asked: False)
     monkeypatch.setattr(
         "tfopt_core.workers.fork.ForkRunner",
-        lambda spawn, preloaded=(): contextlib.nullcontext(spawn),
+        lambda spawn: contextlib.nullcontext(spawn),
     )
 
 

@@ -27,7 +27,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.clusters.local import LocalCluster
+from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 

@@ -298,8 +298,8 @@ def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
     :raises InputError: if this process is part of a cluster that was started already.
     """
     from tfopt_core.commands.request import check_none_described, cluster_of
-    from tfopt_core.workers.clusters.local import LocalCluster
     from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.local_cluster import LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
 
     spawn = SpawnRunner(limits=limits)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tfopt_core.records.results import Results
     from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
-    from tfopt_core.workers.shared_process import SharedProcess
+    from tfopt_core.workers.spawn import SharedProcess
     from tfopt_core.workers.supervise import Limits
 
 
@@ -144,8 +144,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
     """
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.workers.shared_process import SharedProcess
-    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.spawn import SharedProcess, SpawnRunner
 
     label, path = spec.label, written_recipe(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)

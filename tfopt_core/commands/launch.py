@@ -15,8 +15,7 @@ from tfopt_core.errors import InputError
 if TYPE_CHECKING:
     from tfopt_core.records.messages import Progress
     from tfopt_core.trials.request import Request
-    from tfopt_core.workers.clusters.local import RoleEnd
-    from tfopt_core.workers.clusters.roles import Role
+    from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 
 @click.command()
@@ -53,7 +52,7 @@ def launch(
         render_roles,
         render_training,
     )
-    from tfopt_core.workers.clusters.local import Listener, LocalCluster
+    from tfopt_core.workers.local_cluster import Listener, LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS
 

@@ -138,7 +138,7 @@ def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
         yield SpawnRunner(), aloud
         return
     # the dry build and the training are forks of one process, which starts TensorFlow once
-    with ForkRunner(SpawnRunner(), preloaded=()) as quiet:
+    with ForkRunner(SpawnRunner()) as quiet:
         yield quiet, quiet.with_spawn(aloud)
 
 

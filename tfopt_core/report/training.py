@@ -26,8 +26,7 @@ from tfopt_core.report.style.sections import (
     render_block,
 )
 from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
-from tfopt_core.workers.clusters.local import RoleEnd
-from tfopt_core.workers.clusters.roles import Role
+from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 if TYPE_CHECKING:
     from tfopt_core.records.dry_build import Prepared

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tfopt_core.workers.clusters.roles import is_role_folder
+from tfopt_core.workers.local_cluster import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE
 
 # The files that a run leaves in its folder: its output, and the model if it is saved.

@@ -13,14 +13,18 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
+
+import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.records.messages import CannotMount
-from tfopt_core.workers.channel import Parent, receive_task
-from tfopt_core.workers.installed_libraries import pin_libraries
 from tfopt_core.workers.supervise import DUMP_SIGNAL
-from tfopt_core.workers.task import RunTask, failure_of, named_function
+from tfopt_core.workers.task import Parent, RunTask, failure_of, named_function, receive_task
 
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.
@@ -29,6 +33,11 @@ CHANNEL_DESCRIPTOR = 200
 MOST_EXPENDABLE = 1000
 # From <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
+# The modules of the distributions that tfopt requires (pyproject.toml).
+LIBRARIES = frozenset({
+    "attr", "attrs", "cattr", "cattrs", "click", "keras", "numpy", "pluggy", "psutil", "rich",
+    "rich_click", "scipy", "tensorflow", "tomlkit",
+})  # fmt: skip
 
 
 def main(descriptor: int, *, forked: bool = False) -> int:
@@ -103,6 +112,33 @@ def die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@attrs.frozen(eq=False)
+class InstalledLibraries(MetaPathFinder):
+    """Finds these libraries on a given import path, and nothing else.
+
+    :param path: the import path without the folders of the user's code.
+    """
+
+    path: tuple[str, ...]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a library is installed, None for any other module."""
+        if name not in LIBRARIES:
+            return None
+        return PathFinder.find_spec(name, self.path, target)
+
+
+def pin_libraries() -> None:
+    """Import these libraries from the present import path, even after it changes.
+
+    A run's process has the folder of its script or workload first on its import path, as in Python.
+    A file there must not replace a library that tfopt imports later on.
+    """
+    sys.meta_path.insert(0, InstalledLibraries(tuple(sys.path)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ a device; each run is a fork of it. There is one for each distinct environment.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
 import attrs
@@ -23,7 +22,7 @@ import attrs
 from tfopt_core.records.messages import CannotMount, Tell
 from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
-from tfopt_core.workers.spawn import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
+from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
 from tfopt_core.workers.task import RunTask, Task
 
@@ -33,8 +32,6 @@ READY_SECONDS = 120.0
 # used before the fork.
 START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
-# The library of `statistics`, which this process needs for the figures: importing it takes 0.7 s.
-STATISTICS = ("scipy.stats",)
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
@@ -67,11 +64,9 @@ class ForkRunner:
     Use it as a context manager: leaving it ends the servers.
 
     :param spawn: runs the tasks that may not be forked.
-    :param preloaded: the modules that this process imports while the first server starts.
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
-    preloaded: Sequence[str] = STATISTICS
     _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
     _ended: bool = attrs.field(default=False, init=False)
@@ -84,7 +79,7 @@ class ForkRunner:
 
     def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
         """Return a runner with the same servers and another `spawn`; do not close it."""
-        other = ForkRunner(spawn, self.preloaded)
+        other = ForkRunner(spawn)
         other._servers = self._servers
         return other
 
@@ -142,13 +137,11 @@ class ForkRunner:
         """Return the server for this environment."""
         key = frozenset(environment.items())
         if key not in self._servers:
-            self._servers[key] = Server.start(environment, self.preloaded)
+            self._servers[key] = Server.start(environment)
         return self._servers[key]
 
     def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
-        task.job.folder.mkdir(parents=True, exist_ok=True)
-        path = task.job.folder / OUTPUT_FILE if self.spawn.capture else None
-        started = time.perf_counter()
+        started, path = time.perf_counter(), self.spawn.output_path(task)
         limits = attrs.evolve(self.spawn.limits, start=START_SECONDS)
         with contextlib.ExitStack() as stack:
             ours, theirs = socket.socketpair()
@@ -165,15 +158,10 @@ class ForkRunner:
                 # the server is gone, and with it the exit status: repeat a run of a measurement,
                 # but not a training that prints as it goes
                 raise ParentGone
-        return ProcessOutcome(
-            message=message,
-            cause=cause,
-            seconds=time.perf_counter() - started,
-            output_path=path,
-            output_tail=tail_of(path) if path else "",
-            started="forked",
-            left_behind=process.left_behind,
-        )
+        return ProcessOutcome.of(
+            message, cause, path, seconds=time.perf_counter() - started,
+            left_behind=process.left_behind, started="forked",
+        )  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -184,12 +172,9 @@ class Server:
     control: socket.socket
 
     @classmethod
-    def start(cls, environment: Mapping[str, str], preloaded: Sequence[str]) -> Server:
+    def start(cls, environment: Mapping[str, str]) -> Server:
         """Start a server and wait until it has imported everything.
 
-        Meanwhile this process imports the preloaded modules, which it needs after the runs.
-
-        :param preloaded: see `ForkRunner`.
         :raises ParentGone: if it cannot.
         """
         # packets: answers are never split or joined
@@ -206,8 +191,6 @@ class Server:
             )
         server = cls(process, ours)
         try:
-            for name in preloaded:
-                importlib.import_module(name)
             answer(ours, READY_SECONDS)
         except BaseException:
             server.close()

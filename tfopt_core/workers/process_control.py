@@ -93,22 +93,11 @@ class ControlledProcess:
         return self._code
 
 
-@attrs.define(eq=False)
-class DirectProcess:
+class DirectProcess(subprocess.Popen[bytes]):
     """A child of this process, for systems without subreapers."""
 
-    pid: int
-    _process: subprocess.Popen[bytes]
     left_behind: tuple[str, ...] = ()
     peak_rss_bytes: int | None = None
-
-    def poll(self) -> int | None:
-        """Return its exit status, None while it runs."""
-        return self._process.poll()
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its exit status."""
-        return self._process.wait(timeout)
 
 
 def start_process(
@@ -131,8 +120,7 @@ def start_process(
         "start_new_session": True,  # the terminal's Ctrl-C reaches only this process
     }
     if not sys.platform.startswith("linux"):
-        direct = subprocess.Popen(list(program), pass_fds=[passed], **options)
-        return DirectProcess(direct.pid, direct)
+        return DirectProcess(list(program), pass_fds=[passed], **options)
     # packets: answers are never split or joined
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

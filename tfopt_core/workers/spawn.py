@@ -13,20 +13,16 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import attrs
 
+from tfopt_core.errors import CannotShare
 from tfopt_core.records.messages import Answer, Failure, Tell
 from tfopt_core.records.run import RunReport
-from tfopt_core.workers.process_control import (
-    ControlledProcess,
-    DirectProcess,
-    ParentGone,
-    start_process,
-)
-from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, converse, end_group
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.process_control import ParentGone, start_process
+from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, Process, converse, end_group
+from tfopt_core.workers.task import LookTask, Task
 
 # Enough for the dump of faulthandler, whose list of modules alone takes some 3000.
 TAIL_BYTES = 16_000
@@ -62,6 +58,14 @@ class ProcessOutcome:
             return self.message.out_of_memory
         return self.cause == OUT_OF_MEMORY
 
+    @classmethod
+    def of(
+        cls, message: Answer | None, cause: str | None, output_path: Path | None, **facts: Any
+    ) -> ProcessOutcome:
+        """Return an outcome with the end of what the process has printed."""
+        tail = tail_of(output_path) if output_path else ""
+        return cls(message=message, cause=cause, output_path=output_path, output_tail=tail, **facts)
+
 
 class Runner(Protocol):
     """Runs a task in a process; tests use a fake."""
@@ -96,28 +100,24 @@ class SpawnRunner:
             left_behind = process.left_behind
         except ParentGone:
             message, cause = None, "its process could not be started"
-        return ProcessOutcome(
-            message=message,
-            cause=cause,
-            seconds=time.perf_counter() - started,
-            output_path=path,
-            output_tail=tail_of(path) if path else "",
-            left_behind=left_behind,
+        return ProcessOutcome.of(
+            message, cause, path, seconds=time.perf_counter() - started, left_behind=left_behind
         )
 
     def output_path(self, task: Task) -> Path | None:
-        """Return the file for the output of the task's process, None where it is not captured."""
+        """Return the file for the output of the task's process, None where it is not captured; its
+        folder is made."""
+        task.job.folder.mkdir(parents=True, exist_ok=True)
         return task.job.folder / OUTPUT_FILE if self.capture else None
 
     def start(
         self, task: Task, environment: Mapping[str, str], stack: contextlib.ExitStack
-    ) -> tuple[ControlledProcess | DirectProcess, socket.socket]:
+    ) -> tuple[Process, socket.socket]:
         """Start a process for the task. Return it, and the socket on which it waits for the task.
 
         :param stack: its end ends the process, and whatever is left of its session.
         :raises ParentGone: if it cannot be started.
         """
-        task.job.folder.mkdir(parents=True, exist_ok=True)
         path = self.output_path(task)
         output = stack.enter_context(path.open("wb")) if path else None
         ours, theirs = socket.socketpair()
@@ -137,3 +137,63 @@ def tail_of(path: Path) -> str:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))
         return file.read().decode("utf-8", errors="replace")
+
+
+@attrs.define(eq=False)
+class SharedProcess:
+    """Runs tasks one after another in the process that the first of them has started.
+
+    Use it as a context manager: leaving it ends the process.
+
+    :param spawn: starts the process; its limits are those of the first task.
+    :param limits: those of a task that follows.
+    """
+
+    spawn: SpawnRunner
+    limits: Limits = attrs.field(factory=Limits)
+    _process: Process | None = attrs.field(default=None, init=False)
+    _channel: socket.socket | None = attrs.field(default=None, init=False)
+    _opened: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack, init=False)
+    _first: Task | None = attrs.field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, if one is there."""
+        self._process = self._channel = None
+        self._opened.close()
+
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
+        """Run a task and return its outcome.
+
+        :raises CannotShare: for a task that follows, if the process is gone or ends without an
+            answer; a new one shows whether that is the task's doing.
+        """
+        started = time.perf_counter()
+        follows = isinstance(task, LookTask) and task.follows
+        if not follows:
+            self.close()
+            self._first = task
+            with contextlib.suppress(ParentGone):
+                self._process, self._channel = self.spawn.start(task, environment, self._opened)
+        if self._process is None or self._channel is None:
+            raise CannotShare(
+                "the process that looks at the script could not be started, or is gone"
+            )
+        limits = self.limits if follows else self.spawn.limits
+        self._channel.settimeout(None)  # that of reading the answers before
+        message, cause = converse(self._process, self._channel, task, limits, tell, stays=True)
+        left_behind = self._process.left_behind
+        if message is None:
+            self.close()
+            if follows and (limits.called_off is None or limits.called_off() is None):
+                raise CannotShare(f"the process that looked at the script {cause}")
+        assert self._first is not None
+        return ProcessOutcome.of(
+            message, cause, self.spawn.output_path(self._first),
+            seconds=time.perf_counter() - started, left_behind=left_behind,
+        )  # fmt: skip

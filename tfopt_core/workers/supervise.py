@@ -7,8 +7,10 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import attrs
@@ -23,9 +25,8 @@ from tfopt_core.records.messages import (
     TurnOver,
 )
 from tfopt_core.statistics.intervals import seconds_in_words
-from tfopt_core.workers.channel import check_answer, decode, send_task
-from tfopt_core.workers.joining import Gathering
-from tfopt_core.workers.task import RunTask, Task
+from tfopt_core.training.distributed.serving import answers
+from tfopt_core.workers.task import RunTask, Task, check_answer, decode, send_task
 from tfopt_core.workers.telemetry import oom_kills
 
 # The time for a process to end after SIGTERM, before it is killed.
@@ -38,16 +39,23 @@ DUMP_SECONDS = 0.5
 DUMP_SIGNAL = signal.SIGUSR1
 # The cause of a process that the kernel killed for want of memory, by its own count.
 OUT_OF_MEMORY = "out of memory: killed by SIGKILL"
+# The time between two checks of the missing processes.
+LOOK_SECONDS = 1.0
+AT_ONCE = 32
+
+Answers = Callable[[str], bool]
 
 
 class Process(Protocol):
     """A worker process, which leads its own session.
 
     :param peak_rss_bytes: its largest resident memory once it has ended, None if unknown.
+    :param left_behind: the command lines of processes that it left outside of its session.
     """
 
     pid: int
     peak_rss_bytes: int | None
+    left_behind: tuple[str, ...]
 
     def poll(self) -> int | None:
         """Return its exit status, negative for a signal; None while it runs."""
@@ -276,3 +284,58 @@ def _signal_group(process: Process, number: signal.Signals) -> None:
             # a fork that has not begun its session yet, or a process that is gone
             if process.poll() is None:
                 os.kill(process.pid, number)
+
+
+@attrs.define(eq=False)
+class Gathering:
+    """Checks the other processes of a cluster until all were seen.
+
+    :param others: their addresses, by name.
+    :param seconds: how long to wait for them.
+    :param answers: returns whether a process listens at an address; tests replace it.
+    """
+
+    others: Mapping[str, str]
+    seconds: float
+    answers: Answers = answers
+    _seen: set[str] = attrs.field(factory=set, init=False)
+    _over: threading.Event = attrs.field(factory=threading.Event, init=False)
+
+    def begin(self) -> None:
+        """Start the checks, in a thread, until `end` or until all were seen."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def end(self) -> None:
+        """Stop the checks."""
+        self._over.set()
+
+    def cause(self) -> str:
+        """Check once more. Return why it took too long: who did not come, or has ended."""
+        self.end()
+        there = self._look(self.others)
+        within = seconds_in_words(self.seconds)
+        if missing := [name for name in self.others if name not in there | self._seen]:
+            return f"{self._named(missing)} did not come within {within}"
+        if gone := [name for name in self.others if name not in there]:
+            return f"{self._named(gone)} came, and ended before all had come"
+        return f"the cluster did not form within {within} although every address answers"
+
+    def _watch(self) -> None:
+        # a process that came and ended must not be reported as missing
+        while True:
+            self._seen |= self._look(name for name in self.others if name not in self._seen)
+            if len(self._seen) == len(self.others) or self._over.wait(LOOK_SECONDS):
+                return
+
+    def _look(self, names: Iterable[str]) -> set[str]:
+        looked_at = list(names)
+        if not looked_at:
+            return set()
+        with ThreadPoolExecutor(min(AT_ONCE, len(looked_at))) as pool:
+            answers = pool.map(self.answers, (self.others[name] for name in looked_at))
+            return {name for name, there in zip(looked_at, answers, strict=True) if there}
+
+    def _named(self, names: Iterable[str]) -> str:
+        """Return names with addresses: `worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222)`."""
+        *first, last = (f"{name} ({self.others[name]})" for name in names)
+        return f"{', '.join(first)} and {last}" if first else last

@@ -7,8 +7,7 @@ from support.report_results import show
 from tfopt_core.records.messages import EpochDone, Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.report.training import epoch_of_role, render_ends, render_roles
-from tfopt_core.workers.clusters.local import RoleEnd
-from tfopt_core.workers.clusters.roles import Role
+from tfopt_core.workers.local_cluster import Role, RoleEnd
 from tfopt_core.workers.spawn import ProcessOutcome
 
 TRAINED = RunReport(fits=())

@@ -26,8 +26,16 @@ from tfopt_core.records.messages import (
 )
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.workers.channel import check_answer, decode, encode, reworded
-from tfopt_core.workers.task import DiagnoseTask, PrepareTask, ReplayTask, RunTask
+from tfopt_core.workers.task import (
+    DiagnoseTask,
+    PrepareTask,
+    ReplayTask,
+    RunTask,
+    check_answer,
+    decode,
+    encode,
+    reworded,
+)
 
 CLUSTER = Cluster(addresses={"chief": ("a:1",), "ps": ("b:2", "c:3")}, job="ps", index=1)
 FAILURE = Failure(error="PluginError", message="it failed", exit_code=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import time
 
@@ -27,11 +26,10 @@ def told(limits: Limits, seconds: float) -> tuple[object, str | None]:
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
-            child = subprocess.Popen(
+            process = DirectProcess(
                 [sys.executable, "-c", HANGS.format(seconds=seconds)],
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
-        process = DirectProcess(child.pid, child)
         try:
             return converse(process, ours, None, limits, lambda message: None)
         finally:

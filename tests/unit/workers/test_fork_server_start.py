@@ -1,4 +1,4 @@
-"""What a fork server imports while it starts, and what it does with its first fork."""
+"""What a fork server does with its first fork."""
 
 from __future__ import annotations
 
@@ -7,19 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
-from tfopt_core.workers import fork
-
-
-@pytest.mark.parametrize("preloaded", [(), ("json", "decimal")])
-def test_this_process_imports_what_it_needs_after_the_runs_and_no_more(monkeypatch, preloaded):
-    imported = []
-    monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-S", "-c", "pass"))
-    monkeypatch.setattr(fork, "answer", lambda *given: {})
-    monkeypatch.setattr(fork.importlib, "import_module", imported.append)
-    fork.Server.start({}, preloaded).close()
-    assert tuple(imported) == preloaded
-
 
 # A process that is no fork server: one that had used TensorFlow would hang like this.
 HANGING = """

@@ -9,7 +9,7 @@ import pytest
 
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers
-from tfopt_core.workers.joining import Gathering
+from tfopt_core.workers.supervise import Gathering
 
 ADDRESSES = {"worker": ("10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222")}
 OTHERS = Cluster(addresses=ADDRESSES, job="worker", index=0).others

@@ -1,4 +1,4 @@
-"""A cluster on this machine, its roles played by small scripts: ends, causes, ports, silence."""
+"""A cluster on this machine, its roles played by small scripts: ends, causes, silence."""
 
 from __future__ import annotations
 
@@ -29,8 +29,13 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.run_files import remove_private_files
 from tfopt_core.workers import supervise
-from tfopt_core.workers.clusters.local import Listener, LocalCluster
-from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
+from tfopt_core.workers.local_cluster import (
+    Listener,
+    LocalCluster,
+    environment_of,
+    free_addresses,
+    roles_of,
+)
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import PrepareTask, RunTask
@@ -73,9 +78,6 @@ class InThread:
                 until = time.monotonic() + argument
                 while time.monotonic() < until and not (cause := self.limits.called_off()):
                     time.sleep(0.01)
-            elif verb == "once" and not Path(argument).exists():
-                Path(argument).touch()
-                message = failed("the port 1 is taken by another process")
             elif verb == "error":
                 message = failed(argument)
             elif verb == "kill":
@@ -226,21 +228,6 @@ def test_joining_ends_with_joined(play, later):
     )
     assert played.outcome.cause is None
     assert [type(message) for message in played.told][:2] == [ClusterJoining, ClusterJoined]
-
-
-def test_a_port_that_was_taken_is_tried_again_with_new_ones(play, tmp_path):
-    once = [["once", str(tmp_path / "once")], *TRAINS]
-    played = play({"worker-0": [["sleep", 0.3], *TRAINS], "worker-1": once}, workers=2)
-    assert isinstance(played.outcome.message, RunReport)
-    first, second = played.roles
-    assert {role.address for role in first}.isdisjoint(role.address for role in second)
-
-
-def test_a_port_that_is_always_taken_is_an_error_in_the_end(play):
-    taken = [["error", "127.0.0.1:1 is already in use"]]
-    played = play({"worker-0": TRAINS, "worker-1": taken}, workers=2)
-    assert len(played.roles) == 3
-    assert played.outcome.cause == "worker 1: 127.0.0.1:1 is already in use"
 
 
 def test_servers_end_with_their_chief(play):

@@ -12,8 +12,7 @@ from tfopt_core.errors import CannotShare
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.workers.shared_process import SharedProcess
-from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.spawn import SharedProcess, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import SCRIPT, PrepareTask
 
@@ -21,7 +20,7 @@ from tfopt_core.workers.task import SCRIPT, PrepareTask
 ANSWERS = """
 import os, socket, sys, threading, time
 from tfopt_core.records.messages import Failure
-from tfopt_core.workers.channel import Parent, receive_task
+from tfopt_core.workers.task import Parent, receive_task
 
 channel = socket.socket(fileno=int(sys.argv[1]))
 parent, task = Parent(channel), receive_task(channel)

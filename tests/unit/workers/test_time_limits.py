@@ -9,9 +9,8 @@ import pytest
 
 from tfopt_core.records.messages import EpochDone, TurnOver
 from tfopt_core.workers import supervise
-from tfopt_core.workers.channel import encode
 from tfopt_core.workers.supervise import Limits, converse
-from tfopt_core.workers.task import RunTask
+from tfopt_core.workers.task import RunTask, encode
 
 TOTAL, SILENCE = 50.0, 20.0
 

@@ -9,8 +9,7 @@ from tfopt_core.errors import InputError, WorkloadError
 from tfopt_core.records.messages import Answer, Message, ProcessStarted
 from tfopt_core.trials.scripts.look import ScriptLook
 from tfopt_core.trials.scripts.training import ScriptTraining
-from tfopt_core.workers.channel import reworded
-from tfopt_core.workers.task import LookTask, RunTask
+from tfopt_core.workers.task import LookTask, RunTask, reworded
 
 
 def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answer:

@@ -19,9 +19,9 @@ from tfopt_core.training.scripts.limits import stopping_after
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.run import Load
 from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
-from tfopt_core.workers.channel import Parent
 from tfopt_core.workers.task import (
     LookTask,
+    Parent,
     PrepareTask,
     ReplayTask,
     failure_of,

@@ -25,8 +25,7 @@ from tfopt_core.training.scripts.running import BOTH, ScriptEnd, run_script, why
 from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
-from tfopt_core.workers.channel import reworded
-from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of
+from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of, reworded
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 OTHER_BACKEND = (

@@ -1,11 +1,13 @@
-"""Run a training over several processes on this machine."""
+"""The processes of a cluster on this machine: their places, and a training over all of them."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import queue
 import resource
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +15,12 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions, name_of
 from tfopt_core.records.messages import EpochDone, Failure, Progress, Tell
 from tfopt_core.records.run import RunReport
-from tfopt_core.workers.clusters.roles import Role, environment_of, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.task import RunTask, Task
 
-# Another program may take a port between its choice and its use.
-PORT_ATTEMPTS = 3
 # Once a role has failed, the others get time to report the cause: TensorFlow notices within some
 # 10 s that a worker is gone.
 LOSS_SECONDS = 20.0
@@ -28,9 +28,8 @@ LOSS_SECONDS = 20.0
 END_SECONDS = 60.0
 SERVED_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# The messages of tfopt and of TensorFlow if a port was taken.
-PORT_TAKEN = ("is taken by another process", "already in use")
-SERVER_FAILED = "Could not start gRPC server"
+LOOPBACK = "127.0.0.1"
+GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 @attrs.frozen(kw_only=True)
@@ -69,15 +68,6 @@ class RoleEnd:
             return f"{name} {cause}"
         return f"{name}: {cause}"
 
-    @property
-    def port_taken(self) -> bool:
-        """Whether it failed because another program listens at its address."""
-        if not self.failed:
-            return False
-        text = f"{self.outcome.message} {self.outcome.cause}"
-        known = any(words in text for words in PORT_TAKEN)
-        return known or SERVER_FAILED in text + self.outcome.output_tail
-
 
 @attrs.frozen(kw_only=True)
 class Listener:
@@ -113,14 +103,10 @@ class LocalCluster:
         options = task.job.runtime.cluster
         if not isinstance(task, RunTask) or options is None:
             return self.inner(task, environment, tell)
-        ends: tuple[RoleEnd, ...] = ()
-        for _ in range(PORT_ATTEMPTS):
-            roles = roles_of(options)
-            self.listener.on_begin(roles)
-            begun, computed = time.perf_counter(), _computed_seconds()
-            ends = _ClusterRun(self, roles, task, environment, tell).go()
-            if not any(end.port_taken for end in ends):
-                break
+        roles = roles_of(options)
+        self.listener.on_begin(roles)
+        begun, computed = time.perf_counter(), _computed_seconds()
+        ends = _ClusterRun(self, roles, task, environment, tell).go()
         self.listener.on_end(ends)
         return _outcome(ends, time.perf_counter() - begun, _computed_seconds() - computed)
 
@@ -201,9 +187,7 @@ class _ClusterRun:
             called_off=called_off, seconds=time.monotonic() - self._begun,
         )  # fmt: skip
         self._ends.append(end)
-        if end.port_taken:
-            self._end_others(0.0)
-        elif end.failed:
+        if end.failed:
             self._end_others(self._cluster.loss_seconds)
         elif role.leads:
             serve = any(each.serves for each in self._roles)
@@ -256,3 +240,97 @@ def _computed_seconds() -> float:
     """Return the CPU seconds of all processes that this one waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+@attrs.frozen
+class Role:
+    """One process of a cluster: its job, its index among the processes of the job, its address.
+
+    :param leads: whether it is the chief, whose figures are those of the training.
+    :param serves: whether it only works for the chief.
+    """
+
+    job: str
+    index: int
+    address: str
+    leads: bool
+    serves: bool
+
+    @property
+    def name(self) -> str:
+        """The name in messages: `worker 1`."""
+        return name_of(self.job, self.index)
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder within that of the run: `worker-1`."""
+        return f"{self.job}-{self.index}"
+
+
+def is_role_folder(name: str) -> bool:
+    """Return whether a folder of this name within that of a run is a role's."""
+    job, _, index = name.rpartition("-")
+    return job in ("chief", "worker", SERVING_JOB) and index.isdecimal()
+
+
+def roles_of(options: ClusterOptions) -> tuple[Role, ...]:
+    """Return the roles of a cluster on this machine, the chief first, at addresses free now."""
+    places = [("worker", index) for index in range(options.workers)]
+    if options.parameter_servers:
+        servers = [(SERVING_JOB, index) for index in range(options.parameter_servers)]
+        places = [("chief", 0), *places, *servers]
+    addresses = free_addresses(len(places))
+    return tuple(
+        Role(job, index, address, number == 0, number > 0 and options.parameter_servers > 0)
+        for number, ((job, index), address) in enumerate(zip(places, addresses, strict=True))
+    )
+
+
+def free_addresses(count: int) -> tuple[str, ...]:
+    """Return this many different "host:port" of this machine that are free now."""
+    with contextlib.ExitStack() as stack:
+        # all stay open until the last is chosen, so that none is chosen twice
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return tuple(f"{LOOPBACK}:{each.getsockname()[1]}" for each in sockets)
+
+
+def environment_of(
+    role: Role, roles: Sequence[Role], environment: Mapping[str, str], gpus: int
+) -> dict[str, str]:
+    """Return the environment of a role's process: TF_CONFIG, and its share of the GPUs.
+
+    :param gpus: the number of GPUs of this machine.
+    """
+    addresses: dict[str, list[str]] = {}
+    for each in roles:
+        addresses.setdefault(each.job, []).append(each.address)
+    config = {"cluster": addresses, "task": {"type": role.job, "index": role.index}}
+    return {
+        **environment,
+        **_gpu_share(role, roles, environment.get(GPUS), gpus),
+        "TF_CONFIG": json.dumps(config),
+    }
+
+
+def cluster_of(role: Role, roles: Sequence[Role]) -> Cluster:
+    """Return the cluster as this role sees it."""
+    jobs = dict.fromkeys(each.job for each in roles)
+    addresses = {job: tuple(each.address for each in roles if each.job == job) for job in jobs}
+    return Cluster(addresses=addresses, job=role.job, index=role.index)
+
+
+def _gpu_share(role: Role, roles: Sequence[Role], visible: str | None, gpus: int) -> dict[str, str]:
+    """Return the variable that gives each computing role its own GPUs; too few are shared."""
+    if not gpus:
+        return {}
+    workers = cluster_of(role, roles).workers
+    if (role.job, role.index) not in workers:
+        return {GPUS: "-1"}
+    ours = visible.split(",") if visible else [str(index) for index in range(gpus)]
+    each = len(ours) // len(workers)
+    if not each:
+        return {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    rank = workers.index((role.job, role.index))
+    return {GPUS: ",".join(ours[rank * each : (rank + 1) * each])}

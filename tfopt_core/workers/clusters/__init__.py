@@ -1,1 +1,0 @@
-"""The processes of a cluster on this machine."""

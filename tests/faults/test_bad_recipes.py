@@ -106,31 +106,6 @@ def test_all_problems_are_said_at_once_in_the_order_of_the_file(tmp_path):
     assert lines == [3, 4, 5, 8, 10, 12]
 
 
-@pytest.mark.parametrize("command", ["train", "plan"])
-def test_the_other_commands_refuse_it_alike(command, tmp_path):
-    done = applied(tmp_path, GOOD.replace("prefetch", "prefecth"), command=command)
-    check_lines(done)
-    assert 'did you mean "prefetch"?' in done.err
-
-
-@pytest.mark.promise(27, injected="mistakes in --set")
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("plugins.prefecth.buffer_size=2", "prefecth"),
-        ("plugins.prefetch.bufer_size=2", "bufer_size"),
-        ("measure.pairs=3", "measure.pairs"),
-        ("", "path=value"),
-        ("plugins.prefetch.use=cache", "cannot be set"),
-    ],
-)
-def test_a_bad_override_is_named_as_it_was_given(override, said, tmp_path):
-    done = applied(tmp_path, GOOD, "--set", override)
-    check_lines(done)
-    assert f"error: --set {override}" in done.err
-    assert said in done.err
-
-
 def a_loop(path):
     path.symlink_to(path.name)
 
@@ -176,10 +151,7 @@ def test_a_recipe_that_is_no_file_is_refused(command, make, said, tmp_path, monk
     [
         ["apply", f"{LONG}.toml"], ["init", f"{LONG}.py"],
         ["compare", f"{LONG}.json", "b.json"], ["report", LONG],
-        ["plugins", "show", LONG], ["recipes", "copy", LONG],
         ["apply", "recipe.toml", "--html", LONG],
-        ["apply", "recipe.toml", "--save", f"{LONG}.keras"],
-        ["apply", "recipe.toml", "--script", LONG],
         ["train", "recipe.toml", "--checkpoints", LONG], ["init", "tiny.py:build", "--write", LONG],
     ],
     ids=lambda words: " ".join(words).replace(LONG, "..."),
@@ -203,7 +175,6 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
     [
         ("KERAS_BACKEND", "jax", 'KERAS_BACKEND is "jax"'),
         ("TF_USE_LEGACY_KERAS", "1", "TF_USE_LEGACY_KERAS is set"),
-        ("TF_USE_LEGACY_KERAS", "True", "TF_USE_LEGACY_KERAS is set"),
     ],
 )
 def test_another_keras_is_refused_before_tensorflow_starts(

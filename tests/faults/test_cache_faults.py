@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from support.forked_command import own_server
-from support.own_mounts import mount_small, with_own_mounts
 from support.real_process import (
     TIME_LIMIT_SECONDS,
     descendants,
-    environment,
     make_project,
     started,
     tfopt,
@@ -24,14 +21,11 @@ pytestmark = pytest.mark.slow
 CACHE_OF_A_RUN = ".tfopt/**/[0-9][0-9]-[0-9]-full/**/cache-train/*"
 # Less than the cache needs; more than anything else writes.
 FILE_LIMIT_BYTES = 4_000_000
-# Room on the disk for the cache before a run begins, and what is left of it then.
-DISK_BYTES, LEFT_BYTES = 64_000_000, 2_000_000
 # 300 examples of 40 KB; a file "slow" in the project makes each of them take a while once there are
 # files of the pattern that stands in it, with a file "full" those that a run writes end at the
-# limit, as if the disk were full, and with a file "room" something else takes the room of the disk
-# once the training begins.
+# limit, as if the disk were full.
 WORKLOAD = f"""
-    import pathlib, resource, shutil, signal, time
+    import pathlib, resource, signal, time
     import keras
     import numpy as np
     import tensorflow as tf
@@ -41,11 +35,6 @@ WORKLOAD = f"""
         slow = pathlib.Path("slow")
         if slow.exists() and any(pathlib.Path().glob(slow.read_text())):
             time.sleep(0.1)
-        # the dry build was the first
-        if pathlib.Path("room").exists() and len(pathlib.Path("built").read_text()) == 2:
-            if not pathlib.Path("filler").exists():
-                free = shutil.disk_usage(".").free
-                pathlib.Path("filler").write_bytes(bytes(free - {LEFT_BYTES}))
         return x
 
     def decode(x):
@@ -56,8 +45,6 @@ WORKLOAD = f"""
         if pathlib.Path("full").exists():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_LIMIT_BYTES}, {FILE_LIMIT_BYTES}))
-        with open("built", "a") as built:
-            built.write("x")
         x = np.arange(300, dtype="float32").reshape(300, 1) / 300
         plan = DataPlan.from_arrays(x).map(decode, deterministic=True)
         def build_model():
@@ -95,30 +82,6 @@ def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Pa
     assert "the training failed" in done.out
     assert "File too large" in done.out + done.err
     assert cache_files(project) == []
-
-
-def train_on_a_small_disk(folder: Path) -> list[tuple[int, str]]:
-    disk = mount_small(folder, DISK_BYTES)
-    project = make_project(disk / "project", RECIPE, large=WORKLOAD)
-    (project / "room").touch()
-    with own_server(environment()):  # on this disk
-        full = tfopt("train", "recipe.toml", cwd=project)
-        left = [str(path) for path in cache_files(project)]
-        (project / "filler").unlink()
-        (project / "room").unlink()
-        again = tfopt("train", "recipe.toml", cwd=project)
-    return [(full.code, full.out + full.err), (len(left), str(left)), (again.code, again.err)]
-
-
-@pytest.mark.thorough
-@pytest.mark.promise(10, injected="a small disk that fills up once the training has begun")
-def test_a_cache_whose_disk_fills_up_fails_the_run_and_the_next_one_trains(tmp_path: Path) -> None:
-    full, left, again = with_own_mounts(train_on_a_small_disk, tmp_path / "disk")
-    assert full[0] == 3, full
-    assert "No space left on device" in full[1] or "never completed" in full[1]
-    assert "the training failed" in full[1]
-    assert left == (0, "[]")
-    assert again[0] == 0, again
 
 
 @pytest.mark.promise(11, injected="SIGKILL in the first epoch")

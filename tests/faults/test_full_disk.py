@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sqlite3
 import subprocess
@@ -11,10 +10,9 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support.forked_command import own_server
 from support.in_process import tfopt_here
 from support.own_mounts import fill, mount_small, with_own_mounts
-from support.real_process import TFOPT, environment, make_project, tfopt
+from support.real_process import TFOPT, environment
 from support.stored_measurements import FIRST_RESULTS, SECOND, SECOND_RESULTS, keep
 
 from tfopt_core.errors import StoreError
@@ -126,70 +124,3 @@ def test_a_report_that_cannot_be_replaced_stays_the_old_one(tmp_path):
         keep(store, SECOND_RESULTS)
     code, text = with_own_mounts(report_over_an_old_file, tmp_path / "disk", tmp_path)
     assert (code, text) == (2, "the old one")
-
-
-RECIPE = """
-    name = "full"
-    [workload]
-    factory = "full.py:build"
-    epochs = 2
-    batch_size = 16
-    [[plugins]]
-    use = "prefetch"
-    [measure]
-    pairs = 4
-    attribution = "off"
-"""
-# Once the second group trains, something else takes the room that is left.
-FILLS = """
-    import pathlib
-    import keras
-    import numpy as np
-    from tfopt_core import Workload
-
-    def build():
-        with open("/dev/shm/calls-CALLS", "a") as calls:
-            calls.write("x")
-        if len(pathlib.Path("/dev/shm/calls-CALLS").read_text()) == 8:
-            with open(pathlib.Path(__file__).with_name("filler"), "wb", buffering=0) as file:
-                try:
-                    while file.write(bytes(4096)):
-                        pass
-                except OSError:
-                    pass
-        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-        def build_model():
-            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-        return Workload(train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-                        optimizer="sgd", loss="mse")
-"""
-
-
-def apply_until_full(folder: Path, name: str):
-    disk = mount_small(folder, 4 * 2**20)
-    project = make_project(disk / "project", RECIPE, full=FILLS.replace("CALLS", name))
-    with own_server(environment()):  # on this disk
-        full = tfopt("apply", "recipe.toml", cwd=project)
-        with Store.existing(store_path(project)) as store:
-            [measurement] = store.measurements()
-            kept = [one.status for one in store.runs(measurement)]
-        (project / "filler").unlink()
-        again = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
-    found = json.loads((project / "out.json").read_text()) if not again.code else {}
-    return attrs.astuple(full), kept, attrs.astuple(again), found.get("resumed")
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.promise(9, injected="a small disk that fills up while a measurement is under way")
-def test_a_measurement_on_a_disk_that_fills_up_ends_and_is_resumed_once_there_is_room(tmp_path):
-    name = tmp_path.name
-    try:
-        full, kept, again, resumed = with_own_mounts(apply_until_full, tmp_path / "disk", name)
-    finally:
-        Path(f"/dev/shm/calls-{name}").unlink(missing_ok=True)
-    assert full[0] == 3, full
-    assert "Traceback" not in full[2]
-    assert kept[:2] == ["ok", "ok"]
-    assert again[0] == 0, again
-    assert resumed == 1

@@ -38,20 +38,12 @@ FACTORY = """
         return Workload(train=(x, SLOPE * x[:, :1]), validation=(x, SLOPE * x[:, :1]),
                         build_model=build_model, optimizer="sgd", loss="mse")
 """
-SCRIPT = """
-    import keras
-    import numpy as np
-    from my_module import SLOPE
-
-    x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    model.fit(x, SLOPE * x[:, :1], batch_size=16, epochs=2, verbose=0)
-"""
 RECIPE = """
     name = "tiny"
     [workload]
-    {workload}
+    factory = "tiny:build"
+    epochs = 2
+    batch_size = 16
     [[plugins]]
     use = "prefetch"
     [measure]
@@ -97,7 +89,7 @@ def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_
     project = put_decoys(
         make_project(
             tmp_path / "project",
-            RECIPE.format(workload='factory = "tiny:build"\n    epochs = 2\n    batch_size = 16'),
+            RECIPE,
             tiny=FACTORY, my_module=HELPER,
         )
     )  # fmt: skip
@@ -107,22 +99,6 @@ def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_
     assert done.code == 0, done.err
     assert (project / "my_module.imported").exists()
     assert not (here / "my_module.imported").exists()
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.tensorflow
-def test_a_script_imports_the_modules_beside_it_and_no_library_from_there(tmp_path):
-    project = put_decoys(
-        make_project(
-            tmp_path / "project", RECIPE.format(workload='script = "train.py"'),
-            train=SCRIPT, my_module=HELPER,
-        )
-    )  # fmt: skip
-    done = tfopt_anew("train", "recipe.toml", cwd=project)
-    assert executed(project) == []
-    assert done.code == 0, done.err
-    assert (project / "my_module.imported").exists()
 
 
 def test_every_child_is_started_without_the_working_directory_on_its_import_path():

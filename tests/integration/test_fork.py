@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-import random
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,7 +33,6 @@ from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import FACTORY, RunTask, Task
-from tfopt_core.workers.turns import TurnsOfProcesses
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """
@@ -177,46 +173,6 @@ SCRIPT = """
     model.compile("adam", "mse")
     model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["factory", "script"])
-def test_runs_that_take_turns_end_alike_and_know_how_long_they_ran(forking, tmp_path, kind):
-    if kind == "script":
-        request = prepared_script(
-            tmp_path / "it", SCRIPT.format(sets="").replace("epochs=2", "epochs=5000"), forking
-        )
-    else:
-        project = make_project(tmp_path, '[workload]\nfactory = "noisy.py:build"\nepochs = 5000\n'
-                               "batch_size = 32\n", noisy=RANDOM)  # fmt: skip
-        request, _ = make_request(str(project / "recipe.toml"), [], compares=False, keeps=False)
-        request = attrs.evolve(request, folder=tmp_path / "runs")
-    processes, order = Processes(request, forking), []
-
-    def work(place, tell):
-        def noting(message):
-            order.append(place)
-            tell(message)
-
-        scheduled = attrs.evolve(SCHEDULED, position=place)
-        return processes.run(scheduled, str(place), noting, warm_seconds=3.0, in_turns=True)
-
-    begun = time.monotonic()
-    sides = [functools.partial(work, place) for place in range(2)]
-    runs = TurnsOfProcesses(
-        sides, random.Random(1), contextlib.nullcontext, lambda: None
-    ).carry_out()
-    took = time.monotonic() - begun
-    assert [run.started for run in runs] == ["forked", "forked"]
-    for run in runs:
-        assert run.ok, run.error
-        assert not run.complete
-        assert run.fit.projected_seconds > run.wall_seconds
-    changes = sum(one != following for one, following in itertools.pairwise(order))
-    assert changes > 3
-    assert sum(run.wall_seconds for run in runs) < took
 
 
 # A fork server on a machine that refuses a mount after the private folder was begun.

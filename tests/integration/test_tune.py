@@ -172,20 +172,3 @@ def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path)
     refused = tune("--resume", cwd=folder)
     assert refused.code == 2
     assert "nothing to resume" in refused.err
-
-
-def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
-    folder = project(tmp_path)
-    search = ("tune", "recipe.toml", *TRIED, "--json", "found.json")
-    with started(*search, cwd=folder, before=HASTY) as process:
-        wait_until("a first trial", lambda: trials(folder))
-        signal_once(process, signal.SIGINT)
-        assert process.wait() == 130
-    found = json.loads((folder / "found.json").read_text())
-    assert found["interrupted"]
-    assert [one["plugin"] for one in found["trials"]] == [one["plugin"] for one in trials(folder)]
-    assert "--resume" in (folder / "stdout.txt").read_text()
-    # what the best is so far depends on the machine
-    assert (folder / "recipe.tuned.toml").exists() is bool(found["stack"])
-    if found["stack"]:
-        assert "Not proved" in (folder / "recipe.tuned.toml").read_text()

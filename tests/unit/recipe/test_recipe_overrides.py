@@ -87,6 +87,7 @@ def test_the_order_of_overrides_does_not_matter(read: Read) -> None:
     assert one.workload.use is None
 
 
+@pytest.mark.promise(27, injected="mistakes in --set")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

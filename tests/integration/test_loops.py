@@ -18,7 +18,6 @@ from support.lazy_modules import keras, tf
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
-from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.plugins import Plugin, hookimpl
@@ -295,7 +294,6 @@ def each_batch():
     "loop",
     [
         CHUNKED,
-        StepsPerExecution(steps=4),
         # whose plugin the next test is about
         pytest.param(RESIDENT, marks=pytest.mark.thorough),
     ],

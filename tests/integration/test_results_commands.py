@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import attrs
 import pytest
 from support.in_process import tfopt_here as tfopt
 from support.real_process import Done
@@ -150,14 +149,6 @@ def test_an_id_that_is_not_one_names_candidates(project, asked, said):
     assert said in done.err
 
 
-def test_report_where_nothing_was_measured_says_where_it_looked(tmp_path):
-    (tmp_path / "setup.py").touch()
-    done = tfopt("report", "last", cwd=tmp_path)
-    assert done.code == 2
-    assert f'there is no "{tmp_path / ".tfopt" / "runs.sqlite"}"' in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["setup.py"]
-
-
 # compare
 
 
@@ -176,27 +167,6 @@ def test_compare_takes_json_files_and_writes_json(project, tmp_path):
     assert (data["ids"], data["verdict"]) == ([FIRST, SECOND], "faster")
     assert data["low"] < data["speedup"] < data["high"]
     assert "B's stack is faster" in " ".join(done.err.split())
-
-
-def test_files_are_compared_where_there_is_no_store(tmp_path):
-    for name, results in (("a.json", FIRST_RESULTS), ("b.json", SECOND_RESULTS)):
-        write_json(results, tmp_path / name)
-    assert tfopt("compare", "a.json", "b.json", cwd=tmp_path).code == 0
-
-
-def test_compare_refuses_with_every_reason_at_once(project, tmp_path):
-    other = attrs.evolve(SECOND_RESULTS, machine={"cpu_model": "other", "cpu_count": 4},
-                         environment={"python": "3.12.9", "tensorflow": "2.22.0"})  # fmt: skip
-    write_json(other, tmp_path / "other.json")
-    done = tfopt("compare", FIRST, tmp_path / "other.json", cwd=project)
-    assert done.code == 2
-    assert done.out == ""
-    reasons = [line.partition("compared: ")[2] for line in done.err.splitlines()]
-    assert reasons == [
-        'the CPU is "cpu" in A and "other" in B',
-        "the number of usable CPUs is 2 in A and 4 in B",
-        'the environment\'s tensorflow is "2.21.0" in A and "2.22.0" in B',
-    ]
 
 
 @pytest.mark.parametrize(

@@ -142,15 +142,6 @@ def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: 
     assert history["loss"] == pytest.approx(expected["loss"], rel=WITHIN)
 
 
-@pytest.mark.thorough
-def test_dropout_draws_for_each_part_and_moves_on(tmp_path: Any) -> None:
-    dropout = layers.Dropout(0.5)
-    _, _, effects = trained(tmp_path, SPLIT, build_model=lambda: attending(dropout))
-    assert effects["SplitBatch"].applied
-    # as many draws as steps; each counts once, whatever the parts
-    assert int(dropout.seed_generator.state.numpy()[1]) == EPOCHS * -(-EXAMPLES // BATCH_SIZE)
-
-
 def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None:
     traced = []
 

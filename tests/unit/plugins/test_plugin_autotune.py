@@ -81,8 +81,6 @@ CALM = diagnosis(
         ({}, {"mode": "off"}),
         ({"steps_per_epoch": None}, None),
         ({"input_seconds": 0.5, "step_seconds": 1.0}, {"mode": "budget"}),
-        ({"plans": {"train": with_autotune(PLAN, on=False).plan}}, None),
-        ({"plans": {}}, None),
     ],
 )
 def test_it_is_suggested_for_short_epochs_and_in_containers(changes, suggested):

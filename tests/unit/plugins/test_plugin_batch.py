@@ -181,11 +181,6 @@ def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None
     _configured(model, examples().batch(16), callbacks=(stop(monitor="val_loss"),))
 
 
-def test_validation_data_stay_as_they_are() -> None:
-    plan = examples().batch(16)
-    assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan
-
-
 def test_math_is_what_becomes_of_the_examples() -> None:
     assert [Batch(last=last).equivalence() for last in ("keep", "pad", "drop")] == [
         "exact", "rounding", "changes",

@@ -91,11 +91,6 @@ def test_cache_goes_after_a_batch_only_where_batches_are_computed() -> None:
     assert kinds(with_cache(plan).plan) == ["source", "batch", "map_batches", "cache"]
 
 
-def test_deterministic_generator_is_cached_before_its_shuffle() -> None:
-    plan = DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True).shuffle(2).batch(1)
-    assert kinds(with_cache(plan).plan) == ["source", "cache", "shuffle", "batch"]
-
-
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [

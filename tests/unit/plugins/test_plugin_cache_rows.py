@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.lazy_modules import keras, layers, tf
+from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.cache import Cache
 from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
@@ -142,14 +142,6 @@ def test_tables_are_found_in_functions_that_are_called():
     assert [entries for *_, entries in tables.found] == [{"b'a'": 1}, {"4": b"b"}]
     assert not tables.unknown
     assert not tables.changed
-
-
-def test_keras_layers_over_batches_keep_their_rows():
-    texts = np.array(["the cat", "a dog sat", "on it"] * 12)
-    vectorize = layers.TextVectorization(output_sequence_length=4)
-    vectorize.adapt(texts)
-    data = tf.data.Dataset.from_tensor_slices((texts, np.arange(36))).shuffle(36, seed=4)
-    as_before(data.batch(8).map(lambda text, y: (vectorize(text), y)))
 
 
 def longest(text: Any, y: Any) -> Any:

@@ -87,11 +87,6 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
         assert reason in rewrite.reason
 
 
-def test_it_is_another_training_unless_left_out() -> None:
-    assert Batch(pad_to="power-of-two", last="keep").equivalence() == "changes"
-    assert Batch(last="keep").equivalence() == "exact"
-
-
 def model(mask: bool) -> Any:
     return keras.Sequential(
         [
@@ -117,14 +112,6 @@ def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(
     ours, theirs = padded.model.get_weights(), plain.model.get_weights()
     close = [np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(ours, theirs, strict=True)]
     assert all(close) is mask
-
-
-@pytest.mark.tensorflow
-def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven]) -> None:
-    every = Batch(last="keep", pad_to=tuple(range(3, 26)))
-    driven = train(every, plan=plan(), model=lambda: model(True), epochs=1)
-    assert not driven.effect.applied
-    assert driven.effect.detail == "train: 12 shapes in 12 batches become 12, which are no fewer"
 
 
 @pytest.mark.tensorflow

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
-from support.lazy_modules import keras, tf
+from support.lazy_modules import tf
 from support.plugin_drive import CPU, Driven, machine_with, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
@@ -35,11 +35,6 @@ def test_prefetch_is_put_at_the_end() -> None:
     assert rewrite.plan.describe()[-1] == "prefetch: 3"
 
 
-def test_prefetched_plan_is_left_alone() -> None:
-    plan = DataPlan.from_arrays(np.arange(4)).prefetch().batch(2)
-    assert with_prefetch(plan).plan is plan
-
-
 @pytest.mark.tensorflow
 def test_data_set_that_ends_with_a_prefetch_is_left_alone() -> None:
     plan = DataPlan.from_dataset(tf.data.Dataset.range(4).batch(2).prefetch(1))
@@ -47,15 +42,6 @@ def test_data_set_that_ends_with_a_prefetch_is_left_alone() -> None:
     assert rewrite.plan is plan
     assert "the workload has its own (prefetch: 1)" in rewrite.reason
     assert with_prefetch(plan.take(1)).done
-
-
-@pytest.mark.tensorflow
-def test_pydataset_is_left_to_keras() -> None:
-    class Batches(keras.utils.PyDataset):
-        num_batches = 1
-
-    plan = DataPlan.from_pydataset(Batches())
-    assert "Keras" in with_prefetch(plan).reason
 
 
 @pytest.mark.tensorflow
@@ -96,11 +82,6 @@ def test_parallel_map_leaves_the_workloads_own_choice() -> None:
     rewrite = with_parallel_maps(plan, 2)
     assert [stage.parallel for stage in rewrite.plan.stages[1:]] == [3, 2]
     assert with_parallel_maps(rewrite.plan).reason == "every map is parallel already"
-
-
-def test_any_order_is_another_order() -> None:
-    assert ParallelMap().equivalence() == "exact"
-    assert ParallelMap(ordered=False).equivalence() == "order"
 
 
 @pytest.mark.tensorflow
@@ -144,12 +125,6 @@ def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
     assert [batch.numpy().tolist() for batch in lower(plan)] == [[0, 1], [2, 3]]
 
 
-def test_prefetch_stays_before_that_to_the_device() -> None:
-    plan = with_prefetch(DataPlan.from_arrays(np.arange(4)).batch(2), 3).plan
-    plan = with_prefetch_to_device(plan, "/gpu:0").plan
-    assert plan.describe()[-2:] == ("prefetch: 3", "prefetch: AUTOTUNE, to /gpu:0")
-
-
 @pytest.mark.tensorflow
 def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> None:
     endless = DataPlan.from_arrays(np.arange(16)).batch(5).shuffle(16, seed=7).repeat()
@@ -163,12 +138,6 @@ def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> 
     assert orders(endless) != orders(endless.prefetch(16))
     assert with_prefetch(endless, 16).plan is endless
     assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
-
-
-def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
-    run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
-    plan = DataPlan.from_arrays(np.arange(4))
-    assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
 @pytest.mark.tensorflow

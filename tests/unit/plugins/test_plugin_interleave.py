@@ -62,11 +62,6 @@ def test_files_read_one_after_another_are_read_at_once(tmp_path: Path) -> None:
     assert sorted(read(rewrite.plan)) == sorted(read(plan))
 
 
-def test_no_more_files_are_opened_than_there_are(tmp_path: Path) -> None:
-    rewrite = with_interleave(one_by_one(write_records(tmp_path, 1, 1)), 16)
-    assert rewrite.plan.stages[1].cycle_length == 2
-
-
 def test_text_files_of_a_concatenation_are_read_at_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
@@ -99,12 +94,6 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
     rewrite = with_interleave(plan, 4)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
-
-
-def test_windows_are_not_mixed() -> None:
-    given_data = tf.data.Dataset.range(9).window(3).flat_map(lambda window: window.batch(3))
-    plan = DataPlan.from_dataset(given_data)
-    assert with_interleave(plan, 3).plan is plan
 
 
 def test_auto_takes_two_files_for_each_cpu_and_sixteen_at_most() -> None:

@@ -20,7 +20,6 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Shuffle
-from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.hooks import Gpu
 from tfopt_core.plugins import Diagnosis, PluginRefused
 
@@ -132,17 +131,6 @@ def test_what_cannot_be_gathered_is_refused_by_name(make: Any, why: str) -> None
 def test_a_cache_of_what_is_kept_is_left_out() -> None:
     kinds = [s.kind for s in with_resident(plan_of().map(scaled).cache().batch(4)).plan.stages]
     assert kinds == ["source", "map_examples", "resident", "batch"]
-
-
-def test_a_generator_of_unknown_make_is_not_kept() -> None:
-    plan = DataPlan.from_generator(lambda: iter([(1.0, 2.0)])).batch(2)
-    assert "not known to yield the same" in with_resident(plan).reason
-
-
-def test_nothing_but_batches_and_their_maps_may_follow() -> None:
-    stages = plan_of().shuffle(seed=1).batch(4).map(scaled, deterministic=True).prefetch().stages
-    assert why_not_gathered(stages[1:]) == ""
-    assert "stands behind" in why_not_gathered(plan_of().batch(4).repeat().stages[1:])
 
 
 # Memory
@@ -266,11 +254,6 @@ def test_where_computing_is_all_only_what_compiles_is_suggested() -> None:
     assert Xla().suggest(changed(**bound)) is None
     assert Chunked().suggest(changed(**bound)) == {}  # it times XLA, and may choose none
     assert Chunked().suggest(changed(**bound, supports_jit=False)) is None
-
-
-def test_xla_is_not_suggested_where_it_is_on_or_impossible() -> None:
-    assert Xla().suggest(changed(jit_compile=True)) is None
-    assert Xla().suggest(changed(supports_jit=False)) is None
 
 
 def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:

@@ -16,7 +16,6 @@ from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions
 from tfopt_core.training.loss_scaling import (
     overflow_steps,
     prepare_scaling,
-    scaled_step,
     with_scaled_step,
 )
 from tfopt_core.training.precision import apply_precision, set_policy
@@ -41,11 +40,6 @@ def test_what_is_out_of_line_is_named_with_the_figures():
         ("d", "its gradients overflow in float16"),
     ]  # fmt: skip
     assert out_of_line({"a": 0.15, "b": 0.001}, "bfloat16") == ()
-
-
-def test_a_text_that_is_not_auto_is_an_error_with_the_mend():
-    with pytest.raises(ValueError, match='must be "auto" or an array of names, got "all"'):
-        MixedPrecision(float32_layers="all")
 
 
 def network(keras: Any) -> Any:
@@ -253,22 +247,3 @@ def test_steps_that_overflow_are_skipped_and_counted_even_if_the_step_clips():
     assert 0 < skipped < 4
     assert float(model.optimizer.dynamic_scale.numpy()) == 2.0 ** (15 - skipped)
     assert all(np.isfinite(weight.numpy()).all() for weight in model.weights)
-
-
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_a_step_that_scales_its_loss_is_left_as_it_is():
-    import keras
-
-    set_policy(PrecisionPolicy(policy="mixed_float16"))
-    weights = []
-    for wrapped in (False, True):
-        keras.utils.set_random_seed(3)
-        dense = keras.layers.Dense
-        model = keras.Sequential([keras.Input((6,)), dense(4), dense(1, dtype="float32")])
-        model.compile("sgd", "mse")
-        if wrapped:
-            model.train_step = scaled_step(model, model.train_step)
-        model.fit(X, Y, batch_size=8, epochs=2, shuffle=False, verbose=0)
-        weights.append([weight.numpy().tolist() for weight in model.weights])
-    assert weights[0] == weights[1]

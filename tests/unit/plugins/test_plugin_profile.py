@@ -59,11 +59,6 @@ def test_tables_show_shares_and_the_longest_operations() -> None:
     assert rows == {"input": "20%", "host": "40%", "device": "40%", "memory": "0%"}
 
 
-def test_what_is_no_operation_is_none() -> None:
-    assert operation_times(Trace(())) == []
-    assert shares(Trace(())).total == 0.0
-
-
 @pytest.mark.tensorflow
 def test_devices_are_read_by_their_streams_alone(tmp_path: Path) -> None:
     from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace

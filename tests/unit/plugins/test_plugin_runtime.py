@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
 from tfopt_runtime.loops import candidates, smallest_good
-from tfopt_runtime.loops import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution
-from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
+from tfopt_runtime.threads import Threads, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -151,10 +149,6 @@ def test_resolve_times_all_sizes_in_turns() -> None:
     assert StepsPerExecution(steps=8).resolve(probe).steps == 8
 
 
-def test_steps_are_left_alone_over_replicas() -> None:
-    assert "2 replicas" in why_not_steps(2, ())
-
-
 @pytest.mark.tensorflow
 def test_steps_are_read_back(train: Callable[..., Driven]) -> None:
     assert train(StepsPerExecution(steps=2)).effect.detail == "2 steps a call"
@@ -201,7 +195,3 @@ def test_threads_that_tensorflow_does_not_have_are_not_applied(
     effect = train(Threads(intra_op=3, inter_op=5)).effect
     assert not effect.applied
     assert "reads back" in effect.detail
-
-
-def test_tensorflows_own_choice_is_the_affinity() -> None:
-    assert 1 <= tensorflow_default() <= (os.cpu_count() or 1)

@@ -39,14 +39,6 @@ def test_shuffle_of_decoded_examples_is_moved_to_the_source_and_takes_all() -> N
     assert rewrite.done.startswith("shuffle: all examples, anew each epoch, before map_examples")
 
 
-@pytest.mark.parametrize(("size", "buffer"), [("auto", None), ("all", None), (9, 9)])
-def test_buffer_is_as_large_as_was_asked_for(size: Any, buffer: int | None) -> None:
-    [shuffle] = [
-        s for s in with_shuffle_up(decoded().shuffle(8), size).plan.stages if s.kind == "shuffle"
-    ]
-    assert shuffle.buffer_size == buffer
-
-
 def test_behind_a_source_that_streams_the_buffer_keeps_its_size() -> None:
     plan = DataPlan.from_generator(lambda: iter([1, 2])).map(twice, deterministic=True).shuffle(8)
     rewrite = with_shuffle_up(plan)
@@ -54,22 +46,13 @@ def test_behind_a_source_that_streams_the_buffer_keeps_its_size() -> None:
     assert rewrite.plan.stages[1].buffer_size == 8
 
 
-def test_small_buffer_at_the_source_takes_all() -> None:
-    rewrite = with_shuffle_up(numbers().shuffle(8).batch(4))
-    assert rewrite.plan.stages[1].buffer_size is None
-
-
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
         (numbers().batch(4), "does not shuffle"),
         (numbers().shuffle().map(twice), "stands at the source already"),
-        (numbers().shuffle(30), "stands at the source already"),
         (decoded().cache().shuffle(), '"cache: in memory" before it must come first'),
-        (decoded().take(3).shuffle(), '"take: 3" before it must come first'),
-        (decoded().repeat(2).shuffle(), "must come first"),
         (decoded().shuffle(8).take(3), '"take: 3" behind it would choose other examples'),
-        (numbers().shuffle(8).take(3), "would choose other examples"),
         (numbers().map(twice, deterministic=False).shuffle(), "draws at random"),
     ],
 )

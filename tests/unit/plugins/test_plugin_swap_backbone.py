@@ -10,7 +10,7 @@ from support.lazy_modules import keras
 from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.swap_backbone import SwapBackbone, application_named
 
-from tfopt_core.errors import PluginError, PluginRefused
+from tfopt_core.errors import PluginRefused
 from tfopt_core.testing import make_run
 
 pytestmark = pytest.mark.tensorflow
@@ -121,11 +121,6 @@ def test_unknown_names_are_refused_with_what_is_there() -> None:
         application_named("EfficientNetV2B9")
     with pytest.raises(PluginRefused, match='no layer "bas"; did you mean "base"'):
         backbone_of(nested(), "bas")
-
-
-def test_pictures_that_are_too_small_are_refused() -> None:
-    with pytest.raises((PluginError, PluginRefused), match="Input size must be at least 32x32"):
-        SwapBackbone(application="VGG16").wrap_model(make_run(), nested())
 
 
 def test_model_without_pictures_is_not_applied() -> None:

@@ -177,11 +177,6 @@ def test_a_missing_base_is_one_problem_and_no_further_ones(complaints: Complaint
     ]
 
 
-def test_extends_wants_a_string(complaints: Complaints) -> None:
-    (line,) = complaints("extends = ['a', 'b']")
-    assert line == "recipe.toml:1: extends: expected a string, got an array"
-
-
 def test_a_base_is_found_from_the_recipe_s_folder(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "top.toml").write_text('extends = "../base.toml"\n')

@@ -6,7 +6,6 @@ import json
 import tomllib
 from typing import Any
 
-import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,15 +29,6 @@ def paths_in(value: Any, path: Path = ()) -> set[Path]:
         for index, item in enumerate(value):
             found |= paths_in(item, (*path, index))
     return found
-
-
-def leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
-    """The scalars of data with their paths."""
-    if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in leaves(item, (*path, key))]
-    if isinstance(value, list):
-        return [leaf for i, item in enumerate(value) for leaf in leaves(item, (*path, i))]
-    return [(path, value)]
 
 
 # Keys and strings made of what could mislead a scanner.
@@ -181,25 +171,3 @@ def test_every_key_of_a_handwritten_document_is_on_its_line(
 @given(st.lists(st.one_of(st.integers(0, 99), keys.filter(bool))).filter(lambda p: p))
 def test_a_written_path_can_be_read_back(path: list[str | int]) -> None:
     assert split_path(join_path("", tuple(path))) == tuple(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "path", "line"),
-    [
-        ("[a]\n[a.b]\nx = 1\n", ("a", "b", "x"), 3),
-        ("[[a]]\n[[a]]\nx = 1\n[a.b]\ny = 2\n", ("a", 1, "b", "y"), 5),
-        ("[[a]]\n[[a.b]]\n[[a.b]]\nx = 1\n[[a]]\n[[a.b]]\nx = 2\n", ("a", 1, "b", 0, "x"), 7),
-        ("[[a]]\n[[a.b]]\n[[a.b]]\nx = 1\n[[a]]\n[[a.b]]\nx = 2\n", ("a", 0, "b", 1, "x"), 4),
-        ('a = """\n[b]\nc = 1 ""\\"\n"""""\nd = 1\n', ("d",), 5),
-        ("a = '''\n# ' ''\n'''''\nd = 1\n", ("d",), 4),
-        ("a = [\n  { x = 1 },\n  # ]\n  { y.z = [\n 2 ] },\n]\n", ("a", 1, "y", "z", 0), 5),
-        ("a = 1979-05-27 07:32:00 # x\nb = 1\n", ("b",), 2),
-        ("\"a.b\".'c' = 1\n", ("a.b", "c"), 1),
-        ("\r\n\r\na = 1\r\n", ("a",), 3),
-        ('"\\u0061" = 1', ("a",), 1),
-    ],
-)
-def test_a_key_is_found_in(text: str, path: Path, line: int) -> None:
-    found = locate(text)
-    assert found[path] == line
-    assert set(found) == paths_in(tomllib.loads(text))

@@ -50,11 +50,6 @@ def test_bytes_that_are_not_utf8_are_named_with_offset_and_line(complaints: Comp
     assert line == "recipe.toml:2: byte 16 is not UTF-8; save the file as UTF-8"
 
 
-def test_the_offset_counts_a_byte_order_mark(complaints: Complaints) -> None:
-    (line,) = complaints(b"\xef\xbb\xbfa\xff")
-    assert "byte 4 " in line
-
-
 def test_a_byte_order_mark_is_accepted(complaints: Complaints) -> None:
     assert complaints(b"\xef\xbb\xbf" + MINIMAL.encode()) == []
 
@@ -69,12 +64,6 @@ def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints
     assert complaints(text) == []
     (line,) = complaints(text + "#")
     assert line == "recipe.toml: the file is larger than 1 MiB; is it a recipe?"
-
-
-def test_a_folder_is_no_recipe(folder: Path) -> None:
-    (folder / "sub").mkdir()
-    (problem,) = read_recipe("sub", shipped={}).problems
-    assert str(problem) == "sub: this is a directory"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

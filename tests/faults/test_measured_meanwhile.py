@@ -9,20 +9,13 @@ from contextlib import ExitStack
 import attrs
 import numpy as np
 import pytest
-from support.forked_command import HASTY
 from support.in_process import tfopt_here, train_here
-from support.real_process import (
-    started,
-    stored_runs,
-    tfopt,
-    tiny_project,
-)
+from support.real_process import stored_runs, tfopt, tiny_project
 
 from tfopt_core import Workload
 from tfopt_core.errors import EditedMeanwhile
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.recipe import read_recipe
-from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.lock import LOCK_FILE, measuring_alone
 
 # Several in one project
@@ -40,36 +33,6 @@ def test_with_no_wait_it_ends_with_2_and_names_the_process_that_measures(tmp_pat
     assert "measuring" not in bad.err  # bad input is said before anybody waits
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.promise(48, injected="four `tfopt apply` that are started together")
-def test_four_measurements_of_one_project_are_made_one_after_another(tmp_path):
-    project = tiny_project(tmp_path)
-    folders = [project / f"from-{number}" for number in range(4)]
-    with ExitStack() as stack:
-        processes = []
-        for folder in folders:
-            folder.mkdir()
-            words = ("apply", project / "recipe.toml", "--json", folder / "out.json")
-            processes.append(stack.enter_context(started(*words, cwd=folder, before=HASTY)))
-        codes = [process.wait(240) for process in processes]
-    assert codes == [0] * 4, [(folder / "stderr.txt").read_text() for folder in folders]
-    waited = [
-        folder for folder in folders if "waiting for process" in (folder / "stderr.txt").read_text()
-    ]
-    assert len(waited) == 3
-    found = [json.loads((folder / "out.json").read_text()) for folder in folders]
-    assert len({data["id"] for data in found}) == 4
-    for data in found:
-        kept = [run["status"] for run in data["runs"]]
-        assert kept.count("ok") == 8, kept
-    with Store.existing(store_path(project)) as store:
-        assert set(store.measurements()) == {data["id"] for data in found}
-        for data in found:
-            assert store.results(data["id"]).comparison.statement == data["comparison"]["statement"]
-    assert len(stored_runs(project)) == sum(len(data["runs"]) for data in found)
-
-
 def test_a_lock_of_a_dead_process_and_one_without_a_name_keep_nobody(tmp_path):
     (tmp_path / LOCK_FILE).write_text("process 1 (a foreign file)")
     waited = []
@@ -79,6 +42,20 @@ def test_a_lock_of_a_dead_process_and_one_without_a_name_keep_nobody(tmp_path):
         pass
     assert waited == []
     assert (tmp_path / LOCK_FILE).read_text() == ""
+
+
+@pytest.mark.promise(48, injected="two that measure in one project, one after the other")
+def test_whoever_comes_second_waits_for_the_first_and_names_it(tmp_path):
+    first, waited = ExitStack(), []
+
+    def end_the_first(holder):
+        waited.append(holder)
+        first.close()
+
+    first.enter_context(measuring_alone(tmp_path, "process 7", print))
+    with measuring_alone(tmp_path, "process 8", end_the_first):
+        assert waited == ["process 7"]
+        assert (tmp_path / LOCK_FILE).read_text() == "process 8"
 
 
 # Edits

@@ -19,7 +19,6 @@ from tfopt_model.l2 import L2
 from tfopt_runtime.split_batch import SplitBatch
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
-from tfopt_training.own_rate import with_fixed_rate
 
 from tfopt_core import DataPlan, Workload, private_api
 from tfopt_core.data.anatomy import random_ops
@@ -33,8 +32,6 @@ from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.trials.dry_build import prepare
-from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -214,18 +211,6 @@ def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
     assert sentence in effect_of(built).detail
 
 
-def test_an_optimizer_that_cannot_be_renamed_is_warned_of(without):
-    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
-    model = small_model()
-    model.compile(optimizer=keras.optimizers.SGD(schedule), loss="mse")
-    model.fit(X, X[:, :1], verbose=0)
-    sentence = without("optimizer-replaced")
-    with pytest.warns(UserWarning, match="names the schedule") as warned:
-        with_fixed_rate(model)
-    assert sentence in str(warned[0].message)
-    assert isinstance(model.optimizer.get_config()["learning_rate"], float)
-
-
 def test_without_their_generators_random_layers_do_not_augment(without, tmp_path):
     sentence = without("layer-draws")
     plugin = Augment(layers=({"layer": "RandomBrightness", "factor": 0.1},))
@@ -278,13 +263,6 @@ def test_replicas_are_refused_and_one_device_is_not(without):
 
 
 # What users see
-
-
-def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
-    built = build_here(workload(), folder=tmp_path)
-    sentence = without("nested-layers")
-    given = prepare(PrepareTask(function="", look="", job=built.job), lambda job: workload())
-    assert sentence in given.warnings
 
 
 def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_the_rest(without):

@@ -95,12 +95,9 @@ def test_batches_count_as_batches_and_their_examples_as_examples():
 @pytest.mark.parametrize(
     ("behind", "batched"),
     [
-        ((Batch(size=2),), True),
-        ((stages.PaddedBatch(size=2),), True),
         ((stages.RaggedBatch(size=2), Shuffle(seed=1)), True),
         ((Batch(size=2), Unbatch()), False),
         ((Batch(size=2), Unbatch(), Batch(size=3)), True),
-        ((Window(size=2),), False),
         ((Window(size=2), stages.Interleave(function=list)), False),
     ],
 )
@@ -121,7 +118,6 @@ def test_what_a_function_decides_is_not_counted():
 @pytest.mark.parametrize(
     ("behind", "index"),
     [
-        ((), 1),
         ((stages.MapExamples(function=len), Shuffle(seed=1), Batch(size=2)), 1),
         ((stages.Interleave(function=list), stages.MapExamples(function=len)), 2),
         ((Batch(size=2), Unbatch(), Shuffle(seed=1), Batch(size=3)), 3),

@@ -94,12 +94,6 @@ def test_a_stage_that_can_do_nothing_for_the_model_is_left_out(tmp_path):
     assert x.shape == (2, 2)
 
 
-def test_a_plan_without_such_stages_stays_the_same_object():
-    plan = workload().train
-    assert plan.for_model(object()) is plan
-    assert plan.without_model() is plan
-
-
 def test_what_is_held_behind_such_a_stage_is_computed_anew_without_it():
     class Doubles:
         def __call__(self, x):

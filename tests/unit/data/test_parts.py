@@ -67,18 +67,6 @@ def test_after_a_part_of_a_batch_the_batches_and_examples_of_all_are_counted():
     assert numbers(9, Batch(size=2), EvenSteps(batches=7)).cardinality == 7
 
 
-@pytest.mark.parametrize(
-    ("stage", "words"),
-    [
-        (PartOfExamples(count=3, index=2, of=32), "part of every 32 examples: 3 of 3 workers"),
-        (EvenSteps(batches=1000), "even steps: 1,000 on every worker"),
-        (Batch(size=32, of=32, drop_remainder=True), "batch: 32, remainder dropped"),
-    ],
-)
-def test_a_stage_says_whose_part_it_is(stage, words):
-    assert stage.describe() == words
-
-
 @pytest.mark.tensorflow
 @few_examples(20)
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.booleans())

@@ -12,7 +12,6 @@ from tfopt_core.data import (
     MapExamples,
     Prefetch,
     Shuffle,
-    Source,
 )
 
 
@@ -21,13 +20,6 @@ def double(x):
 
 
 PLAN = DataPlan.from_arrays([1, 2, 3]).map(double).shuffle(seed=1).batch(2)
-
-
-def test_a_plan_never_changes():
-    stages = PLAN.stages
-    PLAN.insert(1, Cache())
-    PLAN.prefetch()
-    assert PLAN.stages is stages
 
 
 def test_a_map_after_a_batch_is_a_map_of_batches():
@@ -73,17 +65,6 @@ def test_a_plan_describes_itself_in_the_order_of_its_stages():
         "map_examples: double (sequential)",
         "shuffle: all examples, anew each epoch",
         "batch: 2",
-    )
-
-
-def test_a_part_is_described_without_its_own_parts():
-    def zipped(*parts):
-        return DataPlan((Source(value=parts, origin="zip", count=3),))
-
-    few = DataPlan(PLAN.stages[:1])
-    [described] = zipped(zipped(PLAN, PLAN), few).describe()
-    assert described == (
-        "source: zip of [source: zip of 2 data sets; source: arrays, 3 examples], 3 examples"
     )
 
 

@@ -100,14 +100,6 @@ def test_every_stage_has_a_kind_and_a_description_of_its_own() -> None:
 
 @pytest.mark.tensorflow
 @of_every_stage
-def test_it_is_described_by_its_kind_in_one_line(kind: type[Stage]) -> None:
-    said = example_of(kind).describe()
-    assert "\n" not in said
-    assert said.replace("_", " ").split(":")[0].split()[0] in kind.kind.replace("_", " ")
-
-
-@pytest.mark.tensorflow
-@of_every_stage
 def test_as_many_elements_come_out_as_it_counts(kind: type[Stage]) -> None:
     stage = example_of(kind)
     before = [stages.Batch(size=3)] if isinstance(stage, OF_BATCHES) else []

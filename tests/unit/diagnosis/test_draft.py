@@ -33,12 +33,6 @@ def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_g
     )
 
 
-def test_an_unknown_share_of_the_peak_is_not_printed():
-    diagnosed = Diagnosed()
-    diagnosed.matmul_share = None
-    assert "matrix products" not in what_bounds(diagnosed)
-
-
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None).draft
     told = " ".join(shown(render_nothing(what_bounds(Diagnosed()), stays.left_out)).split())

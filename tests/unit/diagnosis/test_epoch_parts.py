@@ -75,20 +75,6 @@ def test_files_of_keras_callbacks_stay_as_they_are(tmp_path):
     assert parts["ModelCheckpoint 2"].note == "2 saves, one every 2 steps"
 
 
-def test_only_the_path_of_the_kind_is_changed(tmp_path):
-    import keras
-
-    from tfopt_core.diagnosis.epoch_parts import with_files_in
-
-    class Mine(keras.callbacks.ModelCheckpoint):
-        log_dir = None
-
-    built = with_files_in(built_with(tmp_path, Mine(str(tmp_path / "m.keras"))), tmp_path / "new")
-    [other] = built.training.callbacks
-    assert other.filepath == str(tmp_path / "new" / "0" / "m.keras")
-    assert other.log_dir is None
-
-
 def test_the_seconds_are_those_of_the_callback(tmp_path):
     import keras
 
@@ -171,10 +157,6 @@ def test_reading_the_data_takes_at_most_as_long_as_the_validation_of_which_it_is
     assert part.reading_seconds == part.seconds
 
 
-def test_a_training_without_validation_and_callbacks_has_no_parts(tmp_path):
-    assert parts_of(built_with(tmp_path, validation=None), folder=tmp_path) == {}
-
-
 def test_a_callback_that_fails_is_named_with_the_cause(tmp_path):
     import keras
 
@@ -187,22 +169,3 @@ def test_a_callback_that_fails_is_named_with_the_cause(tmp_path):
     assert parts["Fails"].seconds is None
     assert parts["Fails"].note == "not timed: it raised ZeroDivisionError: by design"
     assert parts["ReduceLROnPlateau"].seconds > 0
-
-
-def test_a_validation_that_fails_is_named_with_the_cause(tmp_path):
-    import tensorflow as tf
-
-    from tfopt_core import DataPlan
-    from tfopt_core.data import lower_plan
-
-    def fails():
-        yield X[0], X[0, :1]
-        raise ZeroDivisionError("by design")
-
-    signature = (tf.TensorSpec((3,), tf.float32), tf.TensorSpec((1,), tf.float32))
-    failing = lower_plan(DataPlan.from_generator(fails, signature=signature).batch(16))
-    built = built_with(tmp_path)
-    built.run.datasets["validation"] = failing
-    part = parts_of(built, folder=tmp_path)["validation"]
-    assert part.seconds is None
-    assert part.note.startswith("not timed: it raised ")

@@ -170,19 +170,6 @@ def test_an_optimizer_is_shown_with_the_settings_that_are_not_its_usual_ones():
     )
 
 
-def test_a_wrong_field_is_said_in_the_words_of_its_validator_alone():
-    @plugin
-    class Mistypes(Plugin):
-        @hookimpl
-        def configure_training(self, options):
-            return attrs.evolve(options, steps_per_execution="8")
-
-    options = TrainingOptions(optimizer="adam", loss="mse")
-    with pytest.raises(PluginError) as caught:
-        stack_of(Mistypes(), configure_training=options).configure_training(make_run(), None)
-    assert str(caught.value).endswith("(got '8' that is a <class 'str'>).")
-
-
 def test_an_exception_names_plugin_hook_and_cause():
     @plugin
     class Fails(Plugin):
@@ -377,17 +364,6 @@ def test_the_owner_builds_the_strategy_and_else_the_default_does():
     from tfopt_core.hooks.stack import Stack
 
     assert Stack((), Default()).build_strategy(make_run()) == "the default"
-
-
-def test_an_effect_of_another_type_is_named():
-    @plugin
-    class Vague(Plugin):
-        @hookimpl
-        def report_effect(self):
-            return True
-
-    with pytest.raises(PluginError, match="returned type bool; return an Effect"):
-        stack_of(Vague()).report_effects(make_run(), None)
 
 
 def test_state_is_private_to_a_plugin_and_a_run():

@@ -47,12 +47,6 @@ def test_the_page_says_below_the_verdict_what_it_adds_and_what_is_known_of_its_q
     assert DIVERGES in page
 
 
-def test_what_declares_nothing_has_another_title():
-    assert "With what is not declared exact: low" in show(
-        render_summary(with_addition(equivalence="unknown"))
-    )
-
-
 def test_the_other_pages_say_the_same():
     results = with_addition()
     flowing = " ".join(markdown_report(results).split())

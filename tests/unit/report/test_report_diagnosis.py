@@ -23,7 +23,6 @@ from tfopt_core.records.diagnosis import (
 from tfopt_core.report.diagnosis import (
     Bar,
     lengths,
-    place_in_words,
     render_diagnosis,
     snippet,
 )
@@ -99,14 +98,6 @@ def test_a_finding_has_its_place_and_its_mend(monkeypatch: pytest.MonkeyPatch) -
     assert "sequential map: decode is slow (/elsewhere/data.py:12, train data)" in text
     assert "-> make it parallel" in text
     assert "nothing that costs time by itself" in page()
-
-
-def test_a_place_below_the_working_directory_is_named_from_there() -> None:
-    assert place_in_words("/home/me/project/data.py:3", "/home/me/project") == "data.py:3"
-    assert place_in_words("/home/me/project2/data.py:3", "/home/me/project") == (
-        "/home/me/project2/data.py:3"
-    )
-    assert place_in_words("data.py:3", "/home/me") == "data.py:3"
 
 
 def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:

@@ -89,14 +89,6 @@ def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
     assert "1.24x so far, about 3 min left" in text
 
 
-@pytest.mark.parametrize("width", range(24, 60, 4))
-def test_a_metrics_name_stays_with_its_value(width: int) -> None:
-    text = seen(STARTED, PROGRESS, width=width)
-    assert "loss 0.3100" in text
-    assert "val_accuracy 0.8900" in text
-    assert max(map(len, text.splitlines())) <= width
-
-
 def test_the_time_left_runs_down_between_events() -> None:
     assert "about 50 s left" in seen(ENDED, STARTED, now=250.0)
     assert "nearly done" in seen(ENDED, STARTED, now=1000.0)

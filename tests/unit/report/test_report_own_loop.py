@@ -66,12 +66,6 @@ def test_a_look_says_how_the_loop_is_measured_and_names_the_line_of_an_eager_ste
     assert "put @tf.function above def train_step" in said
 
 
-def test_a_look_says_with_which_settings_a_plugin_is_proposed():
-    assert "With" not in words(show(render_look(draft()), 100))
-    chosen = attrs.evolve(PREFETCH, settings={"buffer_size": 4})
-    assert "With buffer_size = 4." in words(show(render_look(draft(suggestions=(chosen,))), 100))
-
-
 def test_the_recipe_names_the_loop_and_where_its_runs_end(tmp_path):
     text = draft().text()
     (tmp_path / "train.tfopt.toml").write_text(text)

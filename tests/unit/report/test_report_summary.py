@@ -299,10 +299,6 @@ def test_with_memory_as_the_objective_its_verdict_on_the_device_comes_first() ->
     assert lines[-1] == make_memory().statement
 
 
-def test_without_a_verdict_on_memory_that_on_time_is_the_headline() -> None:
-    assert verdict_section(objective="memory")[0].startswith("faster: 1.25x")
-
-
 def test_runs_that_ran_out_of_memory_are_called_so() -> None:
     failed = [
         make_run(n, status="failed", fits=(), error="raised ResourceExhaustedError: OOM",

@@ -162,11 +162,3 @@ def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says
     assert tried(space) == ["b"]
     assert space[0][0].bound == float("inf")
     assert why_not(space) == {"a": "--plugin does not name it"}
-
-
-def test_a_plugin_of_the_diagnosed_stack_is_no_candidate():
-    diagnosed = attrs.evolve(make_diagnosed(), stack=("a",))
-    space = search_space(
-        diagnosed, [info("a")], proposing=frozenset(), own={}, objective="time", is_script=False
-    )
-    assert space == ((), ())

@@ -138,14 +138,6 @@ def test_what_was_tried_and_left_out_stands_in_it_switched_off(tmp_path):
     }  # fmt: skip
 
 
-def test_the_headline_is_that_of_the_fresh_pairs(tmp_path):
-    tuned = make_tuned()
-    text = " ".join(winner_text(tuned, recipe(tmp_path), tmp_path).replace("\n# ", " ").split())
-    assert tuned.proof.comparison.headline in text
-    unproved = attrs.evolve(tuned, proof=None)
-    assert "Not proved" in winner_text(unproved, recipe(tmp_path), tmp_path)
-
-
 def test_paths_are_those_of_the_folder_that_it_lies_in(tmp_path):
     (tmp_path / "sub").mkdir()
     moved = tomllib.loads(winner_text(make_tuned(), recipe(tmp_path), tmp_path / "sub"))

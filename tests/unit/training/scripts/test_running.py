@@ -65,11 +65,6 @@ def test_error_names_the_line_of_the_script_and_shows_its_traceback(tmp_path):
     assert "line 4, in <module>" in err
 
 
-def test_syntax_error_names_its_line(tmp_path):
-    end, _, _ = ended(tmp_path, "x = 1\ny = (\n")
-    assert str(end["error"]).startswith("train.py:2: raised SyntaxError")
-
-
 def test_asking_for_input_is_noticed(tmp_path):
     end, _, _ = ended(tmp_path, "input('epochs? ')")
     assert end["read"] is True

@@ -78,6 +78,7 @@ _CURES = (
         f"XLA does not find CUDA's compiler: {WITH_CUDA}",
     ),
     (r"DNN library|CUDNN_STATUS", f"cuDNN cannot be used: {WITH_CUDA}"),
+    ("Length for attr 'output_", "a function of the data returns nothing: return the example"),
 )
 
 
@@ -87,7 +88,8 @@ def cure_of(text: str) -> str | None:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one phrase: its class, the start of its message, and what helps if known.
+    """An exception in one phrase: its class, the start of its message, its notes, and what helps
+    if known.
 
     TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
     """
@@ -95,10 +97,18 @@ def describe(error: BaseException) -> str:
     if len(error.args) > 1 and isinstance(error.args[1], attrs.Attribute):
         text = error.args[0]  # a validator's own words stand first
     message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", text)).split())
+    more = [*getattr(error, "__notes__", ()), *(() if cure is None else (cure,))]
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
+    elif more:
+        message = message.removesuffix(".")
     phrase = f"raised {type(error).__name__}" + (f": {message}" if message else "")
-    return phrase if cure is None else f"{phrase}; {cure}"
+    return "; ".join((phrase, *more))
+
+
+def message_of(error: BaseException) -> str:
+    """Return what is printed of an exception: an expected error explains itself."""
+    return str(error) if isinstance(error, TfoptError) else describe(error)
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
@@ -237,11 +247,13 @@ class StageError(TfoptError):
     """A stage of a data plan cannot be built.
 
     :param stage: the `Stage`, by which the plugin is found that put it there.
+    :param place: where its function was written, `file:line`; "" if it has none.
     """
 
-    def __init__(self, stage: Any, reason: str) -> None:
+    def __init__(self, stage: Any, reason: str, place: str = "") -> None:
         self.stage = stage
-        super().__init__(f"its data stage {stage.describe()} {reason}")
+        place = f", {place}," if place else ""
+        super().__init__(f"its data stage {stage.describe()}{place} {reason}")
 
 
 class WorkloadError(InputError):

@@ -9,6 +9,7 @@ import attrs
 
 from tfopt_core.data.batching import Batch, KerasShuffle, gathered
 from tfopt_core.data.dissect.walk import known_cardinality
+from tfopt_core.data.functions import place_of
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.resident import Resident
 from tfopt_core.data.source import Source
@@ -121,7 +122,8 @@ def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:
     except TfoptError:
         raise
     except Exception as error:
-        raise StageError(stage, describe(error)) from error
+        place = place_of(getattr(stage, "function", None))
+        raise StageError(stage, describe(error), place) from error
 
 
 def _lowered(stage: Stage, dataset: Any, before: Stage | None) -> Any:

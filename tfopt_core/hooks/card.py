@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -95,9 +96,22 @@ def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:
     except (TfoptError, KeyboardInterrupt):
         raise
     except BaseException as error:
+        if place := _place(error):
+            error.add_note(f"at {place}")
         raise PluginError(
             plugin, hook, describe(error), out_of_memory=ran_out_of_memory(error)
         ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost line of the plugin's own file, `file:line`; "" if there is none."""
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_globals.get("__name__", "").startswith("tfopt_core.")
+    ]
+    own = [(file, line) for file, line in frames if file == frames[0][0]]
+    return f"{own[-1][0]}:{own[-1][1]}" if own else ""
 
 
 def equivalence_of(name: str, plugin: Any) -> Equivalence:

@@ -231,6 +231,29 @@ class Stack:
             by = changed[-1].plugin
             raise PluginError(by, hook, reason, out_of_memory=out_of_memory) from error
 
+    @contextlib.contextmanager
+    def data_noted(self) -> Iterator[None]:
+        """Add to an error of a training which functions plugins put into its data: nothing else
+        names one that fails while it is called, or that makes other examples."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, TfoptError):
+                for note in self._functions_put_in():
+                    error.add_note(note)
+            raise
+
+    def _functions_put_in(self) -> Iterator[str]:
+        for change in self._changes:
+            if change.hook == "build_dataset":
+                known = [getattr(stage, "function", None) for stage in change.before.stages]
+                for stage in change.after.stages:
+                    if getattr(stage, "function", None) not in known:
+                        yield (
+                            f'plugin "{change.plugin}" put {stage.describe()} into the '
+                            f"{change.split} data"
+                        )
+
     # How they are called.
 
     def _implementations(self, hook: str) -> list[pluggy.HookImpl]:

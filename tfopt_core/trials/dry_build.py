@@ -169,8 +169,11 @@ def plan_of(
     search_notes: tuple[str, ...],
 ) -> PluginPlan:
     """Return what a plugin of the stack changed, with its settings before and after `resolve`."""
+    in_place = resolved.plugin.model_change == "in-place"
     changes = tuple(
-        HookChange(change.hook, change.split, change.describe())
+        HookChange(change.hook, change.split, ("may change the model in place",))
+        if in_place and change.hook == "wrap_model" and change.after is change.before
+        else HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
     )
     return PluginPlan(
@@ -202,7 +205,8 @@ def _metrics(built: Built) -> tuple[str, ...]:
     if isinstance(built.workload, FitWorkload):
         return built.workload.reported_metrics(built)
     try:
-        return evaluated_metrics(built)
+        with built.stack.data_noted():
+            return evaluated_metrics(built)
     except Exception as error:
         raise WorkloadError(f"evaluating one batch {describe(error)}") from error
 

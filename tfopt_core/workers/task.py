@@ -19,7 +19,7 @@ from typing import Any, ClassVar, get_args
 import attrs
 from cattrs import Converter, transform_error
 
-from tfopt_core.errors import TfoptError, WorkloadError, describe, ran_out_of_memory
+from tfopt_core.errors import TfoptError, WorkloadError, message_of, ran_out_of_memory
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import CannotMount, Failure, Message, OthersServed
@@ -188,10 +188,9 @@ def named_function(name: str) -> Callable[..., Any]:
 
 def failure_of(error: BaseException) -> Failure:
     """Return the last message of a process that failed; expected errors explain themselves."""
-    expected = isinstance(error, TfoptError)
     return Failure(
         error=type(error).__name__,
-        message=str(error) if expected else describe(error),
+        message=message_of(error),
         exit_code=error.exit_code if isinstance(error, TfoptError) else 3,
         out_of_memory=ran_out_of_memory(error),
         option=error.option if isinstance(error, WorkloadError) else "",

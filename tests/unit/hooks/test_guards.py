@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import attrs
 import pytest
 
-from tfopt_core.data import Batch, DataPlan, Repeat
+from tfopt_core.data import Batch, DataPlan, MapExamples, Repeat
 from tfopt_core.errors import (
     PluginConflict,
     PluginDefinitionError,
@@ -177,7 +178,8 @@ def test_an_exception_names_plugin_hook_and_cause():
         def configure_runtime(self):
             raise KeyError("threads")
 
-    with pytest.raises(PluginError, match="raised KeyError: 'threads'") as caught:
+    place = rf"at {re.escape(__file__)}:\d+$"
+    with pytest.raises(PluginError, match=f"raised KeyError: 'threads'; {place}") as caught:
         stack_of(Fails()).configure_runtime(MACHINE, None)
     assert (caught.value.plugin, caught.value.hook) == ("Fails", "configure_runtime")
     assert isinstance(caught.value.__cause__, KeyError)
@@ -204,6 +206,32 @@ def test_a_stage_that_fails_names_the_plugin_that_put_it_there_not_the_last_one(
         raise StageError(plan.stages[1], "raised ValueError: no")
     with pytest.raises(StageError), stack.blamed("build_dataset"):
         raise StageError(given.source, "raised ValueError: no")
+
+
+def test_an_error_of_a_training_says_which_functions_plugins_put_into_its_data():
+    def fails(x):
+        raise ValueError
+
+    @plugin
+    class Maps(Plugin):
+        @hookimpl
+        def build_dataset(self, plan: DataPlan) -> DataPlan:
+            return plan.append(MapExamples(function=fails))
+
+    @plugin
+    class InParallel(Plugin):
+        @hookimpl
+        def build_dataset(self, plan: DataPlan) -> DataPlan:
+            return plan.replace(1, attrs.evolve(plan.stages[1], parallel=2))
+
+    stack = stack_of(Maps(), InParallel(), build_dataset=DataPlan.from_arrays([1, 2]))
+    stack.build_dataset(make_run(), "train")
+    with pytest.raises(RuntimeError) as caught, stack.data_noted():
+        raise RuntimeError("no labels.")
+    said = describe(caught.value)
+    assert said.startswith('raised RuntimeError: no labels; plugin "Maps" put map_examples: ')
+    assert said.endswith(" into the train data")
+    assert "InParallel" not in said
 
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():

@@ -19,7 +19,7 @@ from jsonschema import Draft7Validator
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, describe_plugin, inspect_plugins
 from tfopt_core.hooks.installed.schema import installed_schema
-from tfopt_core.plugins import Plugin
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.values import faults_of, of_annotation
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +38,9 @@ class Odd(Plugin):
     names: tuple[str, ...] = field(default=("a",), validator=validators.min_len(1))
     device: str = field(default="/gpu:0", validator=validators.matches_re(r"auto|/.*"))
     own: complex = 1j
+
+    @hookimpl
+    def on_epoch_end(self) -> None: ...
 
 
 def third_party() -> PluginInfo:

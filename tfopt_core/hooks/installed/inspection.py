@@ -17,7 +17,7 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
-from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.contract import check_hooks, implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.specs import OWNER_HOOK
@@ -139,7 +139,11 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 
 def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
-    """Return the description of a plugin class."""
+    """Return the description of a plugin class.
+
+    :raises PluginDefinitionError: if its hooks break the contract.
+    """
+    check_hooks(name, plugin_class)
     types = field_types(plugin_class)
     documentation = card(plugin_class)
     return PluginInfo(

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import TfoptError, describe
+from tfopt_core.errors import message_of
 from tfopt_core.hooks.card import (
     EQUIVALENCES,
     EXACT_EQUIVALENCES,
@@ -131,7 +131,7 @@ def propose(
         try:
             candidate = _within_time(functools.partial(_both_forms, name, known, diagnosis))
         except (Exception, SystemExit) as error:  # third-party code must do no harm
-            cause = str(error) if isinstance(error, TfoptError) else describe(error)
+            cause = message_of(error)
             silent.append(NoAnswer(plugin=name, distribution=origin, cause=cause))
             continue
         if candidate is not None:

@@ -154,7 +154,10 @@ class FitWorkload(Workload):
             once["validation_steps"] = 1
         try:
             replaced, changed = self.data_of_fit(built, timed)
-            history = self.call.make([stopping_after(1)], replaced, **changed, verbose=0, **once)
+            with built.stack.data_noted():
+                history = self.call.make(
+                    [stopping_after(1)], replaced, **changed, verbose=0, **once
+                )
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:

@@ -72,7 +72,8 @@ def train_fit(
             timed.begin_fit()
             replaced, changed = workload.data_of_fit(built, timed)
             callbacks = monitor.callbacks(built.training.callbacks)
-            history = call.make(callbacks, replaced, **changed)
+            with built.stack.data_noted():
+                history = call.make(callbacks, replaced, **changed)
         finally:
             ended = running_ns()
             timed.uninstall()

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import attrs
 
-from tfopt_core.errors import describe
+from tfopt_core.errors import TfoptError, message_of
 
 # What tfopt offers for a training that does not call `fit`.
 IN_PYTHON = (
@@ -58,12 +58,15 @@ class ScriptEnd:
     read_input: bool = False
 
 
-def run_script(path: Path, arguments: Sequence[str], module: str | None = None) -> ScriptEnd:
+def run_script(
+    path: Path, arguments: Sequence[str], module: str | None = None, *, debug: bool = False
+) -> ScriptEnd:
     """Run the script, and the threads that it starts, to the end.
 
     A process that it forks ends with the script, as it does without tfopt, and never returns.
 
     :param module: its name if it is started by `python -m`, in the working directory.
+    :param debug: whether to print the traceback of tfopt's own expected errors too.
     :raises KeyboardInterrupt: as the script does.
     """
     owner = os.getpid()
@@ -85,7 +88,7 @@ def run_script(path: Path, arguments: Sequence[str], module: str | None = None) 
     except SystemExit as error:
         end = _exited(error)
     except BaseException as error:
-        end = _raised(error, path)
+        end = _raised(error, path, debug)
     if os.getpid() != owner:
         _end_fork(end.status)
     for thread in threading.enumerate():
@@ -114,11 +117,12 @@ def _exited(error: SystemExit) -> ScriptEnd:
     return ScriptEnd(status=1, exited=f"sys.exit({str(code)[:80]!r})")
 
 
-def _raised(error: BaseException, path: Path) -> ScriptEnd:
+def _raised(error: BaseException, path: Path, debug: bool) -> ScriptEnd:
     own = _own_frames(error.__traceback__, path)
-    sys.excepthook(type(error), error.with_traceback(own), own)
-    sys.stderr.flush()
-    return ScriptEnd(status=1, error=f"{_place(error, own)}{describe(error)}", raised=error)
+    if debug or not isinstance(error, TfoptError):  # which says itself what is wrong
+        sys.excepthook(type(error), error.with_traceback(own), own)
+        sys.stderr.flush()
+    return ScriptEnd(status=1, error=f"{_place(error, own)}{message_of(error)}", raised=error)
 
 
 def _own_frames(trace: TracebackType | None, path: Path) -> TracebackType | None:

@@ -79,7 +79,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             self.hiding = hiding_modules(os.path.realpath(beside))
         self.early.begin()
         with WhenImported(actions, self.early.note):
-            end = run_script(path, workload.args, workload.module)
+            end = run_script(path, workload.args, workload.module, debug=self.task.debug)
         if self.own is not None:
             self._noting(self.own.loop.at_the_end)
             self.own.loop.remove()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 import pytest
@@ -222,7 +222,7 @@ def test_an_error_of_a_training_says_which_functions_plugins_put_into_its_data()
     class InParallel(Plugin):
         @hookimpl
         def build_dataset(self, plan: DataPlan) -> DataPlan:
-            return plan.replace(1, attrs.evolve(plan.stages[1], parallel=2))
+            return plan.replace(1, attrs.evolve(cast(MapExamples, plan.stages[1]), parallel=2))
 
     stack = stack_of(Maps(), InParallel(), build_dataset=DataPlan.from_arrays([1, 2]))
     stack.build_dataset(make_run(), "train")

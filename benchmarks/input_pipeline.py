@@ -89,7 +89,7 @@ def waiting(epochs: int, examples: int | None) -> tuple[float, float]:
     from tfopt_core.commands.request import make_request
     from tfopt_core.training.build import build, load
     from tfopt_core.training.job import Job
-    from tfopt_core.trials.preparation import prepare
+    from tfopt_core.trials.processes import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     with tempfile.TemporaryDirectory() as temporary:

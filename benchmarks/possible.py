@@ -233,7 +233,7 @@ def main() -> None:
     if options.rounds < 2:
         parser.error("--rounds: at least 2, or there is no interval")
     from tfopt_core.commands.request import make_request
-    from tfopt_core.trials.preparation import prepare
+    from tfopt_core.trials.processes import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     rounds = 2 if options.smoke else options.rounds

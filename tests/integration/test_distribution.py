@@ -17,8 +17,8 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.training.job import CheckpointConfig
+from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.local_cluster import Listener, LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 

@@ -12,8 +12,8 @@ from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import WorkloadError
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.training.loops.train_functions import loop_of
+from tfopt_core.trials.dry_build import estimates, without_stack
 from tfopt_core.trials.step_timing import time_steps
-from tfopt_core.trials.time_estimate import estimated, estimated_in_turns
 
 pytestmark = pytest.mark.tensorflow
 
@@ -30,7 +30,7 @@ def estimate_of(train, folder, batch_size=None):
         batch_size=None,
     )  # fmt: skip
     built = build_here(workload, folder=folder, epochs=3, batch_size=batch_size)
-    return estimated(built.job, built.workload)
+    return estimates(built.workload, without_stack(built.job))[0]
 
 
 def unknown_length():
@@ -54,7 +54,7 @@ def test_a_generator_is_not_used_up_to_count_it(tmp_path):
 
 
 def test_data_that_take_long_to_read_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfopt_core.trials.time_estimate.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("tfopt_core.trials.dry_build.COUNT_SECONDS", 0.0)
     assert estimate_of(unknown_length(), tmp_path) is None
 
 
@@ -109,9 +109,9 @@ class Breaks(Plugin):
 
 def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
     built = long_epochs(Chunked(steps=500, xla=False), tmp_path)
-    without, with_ = estimated_in_turns(built.job, built.workload)
+    without, with_ = estimates(built.workload, without_stack(built.job), built.job)
     assert without.steps == with_.steps == 500 * built.run.epochs
     assert min(without.set_up_seconds, with_.set_up_seconds) > 0
     broken = build_here(built.workload, Breaks(), folder=tmp_path, batch_size=1)
     with pytest.raises(WorkloadError, match="timing some steps raised ValueError: no step"):
-        estimated_in_turns(broken.job, broken.workload)
+        estimates(broken.workload, without_stack(broken.job), broken.job)

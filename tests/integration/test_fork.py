@@ -25,8 +25,7 @@ from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked

@@ -33,7 +33,7 @@ from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
-from tfopt_core.trials.scripts.training import ScriptTraining
+from tfopt_core.trials.scripts.work import ScriptTraining
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import RunTask

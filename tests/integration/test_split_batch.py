@@ -17,7 +17,7 @@ from tfopt_core import Workload
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.toolkit import loop_report
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.trials.step_timing import time_steps, wrapped_test_step
+from tfopt_core.trials.step_timing import time_steps, wrapped_step
 from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
@@ -116,7 +116,7 @@ def test_validations_are_in_parts_only_where_each_has_cores_of_its_own_and_the_t
     # as a diagnosis times them
     tests = built.run.state_of(built.stack.plugins[0].plugin)["tests"]
     before = tests.traced
-    with wrapped_test_step(built):
+    with wrapped_step(built, "test"):
         built.model.evaluate(built.run.datasets["validation"], verbose=0)
     assert tests.traced > before
     assert "test_step" not in vars(built.model)

@@ -24,8 +24,7 @@ from tfopt_core.records.variants import BASELINE, ScheduledRun
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import make_machine
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner

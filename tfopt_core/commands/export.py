@@ -25,7 +25,7 @@ def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     with temporary_request(target, overrides, debug=debug) as request:
         request = request.observed()
         if any("auto" in one.settings.values() for one in request.plugins):
-            from tfopt_core.trials.preparation import prepare
+            from tfopt_core.trials.processes import prepare
             from tfopt_core.workers.spawn import SpawnRunner
 
             _, request = prepare(request, SpawnRunner())

@@ -225,7 +225,7 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        from tfopt_core.trials.preparation import prepare
+        from tfopt_core.trials.processes import prepare
         from tfopt_core.workers.spawn import SpawnRunner
 
         trial, estimate = self.request_for(draft.text()), diagnosed.estimate

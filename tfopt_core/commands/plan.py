@@ -26,7 +26,7 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     from tfopt_core.commands.output import ReportFiles, show_list
     from tfopt_core.commands.request import temporary_request
     from tfopt_core.report.plan import render_plan
-    from tfopt_core.trials.preparation import prepare
+    from tfopt_core.trials.processes import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     ReportFiles(json_path).check()

@@ -23,8 +23,7 @@ from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.testing import check_plugin
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, with_settings
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import Runner

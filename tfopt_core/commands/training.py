@@ -25,10 +25,9 @@ from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progres
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.training.job import CheckpointConfig, ResumePoint
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, with_prepared
-from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
 

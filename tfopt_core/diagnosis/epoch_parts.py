@@ -17,7 +17,7 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.trials.step_timing import wrapped_test_step
+from tfopt_core.trials.step_timing import wrapped_step
 
 # A validation that takes longer is projected from its first batches; sooner in a first look.
 VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5
@@ -73,7 +73,7 @@ def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, in
     if data is None:
         return None, None
     try:
-        with wrapped_test_step(built):
+        with wrapped_step(built, "test"):
             _evaluate(built.model, data, most_seconds)  # traces, and fills caches
             done, seconds, whole = _evaluate(built.model, data, most_seconds)
         reading = _reading_seconds(data, done, most_seconds)
@@ -130,7 +130,7 @@ def _evaluate(model: Any, data: Any, most_seconds: float) -> tuple[int, float, b
 
 def _logs(built: Built, batch: Any) -> dict[str, float]:
     """Return what a callback is given at the end of an epoch, of this batch."""
-    with wrapped_test_step(built):
+    with wrapped_step(built, "test"):
         one = repeated(batch, None, 1)
         logs = dict(built.model.evaluate(one, verbose=0, return_dict=True))
     if "validation" in built.run.datasets:

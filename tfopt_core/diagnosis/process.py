@@ -13,9 +13,11 @@ from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Progress
 from tfopt_core.training.runtime import recorded_environment
+from tfopt_core.trials.outcomes import error_of
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
+from tfopt_core.workers.task import DiagnoseTask
 
 OnPhase = Callable[[str], None]
 LOOK = "tfopt_core.diagnosis.work:diagnose"
@@ -64,14 +66,16 @@ def diagnose(
     """
     heard = _Heard(on_phase)
     asked = tuple(info.name for info in installed if info.error is None)
-    processes = Processes(request, runner)
-    outcome = processes.diagnose(asked, heard, LOOK, own_look=OWN_LOOK, quick=quick, stays=stays)
+    outcome = Processes(request, runner).look(
+        DiagnoseTask, "diagnose", heard, look=LOOK, own_look=OWN_LOOK, asked_plugins=asked,
+        quick=quick, stays=stays,
+    )  # fmt: skip
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
     elif heard.measured is not None:
         diagnosed = _without_answers(heard.measured, heard.asking, outcome)
     else:
-        raise processes.failure(outcome, "the diagnosis")
+        raise error_of(outcome, "the diagnosis", request)
     broken = (
         NoAnswer(plugin=info.name, distribution=info.distribution, cause=info.error)
         for info in installed

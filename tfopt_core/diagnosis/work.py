@@ -40,9 +40,8 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.dry_build import resolve_all
+from tfopt_core.trials.dry_build import estimates, resolve_all, without_stack
 from tfopt_core.trials.probing import ProcessProbe
-from tfopt_core.trials.time_estimate import estimated
 from tfopt_core.workers.task import DiagnoseTask
 
 # The folder of the process in which Keras' own callbacks write.
@@ -115,7 +114,7 @@ def _measured(
     workload = load(task.job)
     resolved = resolve_all(task.job, workload)
     job = attrs.evolve(task.job, plugins=resolved.plugins)
-    estimate = estimated(job, workload) if task.quick else None
+    estimate = estimates(workload, without_stack(job))[0] if task.quick else None
     built = build(job, workload)
     built = with_files_in(built, built.run.folder / CALLBACK_FILES)
     rounds = time_rounds(

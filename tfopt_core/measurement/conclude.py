@@ -22,8 +22,8 @@ from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.judgement import Judgement, stack_equivalence
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
+from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.request import Request
-from tfopt_core.trials.run_files import MODEL_FILE, run_folder
 from tfopt_core.workers.spawn import FELL_BACK
 from tfopt_core.workers.telemetry import seen_in_words
 

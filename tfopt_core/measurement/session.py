@@ -32,8 +32,7 @@ from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import OBSERVED, Request
 from tfopt_core.workers.spawn import Runner
 

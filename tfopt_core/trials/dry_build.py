@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from time import perf_counter
+from typing import Any
 
 import attrs
 
 from tfopt_core.data import DataPlan
+from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, equivalence_of, guarded
 from tfopt_core.hooks.installed.settings import plain
@@ -20,14 +23,22 @@ from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
+from tfopt_core.records.variants import BASELINE
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.probing import ProcessProbe
-from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
+from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
+
+# About how long steps are timed for an estimate.
+ESTIMATE_SECONDS = 0.5
+# The longest time to read the data for the number of steps in an epoch.
+COUNT_SECONDS = 4.0
+# A forward pass takes about a third of a step.
+VALIDATION_SHARE = 1 / 3
 
 
 def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
@@ -50,7 +61,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     direction = quality.direction if quality else workload.quality_direction
     if direction is None and metric in metrics:
         direction = quality_direction(metric)
-    baseline_estimate, stack_estimate = _estimates(task, job, workload)
+    estimated = _estimates(task, job, workload)
     plugins = tuple(
         plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
         for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
@@ -76,11 +87,9 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         versions=versions(),
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
-        training_seconds=training_seconds(job, workload) if task.estimate else None,
-        stack_estimate=stack_estimate,
-        baseline_estimate=baseline_estimate,
         several_processes=job.runtime.cluster is not None,
         not_applied=not_applied,
+        **estimated,
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
     return attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled))
@@ -98,15 +107,18 @@ def _not_applied(built: Built) -> dict[str, str]:
     return {name: effect.detail for name, effect in effects.items() if not effect.applied}
 
 
-def _estimates(
-    task: PrepareTask, job: Job, workload: Workload
-) -> tuple[Estimate | None, Estimate | None]:
-    """Return the estimates of a training without the stack and with it, as far as the task asks."""
+def _estimates(task: PrepareTask, job: Job, workload: Workload) -> dict[str, Any]:
+    """Return the fields of `Prepared` that say how long a training takes, as the task asks."""
+    bare = without_stack(job)
+    if task.estimate:
+        [without] = estimates(workload, bare)
+        return {"training_seconds": None if without is None else without.seconds}
     if not task.quick:
-        return None, None
+        return {}
     if not task.follows:  # the model may have been built for the stack
-        return None, estimated(job, workload, stacked=True)
-    return estimated_in_turns(job, workload) or (None, None)
+        return {"stack_estimate": estimates(workload, job)[0]}
+    names = ("baseline_estimate", "stack_estimate")
+    return dict(zip(names, estimates(workload, bare, job), strict=True))
 
 
 @attrs.frozen
@@ -240,3 +252,67 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     if isinstance(workload, FitWorkload):
         warnings += workload.warnings(built)
     return tuple(warnings)
+
+
+def estimates(workload: Workload, *jobs: Job) -> list[Estimate | None]:
+    """Return about how long a training of each job takes, from steps that are timed in turns.
+
+    :returns: None for each if the number of steps is unknown.
+    :raises Exception: whatever the workload raises in a step of the only job, as in every run.
+    :raises WorkloadError: if one of several cannot make a step, as it could not in a run.
+    """
+    made: list[Built] = []
+
+    def built_of(job: Job) -> Built:
+        made.append(build(job, workload))
+        return made[-1]
+
+    timed = time_steps([partial(built_of, job) for job in jobs], ESTIMATE_SECONDS)
+    for one in timed:
+        if one.why_not:
+            raise WorkloadError(f"timing some steps {one.why_not}")
+    an_epoch = _steps_per_epoch(made[-1])
+    if an_epoch is None:
+        return [None for _ in jobs]
+    steps = an_epoch * made[-1].run.epochs
+    return [
+        Estimate(one.step_seconds, one.set_up_seconds + steps * one.step_seconds, steps)
+        for one in timed
+    ]
+
+
+def without_stack(job: Job) -> Job:
+    """Return the job without plugins."""
+    return attrs.evolve(job, plugins=(), variant=BASELINE)
+
+
+def _steps_per_epoch(built: Built) -> float | None:
+    """Return the training steps of an epoch, plus the validation's time in steps."""
+    train = built.run.steps_per_epoch
+    if train is None:
+        train = _counted(built)
+    if train is None:
+        return None
+    validation = built.plans.get("validation")
+    if validation is None or validation.examples is None or not built.run.batch_size:
+        return float(train)
+    return train + VALIDATION_SHARE * validation.examples / built.run.batch_size
+
+
+def _counted(built: Built) -> int | None:
+    """Return the steps of an epoch by reading one without the stack. None if that takes too long,
+    or would use the data up."""
+    import tensorflow as tf
+
+    plan = baseline_plans(built.job, built.workload)["train"]
+    if plan.source.origin in ("generator", "pydataset"):
+        return None
+    dataset = lower(plan)
+    if not isinstance(dataset, tf.data.Dataset):
+        return None
+    end, steps = perf_counter() + COUNT_SECONDS, 0
+    for _ in dataset:
+        steps += 1
+        if perf_counter() > end:
+            return None
+    return steps or None

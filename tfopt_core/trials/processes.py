@@ -4,45 +4,41 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tfopt_core.errors import (
-    CannotShare,
-    InputError,
-    PreparationFailed,
-    RecipeError,
-    TfoptError,
-    WorkloadError,
-)
+from tfopt_core.errors import RecipeError, did_you_mean
 from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import TargetSpec
-from tfopt_core.recipe.tree import join_path
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import Failure, OthersServed, Tell
+from tfopt_core.records.messages import Failure, Tell
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
-from tfopt_core.statistics.fit_figures import summarize
 from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.copied_folder import CopiedFolder
 from tfopt_core.training.scripts.private_folder import PRIVATE, OverlayMounts, why_no_overlay
-from tfopt_core.trials.request import Request
-from tfopt_core.trials.run_files import MODEL_FILE, last_words, remove_private_files, run_folder
+from tfopt_core.trials.outcomes import (
+    MODEL_FILE,
+    ended,
+    error_of,
+    remove_private_files,
+    run_folder,
+    with_outcome,
+)
+from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.trials.workload_options import recipe_of_variant
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import (
     FACTORY,
     SCRIPT,
-    DiagnoseTask,
     LookTask,
     PrepareTask,
     ReplayTask,
@@ -80,42 +76,15 @@ class Processes:
         )
         return all(environment == baseline for environment in others)
 
-    def prepare(
-        self,
-        *,
-        estimate: bool = False,
-        quick: bool = False,
-        follows: bool = False,
-    ) -> Prepared:
-        """Make the dry build of the stack and return it.
+    def look(
+        self, kind: type[LookTask], folder: str, tell: Tell = lambda message: None, **fields: Any
+    ) -> ProcessOutcome:
+        """Examine the training with the plugins of the request.
 
-        :param estimate, quick: see `PrepareTask`.
-        :param follows: whether the runner gives the task to the process of an earlier one.
-        :raises RecipeError: for a workload that cannot be built.
-        :raises InputError: for another error that the user can correct.
-        :raises PreparationFailed: for an error that would stop every run.
+        :param kind: the kind of look, with the fields of its own.
         """
-        own = self.request.recipe.workload.has_own_loop
-        task = PrepareTask(
-            job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate,
-            quick=quick, stays=follows, follows=follows,
-            own_look=PREPARED_LOOP if own else "",
-            **self._common,
-        )  # fmt: skip
-        outcome, notes = self._carry_out(task), []
-        if outcome.out_of_memory and estimate:
-            # it also trains steps without the stack, which need not fit into memory
-            outcome, notes = self._carry_out(attrs.evolve(task, estimate=False)), [NO_ESTIMATE]
-        prepared = outcome.message
-        if not isinstance(prepared, Prepared):
-            raise self.failure(outcome, "the dry build")
-        ended = (*prepared.warnings, *notes, *_ended(outcome, "the dry build"))
-        baseline = recipe_of_variant(self.request.recipe, self.request.plugins, ())
-        if baseline is not self.request.recipe:
-            # the dry build has built the stack's options alone, and timed steps with them
-            size = baseline.workload.batch_size
-            prepared = attrs.evolve(prepared, baseline_batch_size=size, training_seconds=None)
-        return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
+        task = kind(job=self._job_of_stack(folder), **fields, **self._common)
+        return self._carry_out(task, tell)
 
     def run(
         self,
@@ -155,8 +124,8 @@ class Processes:
             process_seconds=outcome.seconds, started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
-        result = _with_outcome(result, outcome, self.request.recipe.measure.target)
-        return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
+        result = with_outcome(result, outcome, self.request.recipe.measure.target)
+        return attrs.evolve(result, notes=(*result.notes, *ended(outcome, "a run")))
 
     def warm_up(self) -> None:
         """Start what the runs share, so that it is no part of the first of them."""
@@ -192,56 +161,6 @@ class Processes:
             case Failure() as failure:
                 return failure.message
         return outcome.cause or "no cause is known"
-
-    def diagnose(
-        self,
-        asked_plugins: tuple[str, ...],
-        tell: Tell,
-        look: str,
-        *,
-        own_look: str = "",
-        quick: bool = False,
-        stays: bool = False,
-    ) -> ProcessOutcome:
-        """Measure the parts of a step of the training with the plugins of the request.
-
-        :param look, own_look: the functions that do it, see `LookTask`.
-        :param asked_plugins, quick, stays: see `DiagnoseTask`.
-        """
-        task = DiagnoseTask(
-            job=self._job_of_stack("diagnose"), look=look, own_look=own_look,
-            asked_plugins=asked_plugins, quick=quick, stays=stays, **self._common,
-        )  # fmt: skip
-        return self._carry_out(task, tell)
-
-    def failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
-        """Return the error of a process that trains nothing and failed.
-
-        :param what: the work of the process, such as "the dry build".
-        """
-        error = self._failure(outcome, what)
-        error.out_of_memory = outcome.out_of_memory
-        return error
-
-    def _failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
-        failure = outcome.message
-        if not isinstance(failure, Failure):
-            return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
-        text = failure.message
-        if failure.error == CannotShare.__name__:
-            return CannotShare(text)
-        if self.request.debug and outcome.output_tail:
-            text = f"{outcome.output_tail.rstrip()}\n{text}"
-        if failure.error == WorkloadError.__name__:
-            key = f"workload.{self.request.recipe.workload.key}"
-            if failure.option:
-                of_stack = failure.option in self.request.recipe.workload.options
-                table = "workload.options" if of_stack else "measure.baseline.options"
-                key = join_path(table, (failure.option,))
-            return RecipeError([self.request.reading.problem(key, text)])
-        if failure.exit_code == InputError.exit_code:
-            return InputError(text)
-        return PreparationFailed(text)
 
     @property
     def _common(self) -> dict[str, Any]:
@@ -310,30 +229,77 @@ class Processes:
         return attrs.evolve(task, private=CopiedFolder.make(own, work, why))
 
 
-def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
-    """Return a warning about processes that outlived this one."""
-    if not outcome.left_behind:
-        return ()
-    named = ", ".join(f'"{command}"' for command in outcome.left_behind)
-    return (f"{what} left processes in sessions of their own, which were ended: {named}",)
+def prepare(
+    request: Request,
+    runner: Runner,
+    *,
+    estimate: bool = False,
+    quick: bool = False,
+    follows: bool = False,
+) -> tuple[Prepared, Request]:
+    """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
+
+    :param estimate: time some steps without the stack too, for what a training will take.
+    :param quick: time some steps with the stack too.
+    :param follows: whether the runner gives the task to the process of an earlier one.
+    :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
+        sees it.
+    :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
+        target that the training does not report.
+    :raises InputError: for what a plugin refuses.
+    :raises PreparationFailed: for what would fail in every run.
+    :raises CannotShare: if that process cannot take it.
+    """
+    processes, workload = Processes(request, runner), request.recipe.workload
+    look = partial(
+        processes.look, PrepareTask, "prepare", look=PREPARED, quick=quick, stays=follows,
+        follows=follows, own_look=PREPARED_LOOP if workload.has_own_loop else "",
+    )  # fmt: skip
+    outcome, notes = look(estimate=estimate), list[str]()
+    if outcome.out_of_memory and estimate:
+        # it also trains steps without the stack, which need not fit into memory
+        outcome, notes = look(estimate=False), [NO_ESTIMATE]
+    prepared = outcome.message
+    if not isinstance(prepared, Prepared):
+        raise error_of(outcome, "the dry build", request)
+    baseline = recipe_of_variant(request.recipe, request.plugins, ())
+    if baseline is not request.recipe:
+        # the dry build has built the stack's options alone, and timed steps with them
+        size = baseline.workload.batch_size
+        prepared = attrs.evolve(prepared, baseline_batch_size=size, training_seconds=None)
+    warnings = (*prepared.warnings, *notes, *ended(outcome, "the dry build"))
+    prepared = attrs.evolve(prepared, seconds=outcome.seconds, warnings=warnings)
+    check_metrics(request, prepared)
+    return prepared, with_prepared(request, prepared)
 
 
-def _with_outcome(
-    result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
-) -> RunResult:
-    report = outcome.message
-    result = attrs.evolve(result, written=outcome.written)
-    tail = "\n".join(last_words(outcome.output_tail)) or None
-    if isinstance(report, OthersServed):
-        return attrs.evolve(result, status="served")
-    if not isinstance(report, RunReport):
-        error = report.message if isinstance(report, Failure) else outcome.cause
-        return attrs.evolve(
-            result, error=error, output_tail=tail, out_of_memory=outcome.out_of_memory
+def check_metrics(request: Request, prepared: Prepared) -> None:
+    """Check that the training reports the metrics that the recipe names.
+
+    :raises RecipeError: if it does not, or nobody knows which way a metric is better.
+    """
+    measure, reading = request.recipe.measure, request.reading
+    if prepared.own_loop:
+        return  # it reports none, and a recipe that names one is refused
+    known = ", ".join(prepared.metrics)
+    problems = []
+    for path, metric in (
+        # of a script whose metrics nobody knows to be better high or low, none is judged by
+        ("measure.quality.metric", prepared.quality_metric or None),
+        ("measure.target.metric", measure.target.metric if measure.target else None),
+    ):
+        if metric is not None and metric not in prepared.metrics:
+            hint = did_you_mean(metric, prepared.metrics)
+            mend = f"{hint} it reports: {known}" if hint else f"it reports: {known}"
+            message = f'the training reports no "{metric}"'
+            problems.append(reading.problem(path, message, mend))
+    if not problems and prepared.quality_metric and prepared.quality_direction is None:
+        problems.append(
+            reading.problem(
+                "measure.quality.direction",
+                f'whether "{prepared.quality_metric}" is better high or low is not known',
+                'add direction = "max" or "min"',
+            )
         )
-    facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
-    facts["written"] = outcome.written
-    fits = tuple(summarize(fit, target) for fit in report.fits)
-    if report.why_failed is not None:
-        return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)
-    return attrs.evolve(result, **facts, fits=fits, status="ok")
+    if problems:
+        raise RecipeError(problems)

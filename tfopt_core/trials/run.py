@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+import hashlib
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import Any, cast
 
 import attrs
 
-from tfopt_core.hooks import RunContext
+from tfopt_core.errors import ClusterError
+from tfopt_core.hooks import Cluster, RunContext, Serve
+from tfopt_core.hooks.context import JOIN_SECONDS
+from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import Answer, OthersServed, ProcessStarted, Tell
+from tfopt_core.records.messages import Answer, ClusterJoined, OthersServed, ProcessStarted, Tell
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
-from tfopt_core.training.build import build, load
+from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.distributed.cluster import check_agreement, exchanged
+from tfopt_core.training.distributed.serving import ending_together, facts_of_servers, serve
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import CutsShort
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.replay import replay
-from tfopt_core.training.strategy import Joined
+from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
+from tfopt_core.training.strategy import Joined, join
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.dry_build import prepare
+from tfopt_core.trials.request import with_settings
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
 from tfopt_core.workers.task import LookTask, PrepareTask, ReplayTask, RunTask, named_function
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
-
-if TYPE_CHECKING:
-    from tfopt_core.trials.scripts.own_loop import LoopOfScript
 
 
 def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> CutsShort | None:
@@ -69,7 +74,7 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
-    if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):
+    if task.save_to is not None and chief:
         built.stack.unwrap(built.model).save(task.save_to)
     return RunReport(
         wall_seconds=outcome.wall_seconds,
@@ -83,26 +88,20 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
 
 def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     """Start TensorFlow and carry out the task. Return the last message."""
-    from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
-
     first = isinstance(task, RunTask) and task.job.runtime.builds_strategy_first
     start_tensorflow(task.job.runtime, debug=task.debug, devices=not first)
     task = attrs.evolve(task, job=seen_by_tensorflow(task.job))
     tell(ProcessStarted())
     if isinstance(task, LookTask):
-        from tfopt_core.training.build import load
-
         return cast(Answer, named_function(task.look)(task, tell, load))
 
     if not first:
         return run(task, tell)
-    from tfopt_core.training.distributed.serving import ending_together
-    from tfopt_core.trials.cluster_start import join_cluster
-
+    begun = perf_counter_ns()
     result = join_cluster(task, tell)
     if result is None:
         return OthersServed()
-    task, joined = result
+    task, joined = result[0], attrs.evolve(result[1], nanoseconds=perf_counter_ns() - begun)
     with ending_together(joined.cluster):
         return run(task, tell, joined)
 
@@ -115,9 +114,9 @@ def prepared(task: PrepareTask, tell: Tell, load: Load) -> Prepared:
     return prepare(task, load)
 
 
-def prepared_loop(task: PrepareTask, tell: Tell, loop: LoopOfScript) -> Prepared:
+def prepared_loop(task: PrepareTask, tell: Tell, loop: Any) -> Prepared:
     """Return the result of a dry build of a script's own loop, from its first steps."""
-    return loop.prepared(task)
+    return cast(Prepared, loop.prepared(task))
 
 
 def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
@@ -126,3 +125,96 @@ def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
         task.job, task.replay_folder, task.part, against=task.against, batches=task.batches,
         load=load,
     )  # fmt: skip
+
+
+def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
+    """Build the strategy, and take the chief's seed and settings.
+
+    :returns: the task with the chief's seed and settings, and the strategy; None in a process that
+        has served the others until they ended.
+    :raises ClusterError: if the processes do not connect, or would train differently.
+    """
+    job = task.job
+    joined = join(job, tell)
+    if isinstance(joined, Serve):
+        options = job.runtime.cluster
+        seconds = JOIN_SECONDS if options is None else options.join_seconds
+        # once `ClusterJoined` is sent, the parent waits until the training ends
+        serve(joined, task.facts, seconds, seen=lambda: tell(ClusterJoined()))
+        return None
+    cluster = joined.cluster
+    if cluster is None:
+        return task, joined
+    if cluster.coordinated:
+        _compare_with_servers(cluster, task.facts)
+        return task, joined
+    own = {
+        "facts": {**task.facts, "checkpoints": _checkpoint(task)},
+        "seed": job.seed,
+        "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
+    }
+    documents = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in documents])
+    chief = documents[0]
+    # "auto" may have been resolved differently here
+    plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
+    # what a plugin noted while it built the strategy is that of the plugin that replaces it
+    states = {
+        new.plugin: joined.states[old.plugin]
+        for old, new in zip(job.plugins, plugins, strict=True)
+        if old.plugin in joined.states
+    }
+    job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
+    return attrs.evolve(task, job=job), attrs.evolve(joined, states=states)
+
+
+def _checkpoint(task: RunTask) -> str:
+    """Return where the training resumes, as a fact to compare."""
+    if task.checkpoints is None:
+        return "none are kept"
+    return f"from {task.checkpoints.start or 'the beginning'}"
+
+
+def check_built(built: Built) -> None:
+    """Check that all workers make the same steps: on batches of one size, with one model.
+
+    A worker that ends an epoch before the others leaves them waiting for ever.
+
+    :raises ClusterError: naming what differs; each worker raises the same.
+    """
+    import tensorflow as tf
+
+    cluster = built.run.cluster
+    if cluster is None or cluster.coordinated:
+        return
+    facts: dict[str, Any] = {"batch size": str(built.run.batch_size)}
+    for split, data in built.run.datasets.items():
+        steps = int(data.cardinality()) if isinstance(data, tf.data.Dataset) else -1
+        facts[f"batches of the {split} data"] = str(steps) if steps >= 0 else "unknown"
+    facts["shapes of a batch"] = shapes_in_words_of(built.run.element_spec)
+    facts["model"] = hashlib.sha256(
+        repr([(v.path, tuple(v.shape), v.dtype) for v in built.model.variables]).encode()
+    ).hexdigest()
+    facts_by_rank = exchanged(built.run.strategy, facts)
+    check_agreement(
+        cluster, facts_by_rank, "the workers would not make the same steps; give all the same data"
+    )
+
+
+def shapes_in_words_of(spec: Any) -> str:
+    """Return the types and shapes of a batch's parts, without the number of rows."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    return ", ".join(f"{part.dtype.name}{list(part.shape)[1:]}" for part in parts
+                     if isinstance(part, tf.TensorSpec))  # fmt: skip
+
+
+def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
+    for name, theirs in facts_of_servers(cluster):
+        different = [fact for fact in {**facts, **theirs} if facts.get(fact) != theirs.get(fact)]
+        if different:
+            raise ClusterError(
+                f"{name} was started with another {', '.join(different)} than the chief; start "
+                "all with one recipe and the same code"
+            )

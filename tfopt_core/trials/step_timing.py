@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -51,7 +51,7 @@ LONGEST_CALL_SECONDS = 3.0
 
 @attrs.frozen
 class StepTime:
-    """The median seconds of a steady step, and the seconds of all that were timed.
+    """The median seconds of a steady step.
 
     `step_seconds` is infinite for a training that cannot be built or traced; `why_not` says why. It
     is infinite with an empty `why_not` for one that is not timed, since a call would take too long.
@@ -59,7 +59,6 @@ class StepTime:
     """
 
     step_seconds: float
-    seconds: float
     why_not: str = ""
     set_up_seconds: float = 0.0
 
@@ -123,39 +122,24 @@ def _too_long_a_call(loop: Loop, timings: Sequence[_Timing]) -> bool:
 
 
 @contextmanager
-def wrapped_step(built: Built) -> Iterator[None]:
-    """Set the step that the plugins wrap as the model's own in this block, as a training does."""
-    wrap = built.training.wrap_train_step
+def wrapped_step(built: Built, kind: Literal["train", "test"] = "train") -> Iterator[None]:
+    """Set the step that the plugins wrap as the model's own in this block, as a training does.
+
+    :param kind: "test" for that of validations, which are traced anew.
+    """
+    model, wrap = built.model, getattr(built.training, f"wrap_{kind}_step")
     if wrap is None:
         yield
         return
-    with _set_step(built.model, "train_step", wrap):
-        yield
-
-
-@contextmanager
-def wrapped_test_step(built: Built) -> Iterator[None]:
-    """Set the test step that plugins wrap in this block, where validations are traced anew."""
-    model, wrap = built.model, built.training.wrap_test_step
-    if wrap is None:
-        yield
-        return
-    own, model.test_function = model.test_function, None
-    try:
-        with _set_step(model, "test_step", wrap):
-            yield
-    finally:
-        model.test_function = own
-
-
-@contextmanager
-def _set_step(model: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    attributes = vars(model)
+    attributes, name, test_function = vars(model), f"{kind}_step", model.test_function
     before = attributes.get(name)
     attributes[name] = wrap(getattr(model, name))
+    if kind == "test":
+        model.test_function = None
     try:
         yield
     finally:
+        model.test_function = test_function
         if before is None:
             del attributes[name]
         else:
@@ -190,17 +174,12 @@ def _is_clear(going: Sequence[_Timing], timings: Sequence[_Timing]) -> bool:
 
 
 def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
-    blocks = len(timing.step_seconds)
-    if not blocks:
-        best = min(other.cold_step for other in timings if not other.why_not)
-        return (
-            timing.cold_call > TOO_SLOW_CALL_SECONDS
-            and timing.cold_step > TOO_SLOW_RATIOS[0] * best
-        )
-    best = min(
-        min(other.step_seconds or [other.cold_step]) for other in timings if not other.why_not
-    )
-    return min(timing.step_seconds) > TOO_SLOW_RATIOS[min(blocks, len(TOO_SLOW_RATIOS)) - 1] * best
+    others = [other for other in timings if not other.why_not]
+    if not timing.step_seconds:
+        slow = TOO_SLOW_RATIOS[0] * min(other.cold_step for other in others)
+        return timing.cold_call > TOO_SLOW_CALL_SECONDS and timing.cold_step > slow
+    best = min(min(other.step_seconds or [other.cold_step]) for other in others)
+    return min(timing.step_seconds) > TOO_SLOW_RATIOS[len(timing.step_seconds) > 1] * best
 
 
 @attrs.define(eq=False)
@@ -241,8 +220,10 @@ class _Timing:
         build_state(built)
         with wrapped_step(built):
             if self.loop.kind == "resident":
-                self._grows = _resident_of_one_step(built, self.loop)
-                self._call = _resident_calls(self._grows)
+                function = made_function(built, self.loop)
+                assert isinstance(function, ResidentFunction)
+                function.steps, self._grows = 1, function
+                self._call = _resident_calls(function)
             else:
                 self.iterator = self._iterator_over(built, shared, before)
                 self._call = _calls(built, self.loop, shared, self.iterator)
@@ -287,9 +268,9 @@ class _Timing:
     def result(self) -> StepTime:
         """Return the figures, those of a cold call for steps that are too slow for a block."""
         if self.why_not or self.too_long:
-            return StepTime(math.inf, 0.0, self.why_not)
+            return StepTime(math.inf, self.why_not)
         step_seconds = median(self.step_seconds or [self.cold_step])
-        return StepTime(step_seconds, self.seconds, set_up_seconds=self.set_up_seconds)
+        return StepTime(step_seconds, set_up_seconds=self.set_up_seconds)
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""
@@ -324,47 +305,32 @@ def _calls(
     else:
         function = made_function(built, loop)
 
-        def call() -> int:
-            function(iterator)
-            return int(function.report.last_call)
-
-        return call
-
-    def call_of_known_steps() -> int:
+    def call() -> int:
         function(iterator)
-        return loop.steps
+        report = getattr(function, "report", None)  # which of a function of known steps is none
+        return loop.steps if report is None else int(report.last_call)
 
-    return call_of_known_steps
-
-
-def _resident_of_one_step(built: Built, loop: Loop) -> ResidentFunction:
-    function = made_function(built, loop)
-    assert isinstance(function, ResidentFunction)
-    function.steps = 1
-    return function
+    return call
 
 
 def _resident_calls(function: ResidentFunction) -> Callable[[], int]:
     """Return a function that makes one call over data on the device and returns its steps."""
-    epoch = _an_iterator()
+    import tensorflow as tf
+
+    # the loop begins an epoch with a new iterator, and takes nothing from it
+    unread = tf.data.Dataset.range(1)
+    epoch = iter(unread)
 
     def call() -> int:
         nonlocal epoch
         try:
             function(epoch)
         except StopIteration:
-            epoch = _an_iterator()
+            epoch = iter(unread)
             function(epoch)
         return function.report.last_call
 
     return call
-
-
-def _an_iterator() -> Any:
-    """Return a new iterator: a resident loop begins an epoch with it, and takes nothing from it."""
-    import tensorflow as tf
-
-    return iter(tf.data.Dataset.range(1))
 
 
 def _endless_data(built: Built, shared: Synchronous | None) -> Any:

@@ -13,8 +13,7 @@ from tfopt_core.records.messages import EpochDone, ProcessStarted, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.training.holdout import with_holdout
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import RUN_SECONDS, SearchContext
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome, Values

@@ -15,7 +15,7 @@ from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
 from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import prepare
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.progress import SearchPhase
 from tfopt_core.tuning.results import SettingsSearch, TuneResult

@@ -23,8 +23,7 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.figures import Pair, compared_seconds, not_projected
-from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import RUN_SECONDS, RUN_SECONDS_IN_TURNS, ProcessDeadline
 from tfopt_core.tuning.contrast import Decision, OnPair, contrasted, decided

@@ -30,7 +30,7 @@ from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.run:carry_out"
-SCRIPT = "tfopt_core.trials.scripts:carry_out"
+SCRIPT = "tfopt_core.trials.scripts.work:carry_out"
 TYPE = "type"
 _KINDS = {kind.__name__: kind for kind in get_args(Message)}
 # The most characters shown of an unknown message, and the most problems of a malformed one.

@@ -125,7 +125,7 @@ def test_all_plugins_and_the_machine_are_written(
 
 def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = make_prepared()
-    monkeypatch.setattr("tfopt_core.trials.preparation.prepare", lambda *_: (prepared, None))
+    monkeypatch.setattr("tfopt_core.trials.processes.prepare", lambda *_: (prepared, None))
     data = written("plan", "quickstart", folder=tmp_path)
     assert data == {"schema_version": 2, "recipe": "quickstart", "plan": to_json(prepared)}
     assert set(data) == fields_of("# The JSON of `plan`")

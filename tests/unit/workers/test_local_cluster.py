@@ -27,7 +27,7 @@ from tfopt_core.records.messages import (
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.trials.run_files import remove_private_files
+from tfopt_core.trials.outcomes import remove_private_files
 from tfopt_core.workers import supervise
 from tfopt_core.workers.local_cluster import (
     Listener,

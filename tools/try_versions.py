@@ -6,7 +6,7 @@ Without an argument these are two corners of the range in pyproject.toml: its lo
 requirement, and "newest/newest", what pip chooses. Each gets an environment of its own in
 .venv-versions (one that is there is used again; some GB each), in which the fast tests run, `tfopt
 apply quickstart` makes a short measurement, and the private members that this version lacks are
-listed. --write puts the rows into docs/guide/versions.md. Ends with status 1 if anything failed.
+listed. --write puts the rows into docs/guide/installing.md. Ends with status 1 if anything failed.
 PYTHON=... names the interpreter for new environments.
 """
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "guide" / "versions.md"
+PAGE = ROOT / "docs" / "guide" / "installing.md"
 MARKS = ("<!-- versions: begin -->", "<!-- versions: end -->")
 NEWEST = "newest"
 # (pages are the same for each version, and one of them is written here)

@@ -102,7 +102,7 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
         unreached = [why_not_reached(type(stacked.plugin)) for stacked in plugins]
         if unreached and all(unreached):
             why = f'"{plugins[0].name}": {unreached[0]}'
-            mend = "add one that reaches it (docs/guide/reach.md)"
+            mend = "add one that reaches it (docs/guide/scripts.md)"
             problems.append(reading.problem(f"plugins.{plugins[0].name}", why, mend))
     folder = reading.value("workload.folder")
     if isinstance(folder, str) and folder and not os.path.isdir(reading.directory / folder):

@@ -184,7 +184,7 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
         yield DoctorFinding("private API", True, detail)
     mend = (
         "the rest works; if you need it, install one of the versions of TensorFlow and Keras that "
-        "have it (docs/guide/versions.md), or a newer tfopt"
+        "have it (docs/guide/installing.md), or a newer tfopt"
     )
     yield from (DoctorFinding("private API", None, sentence, mend) for sentence in missing)
 

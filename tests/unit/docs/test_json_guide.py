@@ -24,7 +24,7 @@ from tfopt_core.records.dry_build import (
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.report.results.as_json import to_json
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "json.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
 SECTIONS: dict[str, str] = dict(
     re.findall(
         r"^(#+ .+?)\n(.*?)(?=^#|\Z)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
@@ -41,18 +41,18 @@ def fields_of(section: str) -> set[str]:
 @pytest.mark.parametrize(
     ("section", "part"),
     [
-        ("## Top level", results.Results),
-        ("## `runs[]`", results.RunResult),
-        ("## `runs[].fits[]`", results.FitResult),
-        ("## `comparison`", results.Comparison),
-        ("## `comparison.memory[]`", results.MemoryContrast),
-        ("## `comparison.quality`", results.Quality),
-        ("## `addition`", results.Addition),
-        ("## `attribution[]`", results.Attribution),
-        ("# The JSON of `diagnose`", diagnosis.Diagnosed),
-        ("## `plan`", Prepared),
-        ("## `plan.plugins[]`", PluginPlan),
-        ("## `plugins[]`", PluginInfo),
+        ("### Top level", results.Results),
+        ("### `runs[]`", results.RunResult),
+        ("### `runs[].fits[]`", results.FitResult),
+        ("### `comparison`", results.Comparison),
+        ("### `comparison.memory[]`", results.MemoryContrast),
+        ("### `comparison.quality`", results.Quality),
+        ("### `addition`", results.Addition),
+        ("### `attribution[]`", results.Attribution),
+        ("## The JSON of `diagnose`", diagnosis.Diagnosed),
+        ("### `plan`", Prepared),
+        ("### `plan.plugins[]`", PluginPlan),
+        ("### `plugins[]`", PluginInfo),
     ],
 )
 def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> None:
@@ -62,16 +62,16 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
 @pytest.mark.parametrize(
     ("section", "part"),
     [
-        ("# The JSON of `diagnose`", diagnosis.StepPart),
-        ("# The JSON of `diagnose`", diagnosis.EpochPart),
-        ("# The JSON of `diagnose`", diagnosis.Bounds),
-        ("# The JSON of `diagnose`", diagnosis.Round),
-        ("# The JSON of `diagnose`", diagnosis.Suggestion),
-        ("# The JSON of `diagnose`", diagnosis.NoAnswer),
-        ("## `plan.plugins[]`", HookChange),
-        ("## `plugins[]`", Traits),
-        ("## `plugins[]`", Setting),
-        ("# The JSON of `doctor`", DoctorFinding),
+        ("## The JSON of `diagnose`", diagnosis.StepPart),
+        ("## The JSON of `diagnose`", diagnosis.EpochPart),
+        ("## The JSON of `diagnose`", diagnosis.Bounds),
+        ("## The JSON of `diagnose`", diagnosis.Round),
+        ("## The JSON of `diagnose`", diagnosis.Suggestion),
+        ("## The JSON of `diagnose`", diagnosis.NoAnswer),
+        ("### `plan.plugins[]`", HookChange),
+        ("### `plugins[]`", Traits),
+        ("### `plugins[]`", Setting),
+        ("## The JSON of `doctor`", DoctorFinding),
     ],
 )
 def test_fields_of_inner_records_are_named_in_the_text(section: str, part: type) -> None:
@@ -88,8 +88,8 @@ def written(*arguments: str, folder: Path) -> Mapping[str, Any]:
 
 def test_recipes_are_written(tmp_path: Path) -> None:
     data = written("recipes", folder=tmp_path)
-    assert set(data) == fields_of("# The JSON of `recipes`")
-    words = set(re.findall(r"`(\w+)`", SECTIONS["# The JSON of `recipes`"]))
+    assert set(data) == fields_of("## The JSON of `recipes`")
+    words = set(re.findall(r"`(\w+)`", SECTIONS["## The JSON of `recipes`"]))
     assert set(data["recipes"][0]) <= words
     [quickstart] = [recipe for recipe in data["recipes"] if recipe["name"] == "quickstart"]
     assert Path(quickstart["path"]).is_file()
@@ -98,9 +98,9 @@ def test_recipes_are_written(tmp_path: Path) -> None:
 
 def test_a_plugin_is_written(tmp_path: Path) -> None:
     data = written("plugins", "show", "cache", folder=tmp_path)
-    assert set(data) == fields_of("# The JSON of `plugins`")
+    assert set(data) == fields_of("## The JSON of `plugins`")
     [cache] = data["plugins"]
-    assert set(cache) == fields_of("## `plugins[]`")
+    assert set(cache) == fields_of("### `plugins[]`")
     assert (cache["name"], cache["error"], cache["equivalence"]) == ("cache", None, "exact")
     assert "storage" in {setting["name"] for setting in cache["settings"]}
 
@@ -115,7 +115,7 @@ def test_all_plugins_and_the_machine_are_written(
     findings = (DoctorFinding(subject="GPUs", ok=None, detail="none"),)
     monkeypatch.setattr("tfopt_core.commands.doctor.examine", lambda: findings)
     data = written("doctor", folder=tmp_path)
-    assert set(data) == fields_of("# The JSON of `doctor`")
+    assert set(data) == fields_of("## The JSON of `doctor`")
     assert data == {
         "schema_version": 2,
         "ok": True,
@@ -128,8 +128,8 @@ def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("tfopt_core.trials.processes.prepare", lambda *_: (prepared, None))
     data = written("plan", "quickstart", folder=tmp_path)
     assert data == {"schema_version": 2, "recipe": "quickstart", "plan": to_json(prepared)}
-    assert set(data) == fields_of("# The JSON of `plan`")
-    assert set(data["plan"]) == fields_of("## `plan`")
+    assert set(data) == fields_of("## The JSON of `plan`")
+    assert set(data["plan"]) == fields_of("### `plan`")
     assert data["plan"]["plugins"][0]["settings"]["policy"] == "mixed_bfloat16"
 
 

@@ -17,7 +17,7 @@ from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.plugins import PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run, stack_of
 
-PAGE = Path(__file__, "../../../../docs/guide/reach.md").resolve()
+PAGE = Path(__file__, "../../../../docs/guide/scripts.md").resolve()
 OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
 NEEDED: dict[str, dict[str, Any]] = {
     "augment": {"layers": ({"layer": "RandomFlip"},)},
@@ -27,9 +27,10 @@ NEEDED: dict[str, dict[str, Any]] = {
 
 
 def rows() -> dict[str, list[str]]:
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Which optimization")[2]
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        for line in section.splitlines()
         if line.startswith("| `")
     ]
     return {name.strip("`"): rest for name, *rest in cells}

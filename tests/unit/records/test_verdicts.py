@@ -69,13 +69,13 @@ def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
 @pytest.mark.parametrize(
     ("words", "heading"),
     [
-        (ComparisonKind, "## `comparison`"),
-        (MemoryVerdict, "## `comparison.memory[]`"),
-        (QualityVerdict, "## `comparison.quality`"),
+        (ComparisonKind, "### `comparison`"),
+        (MemoryVerdict, "### `comparison.memory[]`"),
+        (QualityVerdict, "### `comparison.quality`"),
     ],
 )
 def test_every_word_is_in_its_section_of_the_guide(words: type[StrEnum], heading: str) -> None:
-    section = text_of("json.md").partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    section = text_of("programs.md").partition(f"\n{heading}\n")[2].partition("\n### ")[0]
     assert [word for word in words if f'"{word}"' not in section] == []
 
 

@@ -37,6 +37,7 @@ BROKEN = {
     "raises": ('raise RuntimeError("the module is ill")', "RuntimeError: the module is ill"),
     "exits": ("raise SystemExit(7)", "SystemExit: 7"),
     "no attrs": ("class Good: pass", "does not derive from Plugin"),
+    "leaves": ("import os; os._exit(3)", "ended with status 3 while it was imported"),
     "aborts": ("import os; os.abort()", "killed by SIGABRT while it was imported"),
     "closes its streams": (
         "import os\nfor number in (0, 1, 2): os.close(number)\nraise RuntimeError('no stream')",

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 
-import numpy as np
 import pytest
 from support.in_process import tfopt_here
 from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND_RESULTS, keep
 
-from tfopt_core.files import Disk
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.training.checkpoints.folder import (
-    Checkpoint,
-    DamagedCheckpoint,
-    read_file,
-    write_file,
-)
 
 DAMAGES = 40
 COMMANDS = (["runs"], ["report", FIRST], ["compare", "aa01", "bb02"])
@@ -60,20 +51,3 @@ def test_a_damaged_file_is_read_or_refused_and_never_written(whole, tmp_path, da
         for line in done.err.splitlines():
             assert line.startswith("error: "), (number, words, line)
         assert path.read_bytes() == data, (number, words)
-
-
-@pytest.mark.promise(41, injected="bits of a checkpoint flipped, its end cut off, at drawn places")
-def test_a_damaged_checkpoint_is_known_as_such(tmp_path):
-    path, chance = tmp_path / "c.tfopt", random.Random(8)
-    arrays = {"a": np.arange(500.0), "b": np.ones((3, 4), "int32")}
-    write_file(path, tmp_path / "c.tmp", Checkpoint({"epochs": 3}, arrays), Disk())
-    data = path.read_bytes()
-    assert read_file(path).values == {"epochs": 3}
-    for _ in range(DAMAGES):
-        for damage in (flipped, cut):
-            damaged = damage(data, chance)
-            if hashlib.sha256(damaged).digest() == hashlib.sha256(data).digest():
-                continue  # a bit that was flipped twice
-            path.write_bytes(damaged)
-            with pytest.raises(DamagedCheckpoint):
-                read_file(path)

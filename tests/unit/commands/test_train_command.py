@@ -75,12 +75,3 @@ def test_a_finished_training_ends_at_once_unless_others_may_wait(
     assert run(["train", str(recipe), "--resume", *asked]) == 0
     assert "the training is finished: 2 epochs" in capsys.readouterr().out
     assert training.begun == joins
-
-
-def test_a_file_that_was_there_is_not_said_to_be_saved(tmp_path, training, capsys):
-    recipe = project(tmp_path, "multi-worker")
-    model = tmp_path / "m.keras"
-    model.write_text("of another")
-    assert run(["train", str(recipe), "--save", str(model)]) == 0
-    assert training.begun == 1
-    assert "saved:" not in capsys.readouterr().out

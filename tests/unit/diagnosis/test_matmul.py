@@ -54,6 +54,17 @@ def test_a_recurrent_layer_counts_as_often_as_it_goes_round():
     )
 
 
+def test_attention_counts_its_products_of_batches_and_einsums():
+    given = keras.Input((10, 16))
+    attention = layers.MultiHeadAttention(2, 4, flash_attention=False)(given, given)
+    model = keras.Model(given, attention)
+    projection = 2 * 3 * 10 * 16 * (2 * 4)  # of query, key and value, and back
+    product = 2 * 3 * 2 * 10 * 10 * 4  # of scores, and of values
+    assert counted(model, zeros(3, 10, 16), zeros(3, 10, 16)) == (
+        3 * 2 * projection + 3 * projection + 2 * 3 * product
+    )
+
+
 def test_a_loop_whose_rounds_nobody_knows_is_not_counted():
     def until(x):
         return tf.while_loop(

@@ -356,20 +356,7 @@ def test_a_dry_build_that_runs_out_of_memory_is_made_without_the_estimate(world)
     assert any("the time of a training is not estimated" in text for text in results.warnings)
 
 
-def test_ctrl_c_keeps_what_is_done(world):
-    def interrupt(task, seen=[]):  # noqa: B006
-        seen.append(1)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-        return 10.0
-
-    results, _ = world(FakeRunner({"baseline": interrupt}), pairs=8)
-    assert results.interrupted
-    assert 4 <= len(results.runs) <= 5
-    assert all(run.ok for run in results.runs)
-    assert world.store.runs(results.id) == results.runs
-
-
+@pytest.mark.promise(16, injected="a quality metric that the training does not report")
 def test_a_metric_that_is_not_reported_is_named_with_those_that_are(world):
     with pytest.raises(InputError, match='no "val_acuracy"; did you mean "val_accuracy"') as caught:
         world(FakeRunner(), quality=QualitySpec(metric="val_acuracy"))

@@ -80,6 +80,8 @@ def test_what_is_not_there_is_refused_with_the_mend(
         (config(TWO, index=2), r'worker 2, but its "cluster" has 2 of them, counted from 0'),
         (config(TWO, job="evaluator"), "validation runs within the training"),
         (config(SERVED), "use parameter-server"),
+        (config({"chief": ["a:1", "b:1"]}, job="chief"), "2 chiefs; there can be one"),
+        (config({"worker": ["a:1", "a:1"]}), "names a:1 twice"),
     ],
 )
 def test_a_tf_config_that_would_make_tensorflow_wait_is_refused(text: str, said: str) -> None:
@@ -138,6 +140,7 @@ def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says() 
         (["localhost:1", "localhost:2"], {}, "2 of the .* of this machine, so it is unclear"),
         (["192.0.2.7:1", "192.0.2.8:1"], {}, f"none of .*variable {ADDRESS_INDEX}"),
         (["a:1", "b:1"], {ADDRESS_INDEX: "2"}, "0 to 1"),
+        (["a:1", "b:1"], {ADDRESS_INDEX: "one"}, 'is "one"; set it to the place'),
     ],
 )
 def test_an_unclear_own_address_is_refused_with_the_mend(

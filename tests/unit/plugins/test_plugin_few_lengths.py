@@ -115,6 +115,14 @@ def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(
 
 
 @pytest.mark.tensorflow
+def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven]) -> None:
+    every = Batch(last="keep", pad_to=tuple(range(3, 26)))
+    driven = train(every, plan=plan(), model=lambda: model(True), epochs=1)
+    assert not driven.effect.applied
+    assert driven.effect.detail == "train: 12 shapes in 12 batches become 12, which are no fewer"
+
+
+@pytest.mark.tensorflow
 def test_lengths_and_the_last_batch_are_padded_together(
     train: Callable[..., Driven],
 ) -> None:

@@ -236,7 +236,9 @@ def test_layers_within_wrappers_are_found_once() -> None:
     ("settings", "word"),
     [
         ({"activation": "relu"}, "activation is relu"),
+        ({"recurrent_activation": "hard_sigmoid"}, "recurrent_activation is hard_sigmoid"),
         ({"recurrent_dropout": 0.1}, "recurrent states"),
+        ({"dropout": 0.1, "implementation": 1}, "implementation=1"),
         ({"unroll": True}, "unrolled"),
     ],
 )

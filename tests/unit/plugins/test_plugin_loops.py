@@ -133,6 +133,11 @@ def test_a_cache_of_what_is_kept_is_left_out() -> None:
     assert kinds == ["source", "map_examples", "resident", "batch"]
 
 
+def test_a_generator_of_unknown_make_is_not_kept() -> None:
+    plan = DataPlan.from_generator(lambda: iter([(1.0, 2.0)])).batch(2)
+    assert "not known to yield the same" in with_resident(plan).reason
+
+
 # Memory
 
 

@@ -11,6 +11,7 @@ import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
 from tfopt_runtime.loops import candidates, smallest_good
+from tfopt_runtime.loops import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, thread_counts
 from tfopt_runtime.xla import Xla, why_not
@@ -147,6 +148,10 @@ def test_resolve_times_all_sizes_in_turns() -> None:
     assert StepsPerExecution().resolve(probe).steps == 4
     assert [[one.steps for one in timed] for timed in probe.timed] == [[1, 4, 16, 64]]
     assert StepsPerExecution(steps=8).resolve(probe).steps == 8
+
+
+def test_steps_are_left_alone_over_replicas() -> None:
+    assert "2 replicas" in why_not_steps(2, ())
 
 
 @pytest.mark.tensorflow

@@ -51,6 +51,7 @@ def test_behind_a_source_that_streams_the_buffer_keeps_its_size() -> None:
     [
         (numbers().batch(4), "does not shuffle"),
         (numbers().shuffle().map(twice), "stands at the source already"),
+        (numbers().shuffle(30), "stands at the source already"),
         (decoded().cache().shuffle(), '"cache: in memory" before it must come first'),
         (decoded().shuffle(8).take(3), '"take: 3" behind it would choose other examples'),
         (numbers().map(twice, deterministic=False).shuffle(), "draws at random"),

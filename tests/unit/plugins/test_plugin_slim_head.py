@@ -90,6 +90,14 @@ def test_head_that_cannot_be_slimmer_is_named(
 
 
 @pytest.mark.tensorflow
+def test_flattened_map_that_another_layer_reads_stays() -> None:
+    def normalized() -> list[Any]:
+        return [keras.layers.BatchNormalization()]
+
+    assert "no feature map" in with_slim_head(convolutional(normalized)).reason
+
+
+@pytest.mark.tensorflow
 def test_model_with_a_class_of_its_own_is_left_alone() -> None:
     class Mine(keras.Model):  # type: ignore[misc]
         def train_step(self, data: Any) -> Any:

@@ -96,6 +96,11 @@ def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named() -> None
     assert '"memory" carries states' in called(carried, X[..., None])[0].reason
 
 
+@pytest.mark.tensorflow
+def test_a_batch_smaller_than_the_parts_is_named() -> None:
+    assert "fewer than parts" in called(model(), X[:2], parts=3)[0].reason
+
+
 def by_parts(faster: dict[tuple[int, bool], float]) -> Callable[[SplitBatch], float]:
     """Seconds by parts and XLA, 1 s where none are given."""
     return lambda plugin: faster.get((plugin.parts, plugin.xla), 1.0)

@@ -84,8 +84,8 @@ class Writer:
 
     def scalar(self, value: Any) -> None:
         if isinstance(value, str):
-            if "\\" not in value and '"' not in value and self.pick("one", "multi") == "multi":
-                self.put(f'"""\n{value}"""')
+            if "\\" not in value and '"""' not in value and self.pick("one", "multi") == "multi":
+                self.put(f'"""\n{value}"""')  # a value may end in quotes of its own
             elif "'" not in value and "\n" not in value and self.pick("a", "b") == "b":
                 self.put(f"'{value}'")
             else:

@@ -65,6 +65,7 @@ def test_objects_are_refused_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.promise(41, injected="bits of a checkpoint flipped, its end cut off, everywhere")
 def test_any_bit_that_is_another_and_any_end_that_is_missing_is_noticed(tmp_path):
     path = written(tmp_path, Checkpoint({"epochs": 3}, {"a": np.arange(5.0)}))
     whole = path.read_bytes()

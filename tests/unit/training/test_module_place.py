@@ -45,13 +45,10 @@ def test_a_module_is_found_as_python_finds_it(folder, name, file):
     [
         ("gone", 'there is no module "gone" in '),
         ("pack.trian", 'no module "pack.trian" in the package "pack"; did you mean "train"'),
-        ("pack.gone.a", 'there is no module "pack.gone"'),
         ("flat.train", '"flat" is a module, not a package, so it has no "flat.train"'),
         ("pack", '"pack" is a package without a __main__.py'),
         ("train.py", 'there is no module "train"'),
-        ("pack/train.py", '"pack/train.py" is no module, such as package.train (without .py'),
         ("", '"" is no module'),
-        ("pack..train", '"pack..train" is no module'),
         ("math", 'the module "math" has no Python file'),
     ],
 )

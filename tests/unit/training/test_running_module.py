@@ -45,13 +45,3 @@ def test_a_module_sees_what_python_shows_it(tmp_path, name):
     )
     assert plain.returncode == ours.returncode == 0, ours.stderr
     assert json.loads(ours.stdout) == json.loads(plain.stdout)
-
-
-def test_the_line_that_raised_is_the_modules(tmp_path):
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack" / "train.py").write_text("import json\n\nraise ValueError('no data')\n")
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "pack.train"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "train.py:3: raised ValueError: no data" in done.stderr.splitlines()[-1]

@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from tfopt_workloads import locations, stdlib_source
+from tfopt_workloads import locations
 from tfopt_workloads.catalog import data_sources
 
 
@@ -21,22 +21,6 @@ def test_each_registered_workload_has_a_present_source():
         if point.value.startswith("tfopt_workloads.")
     }
     assert ours <= present
-
-
-def test_a_stripped_standard_library_is_listed_as_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(stdlib_source, "stdlib_folder", lambda: tmp_path)
-    missing = source("stdlib-text", "python")
-    assert not missing.present
-    assert missing.detail == "not there"
-    assert "standard library" in missing.how_to_get
-
-
-def test_a_folder_without_pictures_is_listed_as_not_readable(tmp_path, monkeypatch):
-    (tmp_path / "clipart").mkdir()
-    monkeypatch.setattr(locations, "BUNDLED", tmp_path)
-    empty = source("clipart-jpeg", "bundled")
-    assert not empty.present
-    assert "holds no .jpg files" in empty.detail
 
 
 def test_a_missing_package_is_listed_with_the_command_that_installs_it(tmp_path, monkeypatch):

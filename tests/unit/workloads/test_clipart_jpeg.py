@@ -120,15 +120,6 @@ def test_a_folder_that_is_not_there_is_a_workload_error(tmp_path):
         clipart_jpeg.build(folder=str(tmp_path / "none"))
 
 
-def test_a_folder_with_one_class_is_a_workload_error(folder):
-    for path in (folder / "bees").iterdir():
-        path.unlink()
-    with pytest.raises(
-        WorkloadError, match=r"at least two folders that hold \.jpg files, it has 1"
-    ):
-        clipart_jpeg.build(folder=str(folder))
-
-
 def test_a_class_with_too_few_pictures_is_named(folder):
     for number in range(6):
         (folder / "bees" / f"{number}.jpg").unlink()

@@ -62,16 +62,6 @@ def test_a_stripped_standard_library_is_a_workload_error(tmp_path, monkeypatch):
         stdlib_text.build(classes=2)
 
 
-def test_files_too_short_for_a_snippet_are_a_workload_error(tmp_path, monkeypatch):
-    for name in PACKAGES[:2]:
-        (tmp_path / name).mkdir()
-        for number in range(5):
-            (tmp_path / name / f"{number}.py").write_text("x = 1\n")
-    monkeypatch.setattr(stdlib_source, "stdlib_folder", lambda: tmp_path)
-    with pytest.raises(WorkloadError, match="too short for snippets of 64 tokens"):
-        stdlib_text.build(classes=2)
-
-
 def test_a_snippet_lies_within_one_file():
     files = [np.arange(10), np.arange(3), np.arange(100, 106)]
     made = stdlib_text.snippets(files, tokens=5, count=8)

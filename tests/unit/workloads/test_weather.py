@@ -57,12 +57,6 @@ def test_missing_values_are_the_last_known_of_the_same_airport():
     np.testing.assert_array_equal(filled, [1, 1, 1, 4, np.nan, 6, 6])
 
 
-def test_all_windows_and_targets_are_numbers():
-    workload = weather.build()
-    for plan in (workload.train, workload.validation):
-        assert all(np.isfinite(array).all() for array in plan.source.value)
-
-
 def test_no_window_lies_on_both_sides_of_the_cut(columns):
     workload = weather.build(hours=48, ahead=6)
     clock = columns["hour"]

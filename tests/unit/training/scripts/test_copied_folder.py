@@ -49,6 +49,15 @@ def test_what_is_larger_than_the_limit_is_refused_with_what_to_do(original, monk
         CopiedFolder.make(original, original.parent / "other", "a test")
 
 
+def test_each_entry_counts_towards_the_limit(original, monkeypatch):
+    monkeypatch.setattr(copied_folder, "LIMIT_BYTES", 4 * copied_folder.ENTRY_BYTES)
+    fill(original, a="", b="", c="")
+    copy_of(original)
+    fill(original, d="")
+    with pytest.raises(InputError, match="or have overlay mounts allowed"):
+        CopiedFolder.make(original, original.parent / "other", "a test")
+
+
 def test_a_copy_has_the_mode_and_time_of_the_file(original):
     os.chmod(original / "small", 0o750)
     os.utime(original / "small", ns=(5, 7))
@@ -99,6 +108,18 @@ def test_what_cannot_be_read_is_linked(original):
     found = kinds(original)
     (original / "closed").chmod(0o700)
     assert (found["small"], found["closed"]) == ("link", "link")
+
+
+def test_the_copy_may_lie_in_the_folder_itself(original):
+    private = CopiedFolder.make(original, original / "out/private", "a test")
+    assert os.listdir(private.path_of(original) / "out") == []
+    assert private.written() == ()
+
+
+def test_a_copy_that_cannot_be_made_says_why(original, tmp_path):
+    fill(tmp_path, file="")
+    with pytest.raises(InputError, match=r"cannot be copied .*: Not a directory"):
+        CopiedFolder.make(original, tmp_path / "file/private", "a test")
 
 
 def test_a_message_names_the_original_files(original, tmp_path):

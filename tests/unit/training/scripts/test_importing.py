@@ -57,6 +57,13 @@ def test_what_the_action_raises_passes_through_the_import(module):
         __import__(module)
 
 
+def test_afterwards_imports_are_as_they_were(module):
+    before = list(sys.meta_path)
+    with WhenImported({module: lambda: None}):
+        assert sys.meta_path != before
+    assert sys.meta_path == before
+
+
 @pytest.fixture
 def early(monkeypatch):
     monkeypatch.setenv("TF_OLD", "1")

@@ -67,3 +67,11 @@ def test_where_it_cannot_be_mounted_the_reason_is_found_once(project, monkeypatc
     assert why_no_overlay(project, tmp_path / "results") == "not permitted"
     assert (tmp_path / "asked").read_text() == "x"
     assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_what_fails_to_mount_says_what_and_why(project, tmp_path, capfd):
+    if (why := why_no_overlay(project, tmp_path / "results")) is not None:
+        pytest.skip(f"no overlay can be mounted here: {why}")
+    command = OverlayMounts(project, (str(project),), "/proc/nowhere", ()).command()
+    assert subprocess.run(command, check=False).returncode == 1
+    assert capfd.readouterr().err == "No such file or directory: /proc/nowhere\n"

@@ -113,7 +113,6 @@ def quick():
         short = RecordingLimits(seconds=0.1, at_most=0.3)
         for name in ("REAL", "CACHED", "GRAPH", "DATA"):
             patch.setattr(step_rounds, name, short)
-        patch.setattr(step_rounds, "SHAPES_SECONDS", 0.05)
         patch.setattr(matmul, "PEAK_SECONDS", 0.05)
         patch.setattr(step_rounds, "ROUNDS", 3)
         yield

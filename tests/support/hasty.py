@@ -17,7 +17,7 @@ from tfopt_core.tuning import settings_proof
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
-step_rounds.SHAPES_SECONDS = matmul.PEAK_SECONDS = 0.05
+matmul.PEAK_SECONDS = 0.05
 step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
 dry_build.ESTIMATE_SECONDS = 0.05
 step_timing.MOST = step_timing.FEWEST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
@@ -11,7 +10,6 @@ import attrs
 
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.training.build import Built
-from tfopt_core.training.sources import shapes_in_words
 
 # A call reads batches for this long, which is long enough for the clock.
 DATA_CALL_SECONDS = 0.05
@@ -131,21 +129,3 @@ class DataLoop:
                 return
             if (self.now() - begin) / 1e9 < DATA_CALL_SECONDS:
                 count *= 2
-
-
-def shapes_of(data: Any, seconds: float, now: Clock = perf_counter_ns) -> dict[str, int]:
-    """Return the shapes of the batches read in so many seconds, with the count of each."""
-    import tensorflow as tf
-
-    counts = Counter[str]()
-    batches = data
-    if not isinstance(data, tf.data.Dataset):
-        batches = (data[index] for index in range(data.num_batches))
-    begin = now()
-    for batch in batches:
-        counts[shapes_in_words(batch)] += 1
-        if (now() - begin) / 1e9 > seconds:
-            return counts
-    if batches is not data:
-        data.on_epoch_end()
-    return counts

@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages import before_copy
 from tfopt_core.diagnosis.batches import repeated
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
@@ -76,7 +75,6 @@ def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, in
         with wrapped_step(built, "test"):
             _evaluate(built.model, data, most_seconds)  # traces, and fills caches
             done, seconds, whole = _evaluate(built.model, data, most_seconds)
-        reading = _reading_seconds(data, done, most_seconds)
     except Exception as error:  # the training will raise it
         return EpochPart(name=VALIDATION, note=f"not timed: it {describe(error)}"), None
     count = done if whole else built.plans["validation"].cardinality
@@ -86,26 +84,7 @@ def _validation(built: Built, most_seconds: float) -> tuple[EpochPart | None, in
         note = f"at least: the first {done:,} batches, of an unknown number"
     else:
         seconds, note = seconds / done * count, f"projected from {done:,} of {count:,} batches"
-        reading = None if reading is None else reading / done * count
-    if reading is not None:  # another pass, which may have met a busier machine: a part, no more
-        reading = min(reading, seconds)
-    part = EpochPart(name=VALIDATION, seconds=seconds, note=note, reading_seconds=reading)
-    return part, count
-
-
-def _reading_seconds(data: Any, batches: int, most_seconds: float) -> float | None:
-    """Return the seconds to read so many batches alone, projected where the time is over before;
-    None for data that are no tf.data.Dataset."""
-    import tensorflow as tf
-
-    if not isinstance(data, tf.data.Dataset) or not batches:
-        return None
-    begin, read = perf_counter_ns(), 0
-    for _ in before_copy(data, lambda data: data.take(batches)):
-        read += 1
-        if (perf_counter_ns() - begin) / 1e9 > most_seconds:
-            break
-    return (perf_counter_ns() - begin) / 1e9 / max(1, read) * batches
+    return EpochPart(name=VALIDATION, seconds=seconds, note=note), count
 
 
 def _evaluate(model: Any, data: Any, most_seconds: float) -> tuple[int, float, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -220,34 +220,21 @@ def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
         return ()
 
 
-def shape_findings(
-    shapes: Mapping[str, int], traced: Sequence[StepTrace], jit_compile: bool, last_is_smaller: bool
-) -> Iterator[Finding]:
-    """Yield what batches of several shapes cost.
+def retracing_findings(traced: Sequence[StepTrace], compiled_anew: str) -> Iterator[Finding]:
+    """Yield why the step is traced or compiled more than once.
 
-    :param shapes: the shapes of the batches that were read, with the count of each.
     :param traced: the traces of the step while it was timed.
-    :param last_is_smaller: whether an epoch's last batch is known to be smaller.
+    :param compiled_anew: why XLA compiles it anew, "" if it does not.
     """
-    common = sorted(shapes, key=lambda words: -shapes[words])
-    listed = "; ".join(common[:4]) + ("; ..." if len(common) > 4 else "")
-    if traced:
-        for again in retraces(traced):
-            yield Finding(
-                kind="retracing", mend=again.mend,
-                detail=f"the step was traced again while it ran, {again.in_words}",
-            )  # fmt: skip
-    elif jit_compile and (len(common) > 1 or last_is_smaller):
-        why = listed if len(common) > 1 else "the last batch of an epoch is smaller"
+    for again in retraces(traced):
         yield Finding(
-            kind="retracing", detail=f"XLA compiles the step anew for each shape: {why}",
-            mend="drop_remainder=True, or pad to few shapes",
+            kind="retracing", mend=again.mend,
+            detail=f"the step was traced again while it ran, {again.in_words}",
         )  # fmt: skip
-    elif len(common) > 2:
+    if compiled_anew and not traced:
         yield Finding(
-            kind="changing-shapes",
-            detail=f"batches come in {len(common)} shapes ({listed}): XLA would compile each",
-            mend="pad to a few shapes before turning XLA on",
+            kind="retracing", detail=f"XLA compiles the step anew for each shape: {compiled_anew}",
+            mend="drop_remainder=True, or pad to few shapes",
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
+from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import seconds_a_step, with_first_epoch
@@ -38,7 +38,6 @@ FILL = RecordingLimits(seconds=0.0, at_most=20.0)
 BUDGET_SECONDS = 23.0
 # For a first contact two rounds suffice to choose what is then measured.
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
-SHAPES_SECONDS = 0.5
 
 # A first look repeats its loops less often where so many seconds are over, or do not suffice for
 # about as many steps as a look makes otherwise.
@@ -52,13 +51,11 @@ class LoopRounds:
     """The times of the loops, and what was seen while they ran.
 
     :param batch: the batch that was repeated.
-    :param shapes: the shapes of the batches that were read, with the count of each.
     :param traced: the traces of the step while it was timed.
     """
 
     rounds: tuple[Round, ...]
     batch: Any
-    shapes: dict[str, int]
     traced: tuple[StepTrace, ...]
     warnings: tuple[str, ...]
 
@@ -97,7 +94,6 @@ def time_rounds(
         loops.fit.finish()
     return LoopRounds(
         rounds=tuple(rounds), batch=loops.batch,
-        shapes=shapes_of(built.run.datasets["train"], SHAPES_SECONDS),
         traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
     )  # fmt: skip
 

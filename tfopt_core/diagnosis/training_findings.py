@@ -9,7 +9,7 @@ from tfopt_core.data import DataPlan
 from tfopt_core.diagnosis.input_findings import (
     StageCost,
     plan_findings,
-    shape_findings,
+    retracing_findings,
     stage_costs,
 )
 from tfopt_core.diagnosis.step_parts import Parts
@@ -28,9 +28,10 @@ TINY_BATCHES = 0.5
 MOSTLY_FROZEN = 0.5
 # A smaller share of an epoch is not worth a word.
 COSTLY = 0.1
-# From this share of the validation on, reading its data is what to shorten.
-READING = 0.5
-LESS_OFTEN = "validate less often (validation_freq)"
+VALIDATION_MEND = (
+    "cache its data and prefetch it, more steps a call (steps_per_execution counts for it too) and "
+    "larger batches (validation_batch_size), or validate less often (validation_freq)"
+)
 # What makes a callback of Keras cheaper, by its class.
 _MENDS = {
     "ModelCheckpoint": "save less often (save_freq), or the weights alone (save_weights_only=True)",
@@ -53,9 +54,7 @@ def input_findings(
     for split, plan in built.plans.items():
         costs = _costs(plan) if split == "train" and heavy and stages else ()
         yield from plan_findings(split, plan, costs, parts.step_seconds, waits and split == "train")
-    yield from shape_findings(
-        rounds.shapes, rounds.traced, bool(built.model.jit_compile), _last_is_smaller(built)
-    )
+    yield from retracing_findings(rounds.traced, _why_compiled_anew(built))
 
 
 def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
@@ -65,11 +64,20 @@ def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
         return ()
 
 
-def _last_is_smaller(built: Built) -> bool:
-    size, examples = built.run.batch_size, examples_of(built)
-    if size is None or examples is None or built.run.steps_per_epoch is None:
-        return False
-    return built.run.steps_per_epoch * size > examples
+def _why_compiled_anew(built: Built) -> str:
+    """Return why XLA compiles the step more than once; "" if it does not, as far as is known."""
+    import tensorflow as tf
+
+    if not built.model.jit_compile:
+        return ""
+    specs = tf.nest.flatten(built.run.element_spec)
+    shapes = [spec.shape for spec in specs if isinstance(spec, tf.TensorSpec)]
+    if any(shape.rank and not shape[1:].is_fully_defined() for shape in shapes):
+        return "batches come in several shapes"
+    size, examples, steps = built.run.batch_size, examples_of(built), built.run.steps_per_epoch
+    if size is None or examples is None or steps is None or steps * size <= examples:
+        return ""
+    return "the last batch of an epoch is smaller"
 
 
 def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iterator[Finding]:
@@ -148,20 +156,10 @@ def epoch_findings(
             continue
         share = f"{part.seconds / epoch:.0%} of an epoch"
         if part.name == VALIDATION:
-            yield _of_validation(part.seconds, part.reading_seconds, share)
+            yield Finding(
+                kind="costly-validation", detail=f"it takes {share}", split=VALIDATION,
+                mend=VALIDATION_MEND,
+            )  # fmt: skip
         else:
             mend = _MENDS.get(part.name.split(" ")[0], _MEND)
             yield Finding(kind="costly-callback", detail=f"{part.name} takes {share}", mend=mend)
-
-
-def _of_validation(seconds: float, reading_seconds: float | None, share: str) -> Finding:
-    detail = f"it takes {share}"
-    if reading_seconds is not None and reading_seconds >= READING * seconds:
-        detail += f", of which reading its data alone takes {min(1, reading_seconds / seconds):.0%}"
-        mend = f"cache its data and prefetch it, or {LESS_OFTEN}"
-    else:
-        mend = (
-            "more steps a call (steps_per_execution counts for it too) and larger batches "
-            f"(validation_batch_size), or {LESS_OFTEN}"
-        )
-    return Finding(kind="costly-validation", detail=detail, mend=mend, split=VALIDATION)

@@ -18,7 +18,7 @@ class Finding:
     """A cause of lost time: what it is, where it is, and what can be done.
 
     :param kind: a word that plugins may look for: "python-generator", "python-function",
-        "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
+        "misplaced-cache", "retracing", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "layer-without-xla", "frozen-layers",
         "runs-eagerly", "costly-validation", "costly-callback", "fit-for-a-batch",
         "augmentation-in-model".

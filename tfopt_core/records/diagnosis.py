@@ -48,13 +48,11 @@ class StepPart:
 @attrs.frozen(kw_only=True)
 class EpochPart:
     """What an epoch takes besides its steps: the validation, or a callback by its class name.
-    `seconds` is None where it was not timed, with the reason in `note`. `reading_seconds` are those
-    of reading the validation's data alone."""
+    `seconds` is None where it was not timed, with the reason in `note`."""
 
     name: str
     seconds: float | None = None
     note: str = ""
-    reading_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -133,30 +133,6 @@ def test_a_callback_that_takes_long_is_called_in_two_epochs(tmp_path, monkeypatc
         assert counting.epochs == epochs
 
 
-def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
-    import tensorflow as tf
-
-    def slowly(x, y):
-        return tf.numpy_function(lambda x: time.sleep(0.005) or x, [x], tf.float32), y
-
-    def shaped(x, y):
-        x, y = slowly(x, y)
-        return tf.ensure_shape(x, (3,)), y
-
-    slow = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).map(shaped)
-    part = parts_of(built_with(tmp_path, validation=slow), folder=tmp_path)["validation"]
-    assert part.seconds > 0.1  # what the map sleeps
-    assert part.reading_seconds > 0.1
-
-
-def test_reading_the_data_takes_at_most_as_long_as_the_validation_of_which_it_is_a_part(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("tfopt_core.diagnosis.epoch_parts._reading_seconds", lambda *of: 1e6)
-    part = parts_of(built_with(tmp_path), folder=tmp_path)["validation"]
-    assert part.reading_seconds == part.seconds
-
-
 def test_a_callback_that_fails_is_named_with_the_cause(tmp_path):
     import keras
 

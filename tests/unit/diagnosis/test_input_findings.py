@@ -202,17 +202,11 @@ def test_examples_of_several_shapes_are_timed_one_by_one():
     assert first.step_seconds >= 0
 
 
-def shapes(found, traced=(), jit_compile=False, smaller=False):
-    from tfopt_core.diagnosis.input_findings import shape_findings
+def test_what_is_traced_or_compiled_anew_is_named():
+    from tfopt_core.diagnosis.input_findings import retracing_findings
 
-    return [f.kind for f in shape_findings(found, traced, jit_compile, smaller)]
-
-
-def test_shapes_are_named_where_they_cost_something():
-    whole, last = {"(8, 4)": 12}, {"(8, 4)": 12, "(4, 4)": 1}
-    assert shapes(whole) == shapes(last) == []
-    assert shapes(last, jit_compile=True) == ["retracing"]
-    assert shapes(whole, jit_compile=True, smaller=True) == ["retracing"]
     again = StepTrace(steps=9, shapes="(8, 5)", cause="shapes")
-    assert shapes(whole, traced=[again]) == ["retracing"]
-    assert shapes({f"(8, {n})": 1 for n in range(5)}) == ["changing-shapes"]
+    assert [f.kind for f in retracing_findings([again], "")] == ["retracing"]
+    [anew] = retracing_findings([], "batches come in several shapes")
+    assert "XLA compiles the step anew" in anew.detail
+    assert not list(retracing_findings([], ""))

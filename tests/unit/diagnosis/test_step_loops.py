@@ -139,7 +139,7 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
     import keras
     from support.in_process import build_here
 
-    from tfopt_core.diagnosis.batches import DataLoop, first_batch, shapes_of
+    from tfopt_core.diagnosis.batches import DataLoop, first_batch
 
     class Batches(keras.utils.PyDataset):
         def __len__(self):
@@ -153,4 +153,3 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
     [epoch] = DataLoop(data, 3).run(limits(calls=3))
     assert len(epoch.calls) == 3
     assert first_batch(made)[0].shape == (8, 3)
-    assert list(shapes_of(data, 60)) == ["(8, 3), (8, 1)", "(7, 3), (7, 1)", "(6, 3), (6, 1)"]

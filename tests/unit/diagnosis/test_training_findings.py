@@ -66,3 +66,34 @@ def test_layers_that_augment_within_the_model_are_named(tmp_path: Path) -> None:
     [found] = [one for one in findings_of(tmp_path, augmenting) if "augment" in one.kind]
     assert found.detail.startswith("Mine, RandomFlip: each step waits")
     assert not [one for one in findings_of(tmp_path, flat) if "augment" in one.kind]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch_size", "xla", "why"),
+    [
+        ((4, 4, 1), 5, True, "the last batch of an epoch is smaller"),
+        ((4, 4, 1), 8, True, ""),
+        ((None, 4, 1), 8, True, "batches come in several shapes"),
+        ((4, 4, 1), 5, False, ""),
+    ],
+)
+def test_shapes_for_which_xla_compiles_a_step_anew_are_known_beforehand(
+    tmp_path: Path, shape: tuple[int | None, ...], batch_size: int, xla: bool, why: str
+) -> None:
+    import keras
+    import tensorflow as tf
+    from support.in_process import build_here
+
+    from tfopt_core import Workload
+    from tfopt_core.diagnosis.training_findings import _why_compiled_anew
+
+    def build_model() -> Any:
+        layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
+        return keras.Sequential([keras.Input(shape), *layers])
+
+    data = tf.data.Dataset.from_tensor_slices((X, X[:, 0, 0]))
+    data = data.map(lambda x, y: (tf.raw_ops.PlaceholderWithDefault(input=x, shape=shape), y))
+    workload = Workload(train=data, build_model=build_model, optimizer="sgd", loss="mse")
+    built = build_here(workload, folder=tmp_path, batch_size=batch_size)
+    built.model.jit_compile = xla
+    assert _why_compiled_anew(built) == why

@@ -117,7 +117,7 @@ def apply(
     :raises RecipeError, InputError: for what is wrong with the recipe.
     :raises PreparationFailed: for what would fail in every run.
     """
-    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.report.style.console import make_console
 
     options = ApplyOptions(
         target=str(recipe), overrides=_as_texts(overrides),
@@ -125,7 +125,7 @@ def apply(
         seconds=seconds, budget=budget, measure_anyway=measure_anyway, full=full,
         save_to=None if save_to is None else Path(save_to), resuming=resume,
     )  # fmt: skip
-    found = conduct(options, Terminal(quiet=quiet))
+    found = conduct(options, make_console(stderr=True, quiet=quiet))
     if isinstance(found, NothingToMeasure):
         return None
     fields = attrs.fields(Results)

@@ -12,7 +12,7 @@ from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import NothingToMeasure, look_alone
 from tfopt_core.diagnosis.recipe_seal import is_unchanged
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES, equivalence_of
-from tfopt_core.report.terminal import Terminal
+from tfopt_core.report.style.console import make_console
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     # the plugin that costs least is written even where none saves time
     options = ApplyOptions(target="tiny.py:build", measure_anyway=True)
     with chdir(project):
-        found = look_alone(options, Terminal(quiet=True))
+        found = look_alone(options, make_console(quiet=True))
         assert not isinstance(found, NothingToMeasure)
         assert found.path == project / "tiny.tfopt.toml"
         checked = check_recipe(found.path, compares=False)

@@ -25,7 +25,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
-from tfopt_core.report.terminal import Terminal
+from tfopt_core.report.style.console import make_console
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.own_loop import NOT_WATCHED
@@ -356,7 +356,7 @@ def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, 
     options = ApplyOptions(target="loop.py", arguments=("--epochs", "50"), measure_anyway=True)
     spec = WorkloadSpec(script="loop.py", args=("--epochs", "50"))
     with runs_forked():
-        contact = look_at(options, spec, Limits(), Terminal(quiet=True))
+        contact = look_at(options, spec, Limits(), make_console(quiet=True))
     diagnosed = contact.draft.diagnosed
     assert diagnosed.own_loop
     assert not diagnosed.dispatch_known

@@ -23,7 +23,7 @@ from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
-from tfopt_core.report.terminal import Terminal
+from tfopt_core.report.style.console import make_console
 from tfopt_core.training.scripts.private_folder import why_no_overlay
 from tfopt_core.trials import processes
 from tfopt_core.trials.processes import Processes
@@ -331,7 +331,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     options = ApplyOptions(target="small.py", max_steps=100)
     spec = WorkloadSpec(script="small.py")
     with runs_forked(before=HASTY):
-        contact = look_at(options, spec, Limits(), Terminal(quiet=True))
+        contact = look_at(options, spec, Limits(), make_console(quiet=True))
     tried = {one.plugin for one in contact.draft.extended}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

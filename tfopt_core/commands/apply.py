@@ -28,11 +28,12 @@ from tfopt_core.records.verdict import MemoryVerdict, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
     from tfopt_core.commands.first_contact import NothingToMeasure
     from tfopt_core.recipe import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
-    from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner
     from tfopt_core.workers.supervise import Limits
@@ -129,11 +130,11 @@ def apply(
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.pages import render_summary
-    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.report.style.console import make_console
 
     asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
     files.check()
-    results = conduct(asked, Terminal(quiet=quiet))
+    results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
         left_out = [(one.plugin, one.reason) for one in results.left_out]
         files.show(
@@ -188,12 +189,12 @@ def judged(comparison: Comparison, require: str) -> tuple[bool, str]:
     return lighter, memory.statement
 
 
-def conduct(options: ApplyOptions, view: Terminal) -> Results | NothingToMeasure:
+def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasure:
     """Measure, unless a look at a script finds nothing that is worth it.
 
     While another process measures in the project, wait for it.
 
-    :param view: shows the progress.
+    :param console: shows the progress: that of standard error.
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
     """
@@ -210,28 +211,30 @@ def conduct(options: ApplyOptions, view: Terminal) -> Results | NothingToMeasure
 
         def wait(results: Path) -> None:
             command = f"tfopt apply {options.target}"
-            alone.enter_context(alone_in_project(results, command, view, no_wait=options.no_wait))
+            alone.enter_context(
+                alone_in_project(results, command, console, no_wait=options.no_wait)
+            )
 
         if spec is not None:
-            return _first_contact(options, spec, limits, view, wait)
+            return _first_contact(options, spec, limits, console, wait)
         request, folder = make_request(
             options.target, options.changes(), compares=not options.resuming,
             save_to=options.save_to, debug=options.debug,
         )  # fmt: skip
         wait(folder)  # once everything has been checked that can be
         if not options.resuming:
-            return _run(measure, request, folder, limits, view)
+            return _run(measure, request, folder, limits, console)
         from tfopt_core.trials.workload_options import options_in_stack
 
         stack = (*options_in_stack(request.recipe), *request.plugins)
-        return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, view)
+        return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, console)
 
 
 def _first_contact(
     options: ApplyOptions,
     spec: WorkloadSpec,
     limits: Limits,
-    view: Terminal,
+    console: Console,
     wait: Callable[[Path], None],
 ) -> Results | NothingToMeasure:
     """Look at a script, write its recipe, and measure that.
@@ -247,12 +250,13 @@ def _first_contact(
     )
     from tfopt_core.commands.request import make_request, project_of, results_of
     from tfopt_core.measurement.session import measure
+    from tfopt_core.report.style.layout import words
 
     spec = check_contact(options, spec)  # bad input is said before anybody waits
     # where its recipe goes
     wait(results_of(project_of((options.write_to or Path("recipe.toml")).absolute().parent)))
-    view.plan(PLAN.format(script=spec.label))
-    contact = look_at(options, spec, limits, view)
+    console.print(words(PLAN.format(script=spec.label), "dim"))
+    contact = look_at(options, spec, limits, console)
     if contact.measured is None:
         return nothing_to_measure(options.target, contact.draft)
     request, folder = make_request(
@@ -262,7 +266,7 @@ def _first_contact(
     )  # fmt: skip
     prepared, request = prepared_for(contact, request)
     results = _run(
-        measure, request, folder, limits, view, prepared_before=(prepared, request),
+        measure, request, folder, limits, console, prepared_before=(prepared, request),
         extended=None if contact.extended is None else contact.extended.prepared,
     )  # fmt: skip
     try:
@@ -278,15 +282,16 @@ def _run(
     request: Request,
     folder: Path,
     limits: Limits,
-    view: Terminal,
+    console: Console,
     **known: Any,
 ) -> Results:
     """Measure, or resume, with the project's store; `folder` is that of its results."""
+    from tfopt_core.report.live import MeasurementView
     from tfopt_core.store.database import Store, store_path
 
     with (
         Store(store_path(folder.parent)) as store,
-        view.measuring() as observer,
+        MeasurementView(console) as observer,
         _runner(request, limits) as runner,
     ):
         return measure(request, runner=runner, store=store, observer=observer, **known)

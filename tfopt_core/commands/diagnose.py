@@ -37,14 +37,15 @@ def diagnose(
     from tfopt_core.diagnosis.process import diagnose as measure_parts
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis
-    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.report.live import make_phases
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.workers.spawn import SpawnRunner
 
     files = ReportFiles(json_path)
     files.check()
     with (
         temporary_request(target, overrides, debug=debug) as request,
-        Terminal(quiet=quiet).phases() as on_phase,
+        make_phases(make_console(stderr=True, quiet=quiet)) as on_phase,
     ):
         if not stacked:
             request = attrs.evolve(request, plugins=())

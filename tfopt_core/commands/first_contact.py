@@ -37,11 +37,12 @@ from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.statistics.intervals import seconds_in_words
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.records.diagnosis import Diagnosed
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
-    from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import SharedProcess
     from tfopt_core.workers.supervise import Limits
@@ -104,12 +105,13 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     return check_script(spec)
 
 
-def look_alone(options: ApplyOptions, view: Terminal) -> Contact | NothingToMeasure:
+def look_alone(options: ApplyOptions, console: Console) -> Contact | NothingToMeasure:
     """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
     :returns: what was written; or that nothing was, since nothing is worth measuring.
     :raises InputError: as `check_contact` and `look_at`.
     """
+    from tfopt_core.report.style.layout import words
     from tfopt_core.workers.supervise import Limits
 
     script = script_of(options.target, module=options.module)
@@ -118,8 +120,9 @@ def look_alone(options: ApplyOptions, view: Terminal) -> Contact | NothingToMeas
     else:
         spec = factory_of(options.target)
         check_free(written_recipe(options, spec))
-    view.plan(f"looking at {spec.label} for up to 30 s, then trying what it proposes")
-    contact = look_at(options, spec, Limits(), view)
+    plan = f"looking at {spec.label} for up to 30 s, then trying what it proposes"
+    console.print(words(plan, "dim"))
+    contact = look_at(options, spec, Limits(), console)
     if contact.measured is None:
         return nothing_to_measure(options.target, contact.draft)
     return contact
@@ -133,17 +136,19 @@ def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
     )  # fmt: skip
 
 
-def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Terminal) -> Contact:
+def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console) -> Contact:
     """Look at a script or factory for some seconds, and write the recipe that is worth measuring.
 
     :param options: those of `tfopt apply`.
     :param spec: the script or factory, from the working directory.
-    :param view: shows the progress and the proposal.
+    :param console: shows the progress and the proposal: that of standard error.
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.report.first_contact import render_look, render_written
+    from tfopt_core.report.live import make_phases
     from tfopt_core.workers.spawn import SharedProcess, SpawnRunner
 
     label, path = spec.label, written_recipe(options, spec)
@@ -161,7 +166,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
             name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
         )
         request, begun = trials.request_for(bare), monotonic()
-        with view.phases() as on_phase:
+        with make_phases(console) as on_phase:
             on_phase(f"running {label} up to its first steps")
             installed = inspect_plugins()
             with without_places(label, path):
@@ -170,9 +175,9 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
                 )
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
         draft = draft_of(diagnosed, spec, options.measure_asked())
-        view.look(draft)
+        console.print(render_look(draft))
         tries = itertools.count()
-        with view.phases() as on_phase:
+        with make_phases(console) as on_phase:
             found = screened(
                 draft, lambda draft: trials.attempt(draft, diagnosed),
                 lambda plugin: on_phase(f"trying {plugin}, with its settings"),
@@ -187,7 +192,7 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, view: Ter
     if measured is not None:
         check_free(path)
         write_text(path, found.draft.text(), replace=True)
-        view.written(found.draft, path)
+        console.print(render_written(found.draft, path))
     return Contact(found.draft, path, measured, extended)
 
 

@@ -31,9 +31,8 @@ def init(**options: Any) -> None:
     from tfopt_core.commands.first_contact import NothingToMeasure, look_alone
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.report.terminal import Terminal
 
-    found = look_alone(ApplyOptions(**options), Terminal())
+    found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):
         make_console().print(render_nothing(found.bound, found.left_out))
         return

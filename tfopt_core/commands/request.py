@@ -33,7 +33,7 @@ from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
 
 if TYPE_CHECKING:
-    from tfopt_core.report.terminal import Terminal
+    from rich.console import Console
 
 # Files that mark the root of a project.
 MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
@@ -150,17 +150,19 @@ def project_of(start: Path) -> Path:
 
 @contextmanager
 def alone_in_project(
-    results: Path, command: str, view: Terminal, *, no_wait: bool = False
+    results: Path, command: str, console: Console, *, no_wait: bool = False
 ) -> Iterator[None]:
     """Wait until no other measurement is under way in a project, and keep others waiting.
 
     :param results: the folder of the project's results.
     :param command: the command of this process, for those that wait.
-    :param view: shows who is waited for.
+    :param console: shows who is waited for.
     :param no_wait: do not wait.
     :raises InputError: with `no_wait`, naming the process that measures.
     :raises StoreError: if the folder cannot be written.
     """
+    from tfopt_core.report.live import make_phases
+
     with ExitStack() as shown:
         on_phase: Callable[[str], None] | None = None
 
@@ -172,7 +174,7 @@ def alone_in_project(
                     f'{other} is measuring in "{results.parent}"; leave --no-wait out to wait for '
                     "it"
                 )
-            on_phase = on_phase or shown.enter_context(view.phases())
+            on_phase = on_phase or shown.enter_context(make_phases(console))
             on_phase(f"waiting for {other}, which is measuring in this project")
 
         with measuring_alone(results, f'process {os.getpid()} ("{command}")', wait):

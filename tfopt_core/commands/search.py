@@ -27,9 +27,10 @@ from tfopt_core.recipe.model import TuneObjective
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
+
     from tfopt_core.errors import Problem
     from tfopt_core.recipe import Reading, Recipe
-    from tfopt_core.report.terminal import Terminal
     from tfopt_core.trials.request import Request
     from tfopt_core.tuning.results import TuneResult
     from tfopt_core.tuning.storage import StudyStorage
@@ -59,15 +60,17 @@ class TuneOptions:
     debug: bool = False
 
 
-def tune(options: TuneOptions, view: Terminal) -> TuneResult:
+def tune(options: TuneOptions, console: Console) -> TuneResult:
     """Search, prove the winner by fresh pairs, write its recipe, and return the result.
 
-    :param view: shows the progress.
+    :param console: shows the progress: that of standard error.
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: if the baseline cannot be trained.
     """
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.report.live import MeasurementView
+    from tfopt_core.report.live_search import SearchView
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.tuning.context import ProcessDeadline, SearchContext, process_seconds
     from tfopt_core.tuning.session import TuneSession
@@ -98,12 +101,12 @@ def tune(options: TuneOptions, view: Terminal) -> TuneResult:
     # those that share a storage search side by side, on this machine too
     alone = (
         nullcontext() if storage is not None
-        else alone_in_project(results, f"tfopt tune {options.target}", view)
+        else alone_in_project(results, f"tfopt tune {options.target}", console)
     )  # fmt: skip
     deadline = ProcessDeadline(limit or process_seconds(budget))
     limits = Limits(total=limit, called_off=deadline)
     with (
-        alone, view.searching() as observer,
+        alone, SearchView(console) as observer,
         Store(store_path(results.parent)) as store,
         ForkRunner(SpawnRunner(limits=limits)) as runner,
     ):  # fmt: skip
@@ -115,8 +118,8 @@ def tune(options: TuneOptions, view: Terminal) -> TuneResult:
             own={one.use: dict(one.settings) for one in request.recipe.plugins},
             installed=inspect_plugins(), only=frozenset(options.plugins),
             proof_path=path.absolute(), runner=runner, deadline=deadline, store=store,
-            observer=observer, measuring=view.measuring, resuming=options.resuming,
-            fresh=options.fresh, storage=storage,
+            observer=observer, measuring=lambda: MeasurementView(console),
+            resuming=options.resuming, fresh=options.fresh, storage=storage,
         )  # fmt: skip
         result = TuneSession(tune=context).go()
     return written(result, request, path)

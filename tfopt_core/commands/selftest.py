@@ -26,21 +26,21 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     from tfopt_core.commands.request import new_id
     from tfopt_core.hooks import read_machine
     from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
+    from tfopt_core.report.live import MeasurementView
     from tfopt_core.report.results.selftest import render_selftest
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.report.terminal import Terminal
     from tfopt_core.training.runtime import check_environment
     from tfopt_core.workers.fork import ForkRunner
 
     if times < 1:
         raise InputError(f"--times: expected a number of at least 1, got {times}")
     check_environment(os.environ)
-    machine, view = read_machine(), Terminal(quiet=quiet)
+    machine, console = read_machine(), make_console(stderr=True, quiet=quiet)
     trials: list[ControlTrial] = []
     try:
         with tempfile.TemporaryDirectory(prefix="tfopt-selftest-") as folder, ForkRunner() as fork:
             for control in [*controls()] * times:
-                with view.measuring() as observer:
+                with MeasurementView(console) as observer:
                     trial = run_trial(
                         control, machine=machine, folder=Path(folder), runner=fork,
                         environment=os.environ, observer=observer, new_id=new_id,

@@ -58,11 +58,11 @@ def tune(json_path: Path | None, quiet: bool, **options: Any) -> int:
     from tfopt_core.commands.output import ReportFiles
     from tfopt_core.commands.search import TuneOptions
     from tfopt_core.commands.search import tune as search
-    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.tuning import render_tuned
 
     files = ReportFiles(json_path)
     files.check()
-    result = search(TuneOptions(**options), Terminal(quiet=quiet))
+    result = search(TuneOptions(**options), make_console(stderr=True, quiet=quiet))
     files.show(render_tuned(result), result)
     return 130 if result.interrupted else 0

@@ -13,7 +13,7 @@ from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.main import run
 from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
-from tfopt_core.report.terminal import Terminal
+from tfopt_core.report.style.console import make_console
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_lighter_is_a_requirement_on_memory_alone(verdict, memory, require, code
 @pytest.mark.parametrize("option", [{"measure_anyway": True}, {"write_to": Path("x.toml")}])
 def test_options_of_a_first_contact_are_refused_beside_a_recipe(option):
     with pytest.raises(InputError, match="is about a script without a recipe"):
-        conduct(ApplyOptions(target="quickstart", **option), Terminal(quiet=True))
+        conduct(ApplyOptions(target="quickstart", **option), make_console(quiet=True))
 
 
 def test_an_unexpected_exception_is_a_bug_of_tfopt_and_shows_its_traceback(monkeypatch, capsys):

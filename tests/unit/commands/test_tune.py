@@ -14,7 +14,7 @@ from tfopt_core.commands.request import RESULTS
 from tfopt_core.commands.search import TuneOptions, objective_of, shared_storage, tune, written
 from tfopt_core.errors import InputError, RecipeError
 from tfopt_core.recipe import read_recipe
-from tfopt_core.report.terminal import Terminal
+from tfopt_core.report.style.console import make_console
 from tfopt_core.store.lock import measuring_alone
 from tfopt_core.tuning.study import check_optuna
 
@@ -97,7 +97,7 @@ def test_where_the_winners_recipe_cannot_be_written_is_said_before_anything_runs
     path.write_text(RECIPE)
     options = TuneOptions(target=str(path), write_to=tmp_path / "out" / "x.toml")
     with pytest.raises(InputError, match="--write: there is no folder"):
-        tune(options, Terminal(quiet=True))
+        tune(options, make_console(quiet=True))
 
 
 def test_a_recipe_that_cannot_be_written_in_the_end_costs_no_result(tmp_path):
@@ -111,15 +111,13 @@ def test_a_recipe_that_cannot_be_written_in_the_end_costs_no_result(tmp_path):
     assert changed.read_text() == "# mine\n"
 
 
-def test_a_search_waits_while_another_process_measures_in_the_project(tmp_path):
+def test_a_search_waits_while_another_process_measures_in_the_project(tmp_path, monkeypatch):
     (tmp_path / "recipe.toml").write_text(RECIPE)
     (tmp_path / "pyproject.toml").touch()
-    view = Mock()
-    view.phases.side_effect = Waited
+    monkeypatch.setattr("tfopt_core.report.live.make_phases", Mock(side_effect=Waited))
     options = TuneOptions(target=str(tmp_path / "recipe.toml"))
     with measuring_alone(tmp_path / RESULTS, "another", print), pytest.raises(Waited):
-        tune(options, view)
-    view.searching.assert_not_called()
+        tune(options, make_console(quiet=True))
 
 
 class Waited(Exception):

@@ -11,11 +11,11 @@ import numpy as np
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.tuning.candidates import TuneCandidate
-from tfopt_core.tuning.contrast import contrasted, decided
 from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.trials import contrasted, decided
 
 PLAIN = Traits((), "optimization", "none", (), (), (), ())
 
@@ -67,8 +67,8 @@ class SimulatedMachine:
         found += [factor for group, factor in self.together.items() if group <= names]
         return 10.0 / math.prod(factor for factor in found if isinstance(factor, float))
 
-    def attempt(self, plan: StackTrial, on_pair) -> StackTrial:
-        """Make a trial as a `TrialRunner` does."""
+    def attempt(self, plan: StackTrial) -> StackTrial:
+        """Make a trial as a `TrialMaker` does."""
         self.plans.append(plan)
         if self.interrupt_at is not None and len(self.plans) > self.interrupt_at:
             raise KeyboardInterrupt
@@ -91,7 +91,6 @@ class SimulatedMachine:
             sides = [self._run(stack) for stack in (plan.without, plan.stack)]
             log_ratios.append(math.log(sides[0] / sides[1]))
             found = contrasted(log_ratios)
-            on_pair(found)
             decision = decided(plan.action, log_ratios)
             if decision.outcome is not None:
                 return attrs.evolve(
@@ -124,7 +123,7 @@ def make_search(
         return SearchLook(bound, tuple(every if stack else candidates), ())
 
     if log is None:
-        log = SearchLog.begin(folder / "search", "here", {"CPU": "one"})
+        log = SearchLog.open(folder / "search", "here", {"CPU": "one"})
     return GreedySearch(
         look=look, attempt=machine.attempt, log=log, elapsed=lambda: machine.now,
         budget=budget, known={one.plugin: one.traits for one in every}, observer=observer,

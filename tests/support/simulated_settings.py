@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 
@@ -14,15 +15,15 @@ from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
-from tfopt_core.training.holdout import PLACE
+from tfopt_core.training.holdout import PLACE, with_holdout
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.context import ProcessDeadline, SearchContext
+from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog
-from tfopt_core.tuning.settings_runs import SettingsRunner
-from tfopt_core.tuning.settings_search import ValueSearch
+from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.storage import StudyStorage
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.tunables import tunables
+from tfopt_core.tuning.trials import TrialMaker
+from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask
 
@@ -30,12 +31,11 @@ RATES = {"low": 1e-4, "high": 1.0, "log": True}
 EPOCHS = 6
 
 
-@attrs.define(eq=False)
-class SimulatedTrainings:
+@attrs.define(eq=False, kw_only=True)
+class SimulatedTrainings(ForkRunner):
     """Trains in no time: best at a learning rate of 0.01, slower with more units.
 
-    A training with 7 units fails, one with 9 runs out of memory, one with 11 never ends an epoch
-    in time.
+    A training with 7 units fails, one with 9 runs out of memory.
 
     :param equivalence: what its plugins do to the training; their setting "steps" makes it slower.
     :param interrupt_at: the number of the run in which Ctrl-C is pressed; None for never.
@@ -45,10 +45,9 @@ class SimulatedTrainings:
     equivalence: str = "rounding"
     now: float = 0.0
     runs: list[tuple[dict, bool, int]] = attrs.field(factory=list)
-    deadline: ProcessDeadline = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.deadline = ProcessDeadline(1e6, now=lambda: self.now)
+    def warm_up(self, task, environment) -> None:
+        """Start nothing."""
 
     def __call__(self, task, environment, tell) -> ProcessOutcome:
         """Answer as a worker process does."""
@@ -85,16 +84,16 @@ class SimulatedTrainings:
         for epoch in range(EPOCHS):
             # runs differ a little
             steps = sum(one.settings.get("steps", 0) for one in task.job.plugins)
-            self.now += 100.0 if units == 11 else 1 + units / 64 + len(self.runs) % 5 / 500
+            self.now += 1 + units / 64 + len(self.runs) % 5 / 500
             self.now += steps / 4
             values.append((0.95 - 0.15 * off) * (1 - 0.5 ** (epoch + 1)))
             ends.append(self.now - begun)
             tell(EpochDone(epoch, {"val_accuracy": values[-1]}))
-            if self.deadline() is not None:
+            called_off = self.spawn.limits.called_off
+            if called_off is not None and (cause := called_off()) is not None:
                 return ProcessOutcome(
-                    message=None, cause=self.deadline(), seconds=ends[-1], output_path=None,
-                    output_tail="",
-                )  # fmt: skip
+                    message=None, cause=cause, seconds=ends[-1], output_path=None, output_tail=""
+                )
         fit = make_outcome(
             wall_seconds=ends[-1], epochs=EPOCHS, planned_epochs=EPOCHS,
             epoch_end_seconds=tuple(ends), epoch_begin_seconds=(0.0, *ends[:-1]),
@@ -104,7 +103,7 @@ class SimulatedTrainings:
 
 
 def make_context(
-    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", **given
+    trainings: SimulatedTrainings, folder: Path, options: dict, objective="time-to-target", **given
 ) -> SearchContext:
     """A search over these ranges of the workload's options, with a log of its own."""
     recipe = Recipe(
@@ -120,37 +119,39 @@ def make_context(
     return SearchContext(**{
         "request": request, "target": "here", "objective": objective, "budget": 1e6,
         "proof_path": folder / "recipe.tuned.toml", "runner": trainings,
-        "deadline": trainings.deadline, "store": None, "now": lambda: trainings.now, **given,
+        "trial_runner": trainings, "store": None, "now": lambda: trainings.now, **given,
     })  # fmt: skip
 
 
-def make_runner(
-    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", *,
-    proves=False, **given,
-) -> SettingsRunner:  # fmt: skip
-    """A runner over these ranges of the workload's options."""
-    tune = make_context(trainings, folder, options, objective, **given)
-    return SettingsRunner(
-        tune=tune, stack=(), space=tunables(tune.request.recipe, (), (), {}),
-        metric="val_accuracy", proves=proves,
-    )  # fmt: skip
-
-
 def make_value_search(
-    trainings: SimulatedTrainings, folder: Path, options: dict, *, objective="quality",
-    planned=12, pruner="none", sampler="tpe", log: SearchLog | None = None, budget=1e6,
-    observer=lambda event: None, storage: StudyStorage | None = None, **study,
+    trainings: SimulatedTrainings, folder: Path, options: dict, *, objective="time-to-target",
+    log: SearchLog | None = None, stack=(), observer=lambda event: None, **given,
 ) -> ValueSearch:  # fmt: skip
-    """A search of these ranges; its trials are kept in a storage, or in this process' memory."""
-    runner = make_runner(trainings, folder, options, objective, budget=budget, observer=observer)
-    runner.tune.log = log or SearchLog.begin(folder / "search", "here", {"CPU": "one"})
-    return ValueSearch(
-        tune=runner.tune, runner=runner,
-        study=Study(
-            runner.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
-            search=runner.tune.log.own.id, storage=storage, **study,
-        ),
+    """A search of these ranges."""
+    tune = make_context(trainings, folder, options, objective, **given)
+    tune.log = log or SearchLog.open(folder / "search", "here", {"CPU": "one"})
+    tune.observer = observer
+    request = tune.request
+    if objective == "time-to-target":
+        request = attrs.evolve(request, recipe=with_holdout(request.recipe))
+    search = ValueSearch(maker=TrialMaker(tune=tune, request=request), stack=stack)
+    search.metric = "val_accuracy" if objective == "time-to-target" else ""
+    return search
+
+
+def searched(
+    trainings: SimulatedTrainings, folder: Path, options: dict, *, planned=12, pruner="none",
+    sampler="tpe", storage: StudyStorage | None = None, study: dict | None = None, **given,
+) -> tuple[ValueSearch, Study]:  # fmt: skip
+    """A search that is over, and its study; its trials are kept in a storage, or in memory."""
+    search = make_value_search(trainings, folder, options, **given)
+    made = Study(
+        search.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
+        search=search.maker.tune.log.id, storage=storage, **(study or {}),
     )  # fmt: skip
+    with contextlib.suppress(KeyboardInterrupt):
+        search.try_values(made)
+    return search, made
 
 
 def _answered(message, seconds=1.0) -> ProcessOutcome:

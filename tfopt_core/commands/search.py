@@ -20,9 +20,8 @@ from tfopt_core.commands.request import (
 )
 from tfopt_core.errors import InputError, RecipeError, StoreError, did_you_mean
 from tfopt_core.files import write_text
-from tfopt_core.recipe import TuneSpec
+from tfopt_core.recipe import Objective, TuneSpec
 from tfopt_core.recipe.formats import Choices
-from tfopt_core.recipe.model import TuneObjective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from tfopt_core.tuning.results import TuneResult
     from tfopt_core.tuning.storage import StudyStorage
 
-_LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
+_LEARNING = 'set objective = "time-to-target" with a measure.target'
 
 
 @attrs.frozen(kw_only=True)
@@ -70,9 +69,9 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     from tfopt_core.diagnosis.recipe_seal import check_free
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.live import MeasurementView
-    from tfopt_core.report.live_search import SearchView
+    from tfopt_core.report.tuning import show_search
     from tfopt_core.store.database import Store, store_path
-    from tfopt_core.tuning.context import ProcessDeadline, SearchContext, process_seconds
+    from tfopt_core.tuning.context import SearchContext, process_seconds
     from tfopt_core.tuning.session import TuneSession
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
@@ -88,12 +87,11 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     )
     spec = request.recipe.tune or TuneSpec()
     objective = objective_of(request)
-    searches_settings = request.recipe.searches_settings(objective)
-    if searches_settings:
+    if spec.searches_settings:
         from tfopt_core.tuning.study import check_optuna
 
         check_optuna()
-    storage = shared_storage(options, searches_settings=searches_settings)
+    storage = shared_storage(options, searches_settings=spec.searches_settings)
     budget = spec.budget_seconds if given is None else given
     path = options.write_to or winner_path(request)
     check_writable("the winner's recipe" if options.write_to is None else "--write", path)
@@ -103,12 +101,10 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
         nullcontext() if storage is not None
         else alone_in_project(results, f"tfopt tune {options.target}", console)
     )  # fmt: skip
-    deadline = ProcessDeadline(limit or process_seconds(budget))
-    limits = Limits(total=limit, called_off=deadline)
+    of_a_trial = limit or process_seconds(budget)
     with (
-        alone, SearchView(console) as observer,
-        Store(store_path(results.parent)) as store,
-        ForkRunner(SpawnRunner(limits=limits)) as runner,
+        alone, Store(store_path(results.parent)) as store,
+        ForkRunner(SpawnRunner(limits=Limits(total=limit))) as runner,
     ):  # fmt: skip
         searched = attrs.evolve(
             request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
@@ -117,9 +113,11 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
             request=searched, target=options.target, objective=objective, budget=budget,
             own={one.use: dict(one.settings) for one in request.recipe.plugins},
             installed=inspect_plugins(), only=frozenset(options.plugins),
-            proof_path=path.absolute(), runner=runner, deadline=deadline, store=store,
-            observer=observer, measuring=lambda: MeasurementView(console),
-            resuming=options.resuming, fresh=options.fresh, storage=storage,
+            proof_path=path.absolute(), runner=runner, store=store, searching=lambda: show_search(console),
+            measuring=lambda: MeasurementView(console), resuming=options.resuming, fresh=options.fresh,
+            storage=storage, trial_runner=runner.with_spawn(
+                SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
+            ),
         )  # fmt: skip
         result = TuneSession(tune=context).go()
     return written(result, request, path)
@@ -177,7 +175,7 @@ def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
     return attrs.evolve(result, written=str(path))
 
 
-def objective_of(request: Request) -> TuneObjective:
+def objective_of(request: Request) -> Objective:
     """Return what is searched for.
 
     :raises RecipeError: for an objective that this search cannot have.
@@ -187,29 +185,27 @@ def objective_of(request: Request) -> TuneObjective:
     objective = spec.objective or recipe.measure.objective
     if problems := list(settings_problems(recipe, objective, reading)):
         raise RecipeError(problems)
-    if objective in ("time", "memory"):
+    if objective != "time-to-target":
         return objective
-    if objective == "time-to-target" and recipe.measure.target is None:
+    if recipe.measure.target is None:
         why = '"time-to-target" needs a target, and there is none'
         raise RecipeError([reading.problem("tune.objective", why, ADD_TARGET)])
     if recipe.workload.is_script:
         why = (
-            f'a search by "{objective}" reads a part of the training data that is set aside, and '
+            'a search by "time-to-target" reads a part of the training data that is set aside, and '
             "a script keeps its data to itself"
         )
         raise RecipeError([reading.problem("tune.objective", why, "write a factory for it")])
     return objective
 
 
-def settings_problems(
-    recipe: Recipe, objective: TuneObjective, reading: Reading
-) -> Iterator[Problem]:
+def settings_problems(recipe: Recipe, objective: Objective, reading: Reading) -> Iterator[Problem]:
     """Yield what is wrong with the search of settings that a recipe asks for."""
     spec = recipe.tune or TuneSpec()
     if spec.options and recipe.workload.is_script:
         why = "options are arguments of a factory, and a script has none"
         yield reading.problem("tune.options", why, "write a factory for it, or remove them")
-    elif objective in ("time", "memory"):
+    elif objective != "time-to-target":
         if spec.options:
             why = (
                 f'options of the workload change the training, and objective = "{objective}" '

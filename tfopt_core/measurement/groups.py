@@ -13,16 +13,17 @@ from typing import Literal
 
 import attrs
 
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import judgement_of
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
+from tfopt_core.measurement.schedule import Schedule, leave_one_out
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, TurnOver
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import FULL, Contrast, ScheduledRun, Variant
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.claims import (
     failed_for_good,
@@ -32,7 +33,7 @@ from tfopt_core.statistics.claims import (
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.fork import ForkRunner
+from tfopt_core.workers.fork import called_off
 from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.spawn import Runner
 from tfopt_core.workers.telemetry import disturbance, read_counters
@@ -54,14 +55,20 @@ class Groups:
     :param began: when it began, on this process' monotonic clock.
     :param earlier: the seconds that it took before it was resumed.
     :param keep_state: stores a decision for a resume.
+    :param store: keeps each run as it ends; None keeps none.
+    :param schedule: the order and the seeds of the runs; by the seed of the state otherwise.
+    :param without: the plugins of the baseline; those of a search's best stack, for a further one.
+    :param enough: called with all runs after each, or each group in turns; whether they decide.
     """
 
     request: Request
     prepared: Prepared
     state: MeasurementState
     runner: Runner
-    store: Store
+    store: Store | None
     observer: Observer
+    without: tuple[StackedPlugin, ...] = ()
+    enough: Callable[[Sequence[RunResult]], bool] = lambda runs: False
     began: float = attrs.field(factory=time.monotonic)
     earlier: float = 0.0
     keep_state: Callable[[MeasurementState], None] = lambda state: None
@@ -70,18 +77,21 @@ class Groups:
     stop: Stop = "done"
     sides: list[Variant] = attrs.field(init=False)
     contrasts: list[Contrast] = attrs.field(factory=list, init=False)
-    _schedule: Schedule = attrs.field(init=False)
+    schedule: Schedule = attrs.field()
     _maker: RunMaker = attrs.field(init=False)
+
+    @schedule.default
+    def _by_the_seed(self) -> Schedule:
+        return Schedule(self.state.seed)
 
     def __attrs_post_init__(self) -> None:
         request = self.request
-        self.sides = [*baseline_and_full(request.plugins)]
+        self.sides = [Variant(BASELINE, self.without), Variant(FULL, request.plugins)]
         if self.state.added is not None:
             self.sides.append(Variant(self.state.added.variant, request.added))
         if self.state.isolating:
             extras, self.contrasts = leave_one_out(request.plugins)
             self.sides += extras
-        self._schedule = Schedule(self.state.seed)
         # once for all runs: whether their processes start alike is asked of the plugins
         self._maker = RunMaker(
             processes=Processes(request, self.runner), prepared=self.prepared,
@@ -123,29 +133,29 @@ class Groups:
         try:
             self._maker.processes.warm_up()
             for number in range(self.state.pairs):
-                self._make_group(number)
-                if no_pair_possible(self.runs):
+                if self._make_group(number) or no_pair_possible(self.runs):
                     return
         except KeyboardInterrupt:
             self.stop = "interrupted"
 
-    def _make_group(self, number: int) -> None:
-        """Make the missing runs of a group, in drawn order."""
+    def _make_group(self, number: int) -> bool:
+        """Make the missing runs of a group, in drawn order. Return whether that is enough."""
         given_up = failed_for_good(self.runs)
         of_group = [run for run in self.runs if run.round == number]
         left_out = given_up | {run.variant for run in of_group}
         sides = [side for side in self.sides if side.name not in given_up]
         drawn = [
-            one for one in self._schedule.runs(number, sides) if one.variant.name not in left_out
+            one for one in self.schedule.runs(number, sides) if one.variant.name not in left_out
         ]
         missing = [
             attrs.evolve(one, position=len(of_group) + place) for place, one in enumerate(drawn)
         ]
-        if self.in_turns and len(missing) > 1:
-            self._make(missing)
-        else:
-            for one in missing:
-                self._make([one])
+        together = self.in_turns and len(missing) > 1
+        for some in [missing] if together else [[one] for one in missing]:
+            self._make(some)
+            if self.enough(self.runs):
+                return True
+        return False
 
     def _make(self, scheduled: Sequence[ScheduledRun]) -> None:
         """Make runs and keep them; several take turns.
@@ -173,9 +183,8 @@ class Groups:
     ) -> list[RunResult]:
         """Make runs in turns. Where one waits for another, or fails beside it, make each alone, and
         all that follow."""
-        ended = nullcontext(lambda: None)
         try:
-            with self.runner.called_off() if isinstance(self.runner, ForkRunner) else ended as end:
+            with called_off(self.runner) as end:
                 runs = TurnsOfProcesses(makes, source, nullcontext, end).carry_out()
         except CannotTakeTurns:
             self._take_no_turns(WAITS)
@@ -218,7 +227,8 @@ class Groups:
     def _keep(self, run: RunResult, index: int) -> None:
         """Store a run, and report that it has ended."""
         with HoldInterrupt():
-            self.store.add_run(self.request.folder.name, run)
+            if self.store is not None:
+                self.store.add_run(self.request.folder.name, run)
             self.runs.append(run)
         judgement = judgement_of(self.request, self.prepared, self.state, self.runs)
         seconds, left = self.group_seconds, self.total_runs - len(self.runs)
@@ -297,6 +307,7 @@ class RunMaker:
                     step=step,
                     steps_per_epoch=self.prepared.steps_per_epoch,
                     metrics=dict(metrics),
+                    ended=isinstance(message, EpochDone),
                 )
             )
 

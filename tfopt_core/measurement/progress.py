@@ -63,7 +63,8 @@ class RunStarted:
 @attrs.frozen(kw_only=True)
 class RunProgress:
     """The progress of the run that trains now. `epoch` counts from 0, as in Keras, and `step`
-    within the epoch; `metrics` are those of the last finished epoch, empty before."""
+    within the epoch; `metrics` are those of the last finished epoch, empty before. `ended` says
+    that the epoch is over."""
 
     run: RunStarted
     epoch: int
@@ -71,6 +72,7 @@ class RunProgress:
     step: int
     steps_per_epoch: int | None
     metrics: Mapping[str, float]
+    ended: bool = False
 
 
 @attrs.frozen(kw_only=True)

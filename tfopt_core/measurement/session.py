@@ -104,6 +104,7 @@ def conduct(groups: Groups, created_at: str, group_seconds: float | None = None)
     :param group_seconds: about how long a group takes, None if unknown.
     """
     request, prepared, store = groups.request, groups.prepared, groups.store
+    assert store is not None
     groups.observer(_ready(groups, group_seconds))
     groups.go()
     state = groups.state

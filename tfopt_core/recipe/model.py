@@ -246,8 +246,6 @@ class MeasureSpec(Table):
     )
 
 
-# What `tfopt tune` may search for; the last one only together with settings.
-TuneObjective = Literal["time", "memory", "time-to-target", "quality"]
 # How settings and options are drawn, and when a training that learns badly is ended.
 Sampler = Literal["tpe", "random", "qmc"]
 Pruner = Literal["median", "successive-halving", "hyperband", "none"]
@@ -262,7 +260,7 @@ class TuneSpec(Table):
     it, and None means the default.
     """
 
-    objective: TuneObjective | None = key(
+    objective: Objective | None = key(
         None, "What is searched for; that of the measurement by default."
     )
     budget_seconds: Duration = key(
@@ -318,11 +316,6 @@ class Recipe(Table):
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
         return Path.cwd() if self.path is None else folder_of(self.path.absolute())
-
-    def searches_settings(self, objective: str) -> bool:
-        """Return whether `tfopt tune` searches settings and options behind the stack."""
-        asked = self.tune is not None and self.tune.searches_settings
-        return asked or objective == "quality"
 
     @property
     def working_directory(self) -> Path:

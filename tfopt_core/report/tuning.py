@@ -1,41 +1,57 @@
-"""Render what `tfopt tune` prints: the trials, the winner, its proof, and what the search cost."""
+"""Render what `tfopt tune` prints: each trial as it ends, then all, the winner and its proof."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from tfopt_core.report.live import make_phases
 from tfopt_core.report.results.sections import machine_in_words, verdict_section
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
 from tfopt_core.report.style.sections import render_section
-from tfopt_core.report.style.vocabulary import (
-    color_of,
-    others_of,
-    outcome_in_words,
-    settings_figure,
-    settings_in_words,
-    value_in_words,
-    values_in_words,
+from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.tuning.results import (
+    SettingsTrial,
+    SharedSearch,
+    StackTrial,
+    TrialOutcome,
+    TuneResult,
 )
-from tfopt_core.tuning.results import SharedSearch, StackTrial, TuneResult
 
+Event = str | StackTrial | SettingsTrial
 NOTE = (
     "A figure is the time (or peak memory) without a plugin over that with it, from short runs, "
     "with an 80% interval: above 1 the plugin helps. These figures only choose plugins: the "
     "largest of many noisy ones is larger than the truth, so none of them is a measured gain."
 )
 SETTINGS_NOTE = (
-    "A figure is that of one pair, or of one training that is as long as the untuned one. It only "
-    "chooses values, and is no measured gain."
+    "A figure is that of one pair of runs. It only chooses values, and is no measured gain."
 )
-
 NOT_TRIED_NOTE = (
     "A diagnosis of few steps chose what to try; --plugin NAME tries one that it left out."
 )
+
+
+@contextmanager
+def show_search(console: Console) -> Iterator[Callable[[Event], None]]:
+    """Yield a function that shows what a search does, and prints each trial that has ended."""
+
+    def show(event: Event) -> None:
+        if isinstance(event, str):
+            on_phase(event)
+        else:
+            console.print(render_trial(event), soft_wrap=True)
+
+    with make_phases(console) as on_phase:
+        yield show
 
 
 def render_tuned(result: TuneResult) -> RenderableType:
@@ -71,33 +87,73 @@ def _facts(result: TuneResult) -> Iterator[tuple[str, object]]:
         yield "resumed", units.counted(result.resumed, "time")
 
 
-def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
+def _table(*columns: str) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), collapse_padding=True,
     )  # fmt: skip
-    for name in ("trial", "beside", "figure", "outcome"):
+    for name in columns:
         table.add_column(name, overflow="fold", no_wrap=name == "figure")
+    return table
+
+
+def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
+    table = _table("trial", "beside", "figure", "outcome")
     for trial in trials:
         tried = " + ".join(trial.plugins)
         name = tried if trial.action == "add" else f"{tried} taken out"
         if trial.replaces:
             name += f", in place of {' + '.join(trial.replaces)}"
-        table.add_row(
-            words(name), words(" + ".join(others_of(trial)) or "-"),
-            paragraph(_figures(trial)),
-            words(outcome_in_words(trial), color_of(trial.outcome)),
-        )  # fmt: skip
+        beside = " + ".join(_others_of(trial)) or "-"
+        table.add_row(words(name), words(beside), paragraph(_figures(trial)), _outcome(trial))
     return table
 
 
-def _figures(trial: StackTrial) -> str:
+def _others_of(trial: StackTrial) -> list[str]:
+    """Return the plugins of a trial's stack besides those that it is about."""
+    return [one.name for one in trial.stack if one.name not in trial.plugins]
+
+
+def _figures(trial: StackTrial | SettingsTrial) -> str:
     """Return `1.25x (1.20 to 1.31)` and, in a second line, `2 pairs`; "-" for none."""
+    if isinstance(trial, SettingsTrial):
+        return "-" if trial.figure is None else units.ratio_text(trial.figure)
     if trial.ratio is None:
         return "-"
     if trial.low is None or trial.high is None:
         return f"{units.ratio_text(trial.ratio)}, 1 pair"
     figures = units.ratio_with_interval(trial.ratio, trial.low, trial.high)
     return f"{figures}\n{trial.pairs} pairs"
+
+
+def _outcome(trial: StackTrial | SettingsTrial) -> Text:
+    """Return the outcome in its color, with the reason where that is no figure."""
+    outcome, color = trial.outcome, ""
+    if outcome in (TrialOutcome.IN, TrialOutcome.STAYS):
+        color = "green"
+    elif not outcome.measured:
+        failed = outcome in (TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY)
+        color = "red" if failed else "yellow"
+    has_figure = isinstance(trial, StackTrial) and trial.ratio is not None
+    text = str(outcome) if has_figure or not trial.reason else f"{outcome}: {trial.reason}"
+    if isinstance(trial, SettingsTrial) and trial.machine:
+        text += f", on {trial.machine}"
+    return words(text, color)
+
+
+def render_trial(trial: StackTrial | SettingsTrial) -> Text:
+    """Return a trial as one line: what was tried on what, the figures, the outcome."""
+    if isinstance(trial, SettingsTrial):
+        what = values_in_words(trial.values)
+    else:
+        what = f"{'without' if trial.action == 'drop' else 'with'} {' + '.join(trial.plugins)}"
+        if others := _others_of(trial):
+            what += f" beside {', '.join(others)}"
+        if trial.replaces:
+            what += f" in place of {', '.join(trial.replaces)}"
+    figures = _figures(trial).replace("\n", ", ")
+    outcome = _outcome(trial)
+    kept = f" (kept from {trial.kept_from})" if trial.kept_from else ""
+    return words(f"{what}: {figures}, {outcome.plain}{kept}", str(outcome.style))
 
 
 def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
@@ -111,49 +167,44 @@ def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
 
 
 def _settings(result: TuneResult) -> Iterator[RenderableType]:
-    """Yield the trials of settings, the best values with what each earned, and their proof."""
+    """Yield the trials of settings, and the best values."""
     found = result.settings
     if found is None:
         return
     if found.trials:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-        for name in ("values", _figure_name(result), "outcome"):
-            table.add_column(name, overflow="fold")
+        table = _table("values", "figure", "outcome")
         for trial in found.trials:
-            outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
-            if trial.values and trial.values == found.untuned:
-                outcome += ", with the untuned values"
-            if trial.machine:
-                outcome += f", on {trial.machine}"
             table.add_row(
-                words(values_in_words(trial.values)),
-                words(settings_figure(trial) or "-"),
-                words(outcome, color_of(trial.outcome)),
-            )  # fmt: skip
+                words(values_in_words(trial.values)), words(_figures(trial)), _outcome(trial)
+            )
         how = f"sampler {found.sampler}, {found.planned} trials at most"
-        if result.objective in ("time-to-target", "quality"):
+        if found.metric:
             how += f", pruner {found.pruner} by {found.metric} of a part of the training data"
         how = f"{how}. {SETTINGS_NOTE}{_shared(found.shared)}"
         yield section("Settings", table, "", paragraph(how, "dim"))
-    earned = {one.key: one for one in found.earned if one.stays}
     lines = [
-        f"{values_in_words({key: value})}"
-        + (f" in place of {value_in_words(before)}" if before is not None else "")
-        + (f": {earned[key].reason}" if key in earned else "")
+        values_in_words({key: value})
+        + (f" in place of {_value_in_words(before)}" if before is not None else "")
         for key, value in found.best.items()
         for before in (found.untuned.get(key),)
-    ]
-    lines += [
-        f"{values_in_words({one.key: one.value})} put back: {one.reason}"
-        for one in found.earned
-        if not one.stays
     ]
     if lines:
         yield section("Best values", bullets(lines))
     if found.statement and found.statement not in result.statement:
         yield paragraph(found.statement)
-    if found.proof is not None:
-        yield section("Fresh pairs", paragraph(found.proof.statement, "bold"))
+
+
+def values_in_words(values: Mapping[str, Any]) -> str:
+    """Return `learning_rate 0.001, l2.strength 1e-05`."""
+    return ", ".join(
+        f"{key.removeprefix('options.').removeprefix('plugins.')} {_value_in_words(value)}"
+        for key, value in values.items()
+    )
+
+
+def _value_in_words(value: Any) -> str:
+    """Return a value of TOML, a number to three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
 
 
 def _shared(shared: SharedSearch | None) -> str:
@@ -170,15 +221,8 @@ def _shared(shared: SharedSearch | None) -> str:
     return f"{text}. Each trial compares with the untuned training of its own machine."
 
 
-def _figure_name(result: TuneResult) -> str:
-    if result.objective == "quality":
-        return result.settings.metric if result.settings else "quality"
-    return "figure"
-
-
 def _winner(result: TuneResult) -> Iterator[RenderableType]:
-    as_it_was = result.settings is not None and not result.settings.best
-    if not result.stack or (result.objective == "quality" and as_it_was):
+    if not result.stack:
         return
     lines = (
         f"{one.name}: {settings}" if (settings := settings_in_words(one.settings)) else one.name
@@ -201,8 +245,6 @@ def _closing(result: TuneResult) -> Iterator[RenderableType]:
         yield paragraph(result.statement)
     if result.written:
         use = f"tfopt apply {result.written} measures it again"
-        if result.tuned_options and result.objective == "quality":
-            use = f"tfopt train {result.written} trains with it"
         yield words(f"recipe: {result.written}   ({use})")
     elif result.why_not_written:
         yield paragraph(f"no recipe was written: {result.why_not_written}")

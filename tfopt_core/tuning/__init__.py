@@ -1,7 +1,6 @@
 """Search for the fastest stack: candidates, trials, their order, and the proof of the winner.
 
-A trial is a short measurement of two stacks that differ by one plugin; its runs are those of
-`trials`, its proof that of `measurement`. A trial of settings is a training with drawn values of
-settings and options; what they gain is proved by pairs of their own. Several machines share these
-trials by Optuna's storage; their stacks they search alone.
+A trial compares two stacks that differ by one plugin, or by values of settings and options, by
+groups of short runs, those of `measurement`; its proof is a measurement. Several machines share the
+trials of settings by Optuna's storage; their stacks they search alone.
 """

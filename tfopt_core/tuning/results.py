@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.recipe.model import TuneObjective
+from tfopt_core.recipe import Objective
 from tfopt_core.recipe.tree import split_path
 from tfopt_core.records.results import Results
 
@@ -32,7 +32,7 @@ class TrialOutcome(StrEnum):
     MEASURED = "measured"
     # the training was ended, since it learned worse than others after as many epochs
     PRUNED = "pruned"
-    # it trained, and not to the target, or to no epoch's end in time
+    # it trained, and not to the target
     MISSED = "missed"
     # nothing could be compared
     NOT_APPLIED = "not applied"
@@ -53,77 +53,22 @@ class TrialOutcome(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class SettingsTrial:
-    """One trial: the training with `values`, by their keys ("options.units").
+    """One trial of settings and options: the training with `values`, by their keys
+    ("options.units"), against the untuned one.
 
-    `figure` is what is searched for, larger is better: the untuned training's seconds (or peak
-    memory) over its own, from one pair of runs with the same seed; for quality the metric after the
-    untuned training's time, its sign changed where lower is better. None unless it was measured.
-    `quality` is that metric as it is, and `epochs` that of each epoch. The trial of the untuned
-    training itself, which "quality" begins with, has no `values` and knows the time that all
-    others have, `allowed_seconds`. `kept_from` names the search that this was made in, "" for this
-    one, and `machine` the machine that shared it through a storage, "" for this one.
+    `figure` is the untuned training's seconds (or peak memory) over its own, from one pair of runs
+    with the same seed; None unless it was measured. It chooses, and is no gain. `kept_from` names
+    the search that this was made in, "" for this one, and `machine` the machine that shared it
+    through a storage, "" for this one.
     """
 
     values: Values
     outcome: TrialOutcome
     reason: str = ""
     figure: float | None = None
-    quality: float | None = None
-    epochs: tuple[float, ...] = ()
-    allowed_seconds: float | None = None
-    run_seconds: float | None = None
     seconds: float = 0.0
     kept_from: str = ""
     machine: str = ""
-
-
-@attrs.frozen(kw_only=True)
-class EarnedValue:
-    """What a value of the best trial earned: pairs of the best values with and without it.
-
-    `untuned` is the value that it replaces, None for the workload's own. `figure` is the ratio or
-    the difference in quality with it, the mean of `pairs`; it chooses, and is no gain. Without
-    `stays` the untuned value is back.
-    """
-
-    key: str
-    value: Any
-    untuned: Any
-    stays: bool
-    reason: str
-    figure: float | None = None
-    pairs: int = 0
-    seconds: float = 0.0
-
-
-@attrs.frozen(kw_only=True)
-class ProofPair:
-    """A fresh pair: its seed, and the metric of the untuned and the tuned training at equal time;
-    None where a training failed."""
-
-    seed: int
-    untuned: float | None = None
-    tuned: float | None = None
-    failure: str = ""
-
-
-@attrs.frozen(kw_only=True)
-class SettingsProof:
-    """The fresh pairs of the best values on the validation data, which the search never read.
-
-    `figure` with [low, high] at `confidence` is the difference of the metric at equal time (above 0
-    is better). It is `confirmed` where that interval excludes no gain.
-    """
-
-    confirmed: bool
-    statement: str
-    pairs: tuple[ProofPair, ...]
-    figure: float | None = None
-    low: float | None = None
-    high: float | None = None
-    confidence: float | None = None
-    seconds: float = 0.0
-    interrupted: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -147,10 +92,9 @@ class SettingsSearch:
     """A search of settings and options.
 
     `ranges` and `untuned` hold what is searched, by key: "plugins.l2.strength" of a plugin in the
-    stack, "options.units" of the workload. `metric` steers the pruning, and for quality the search.
-    `best` are the values that it ends with and that differ from the untuned ones; `earned` is what
-    each of them showed. `proof` is None where the values were proved with the whole stack, or not
-    at all, and `shared` where this machine searched alone.
+    stack, "options.units" of the workload. `metric` steers the pruning. `best` are the values that
+    it ends with and that differ from the untuned ones. `shared` is None where this machine
+    searched alone.
     """
 
     sampler: str
@@ -161,8 +105,6 @@ class SettingsSearch:
     untuned: Mapping[str, Any] = attrs.field(factory=dict)
     trials: tuple[SettingsTrial, ...] = ()
     best: Values = attrs.field(factory=dict)
-    earned: tuple[EarnedValue, ...] = ()
-    proof: SettingsProof | None = None
     statement: str = ""
     seconds: float = 0.0
     shared: SharedSearch | None = None
@@ -247,7 +189,7 @@ class TuneResult:
     """A whole search, as `tfopt tune --json` writes it.
 
     `stack` is the best that the search found, with the best `settings` if those were searched;
-    changed options of the workload stand in `settings`, by quality with a proof of their own.
+    changed options of the workload stand in `settings`.
     `proof` is the measurement of stack and options by fresh pairs, from which alone a gain is
     printed: None if nothing was found, or the search was interrupted before.
     `search_seconds` is what the search took, without the fresh pairs, and `proof_seconds` what
@@ -261,7 +203,7 @@ class TuneResult:
     recipe: str
     workload: str
     baseline: str = ""
-    objective: TuneObjective = "time"
+    objective: Objective = "time"
     budget_seconds: float
     machine: Mapping[str, Any]
     bounds: tuple[BoundStep, ...] = ()
@@ -284,8 +226,6 @@ class TuneResult:
     @property
     def has_winner(self) -> bool:
         """Whether a stack or values were found, which a recipe may hold."""
-        if self.objective == "quality":
-            return self.settings is not None and bool(self.settings.best)
         return bool(self.stack or self.tuned_options)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import attrs
 from cattrs import Converter
 
-from tfopt_core.errors import StoreError
+from tfopt_core.errors import InputError, StoreError
+from tfopt_core.measurement.fingerprint import differences
 from tfopt_core.tuning.results import StackTrial, TunedPlugin
 
 LOG_FILE = "searches.sqlite"
@@ -30,7 +31,7 @@ _converter = Converter()
 T = TypeVar("T")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define
 class SearchRecord:
     """A search as the log has it.
 
@@ -56,35 +57,44 @@ class SearchLog:
     :param path: the file of all searches.
     :param own: what this search has done, before it was resumed too.
     :param earlier: other searches with the same facts, the newest first.
+    :param earlier_seconds: what this search took before it was resumed.
+    :param begun_from: the searches from which something was taken.
     """
 
     path: Path
     own: SearchRecord
     earlier: tuple[SearchRecord, ...] = ()
+    earlier_seconds: float = 0.0
     begun_from: dict[str, None] = attrs.field(factory=dict)
 
     @classmethod
-    def begin(
-        cls, folder: Path, target: str, facts: Mapping[str, str],
-        earlier: tuple[SearchRecord, ...] = (),
-    ) -> SearchLog:  # fmt: skip
-        """Begin the log of a new search, which is named as its folder.
-
-        :raises StoreError: if it cannot be written.
-        """
-        own = SearchRecord(id=folder.name, target=target, facts=facts)
-        log = cls(folder.parent / LOG_FILE, own, earlier)
-        log.write("begin", data={"target": target, "facts": dict(facts)})
-        return log
-
-    @classmethod
-    def resume(
-        cls, folder: Path, own: SearchRecord, earlier: tuple[SearchRecord, ...] = ()
+    def open(
+        cls, folder: Path, target: str, facts: Mapping[str, str], *, fresh: bool = False
     ) -> SearchLog:
-        """Go on with the log of a search that was stopped."""
-        log = cls(folder.parent / LOG_FILE, own, earlier)
-        log.write("resumed")
+        """Begin the log of a new search, which is named as its folder, or go on with the log of one
+        that was stopped.
+
+        :param fresh: take nothing from other searches.
+        :raises StoreError: if the log is damaged, or cannot be written.
+        """
+        searches = read_searches(folder.parent)
+        others = () if fresh else tuple(
+            one for one in searches if one.facts == facts and one.id != folder.name
+        )  # fmt: skip
+        own = next((one for one in searches if one.id == folder.name), None)
+        log = cls(folder.parent / LOG_FILE, own or SearchRecord(folder.name, target, facts), others)
+        if own is None:
+            log.write("begin", data={"target": target, "facts": dict(facts)})
+        else:
+            log.earlier_seconds = own.seconds
+            log.write("resumed")
+            own.resumed += 1
         return log
+
+    @property
+    def id(self) -> str:
+        """The id of the search."""
+        return self.own.id
 
     def kept(self, key: str) -> StackTrial | None:
         """Return a trial that was made before, None if there is none."""
@@ -108,11 +118,12 @@ class SearchLog:
         :param lasting: whether what another search wrote may be taken over.
         """
         for record in (self.own, *self.earlier):
-            data = record.entries.get((kind, key))
-            one = None if data is None else _converter.structure(data, as_)
-            if one is not None and record is self.own:
+            if (kind, key) not in record.entries:
+                continue
+            one = _converter.structure(record.entries[kind, key], as_)
+            if record is self.own:
                 return one, ""
-            if one is not None and lasting(one):
+            if lasting(one):
                 self.begun_from[record.id] = None
                 return one, record.id
         return None
@@ -131,7 +142,7 @@ class SearchLog:
                 connection.execute(_TABLE)
                 connection.execute(
                     "INSERT INTO entry VALUES (?, ?, ?, ?, ?)",
-                    (self.own.id, kind, key, seconds, json.dumps(plain)),
+                    (self.id, kind, key, seconds, json.dumps(plain)),
                 )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f'"{self.path}" cannot be written: {error}') from error
@@ -153,18 +164,37 @@ def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
         for search, kind, key, seconds, text in rows:
             data = json.loads(text)
             if kind == "begin":
-                found[search] = SearchRecord(id=search, entries={}, **data)
+                found[search] = SearchRecord(search, **data)
                 continue
-            one = found[search]
-            found[search] = attrs.evolve(
-                one, entries={**one.entries, (kind, key): data}, seconds=one.seconds + seconds,
-                resumed=one.resumed + (kind == "resumed"), ended=one.ended or kind == "end",
-            )  # fmt: skip
+            found[search].entries[kind, key] = data
+            found[search].seconds += seconds
+            found[search].resumed += kind == "resumed"
+            found[search].ended |= kind == "end"
     except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f'"{path}" is damaged ({error}); move it away to search from the start'
         ) from error
     return tuple(found[search] for search in sorted(found, reverse=True))
+
+
+def newest_stopped(
+    searches: tuple[SearchRecord, ...], target: str, facts: Mapping[str, str]
+) -> SearchRecord:
+    """Return the newest search of a target that was stopped.
+
+    :raises InputError: if there is none, or what it depends on has changed; names what.
+    """
+    stopped = next((one for one in searches if one.target == target and not one.ended), None)
+    if stopped is None:
+        raise InputError(
+            f'there is nothing to resume: no search of "{target}" was stopped; leave out --resume'
+        )
+    if changes := differences(stopped.facts, facts):
+        raise InputError(
+            f'search "{stopped.id}" cannot be resumed, its trials would not compare: '
+            f"{'; '.join(changes)}; undo that, or search anew without --resume"
+        )
+    return stopped
 
 
 def digest(value: Any) -> str:
@@ -175,13 +205,14 @@ def digest(value: Any) -> str:
 
 def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
     """Return the key of a stack and what is trained with it: equal keys mean the same training."""
-    return digest([_plain(stack), *more])
+    return digest([list(_plain(stack)), *more])
 
 
 def key_of(trial: StackTrial) -> str:
     """Return the key of a trial that is planned: equal keys mean the same two stacks."""
-    return digest([trial.action, trial.plugin, _plain(trial.stack), _plain(trial.without)])
+    sides = list(_plain(trial.stack)), list(_plain(trial.without))
+    return digest([trial.action, trial.plugin, *sides])
 
 
-def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:
-    return [[one.name, dict(one.settings)] for one in stack]
+def _plain(stack: tuple[TunedPlugin, ...]) -> Iterator[list[Any]]:
+    return ([one.name, dict(one.settings)] for one in stack)

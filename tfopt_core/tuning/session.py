@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import attrs
 
 from tfopt_core.diagnosis.draft import what_bounds
 from tfopt_core.diagnosis.process import diagnose
-from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.fingerprint import differences, fingerprint
+from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.session import measure
-from tfopt_core.recipe import Objective
+from tfopt_core.recipe import TuneSpec
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.intervals import seconds_in_words
@@ -26,13 +24,12 @@ from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
 from tfopt_core.tuning.context import SearchContext
-from tfopt_core.tuning.progress import SearchPhase
-from tfopt_core.tuning.results import BoundStep, TunedPlugin, TuneResult
+from tfopt_core.tuning.results import BoundStep, TuneResult
 from tfopt_core.tuning.search import GreedySearch, SearchLook
-from tfopt_core.tuning.search_log import SearchLog, SearchRecord, place_of, read_searches
-from tfopt_core.tuning.settings_session import SettingsSession
+from tfopt_core.tuning.search_log import SearchLog, newest_stopped, place_of, read_searches
+from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.stacks import Stack, stacked
-from tfopt_core.tuning.trial_runs import TrialRunner
+from tfopt_core.tuning.trials import TrialMaker
 from tfopt_core.tuning.winner import LEAST_PROOF_SHARE, proof_recipe, with_proof
 
 # The part of its budget that the search of stacks has where settings are searched after it.
@@ -52,36 +49,30 @@ class TuneSession:
         :raises InputError: if there is nothing to resume, or the workload cannot be built.
         :raises TfoptError: if the baseline cannot be trained.
         """
-        tune = self.tune
-        facts = self._facts()
-        stopped = self._stopped(facts) if tune.resuming else None
+        tune, facts = self.tune, self._facts()
+        if tune.resuming:
+            folder = tune.request.folder.parent
+            stopped = newest_stopped(read_searches(folder), tune.target, facts)
+            tune.request = attrs.evolve(tune.request, folder=folder / stopped.id)
         with held(tune.request.folder):
-            log = self._begin_log(facts, stopped)
-            search = self._search()
-            if tune.objective == "quality":
-                # the stack of the recipe stays as it is
-                search.best = tuple(
-                    TunedPlugin(name=name, settings=each) for name, each in tune.own.items()
-                )
-            else:
+            tune.log = SearchLog.open(tune.request.folder, tune.target, facts, fresh=tune.fresh)
+            with tune.searching() as tune.observer:
+                maker = self._maker()
+                search = self._search(maker)
                 search.go()
-            result = self._result(search)
-            if search.interrupted:
+                result = self._result(search)
+                values = ValueSearch(maker=maker, stack=search.best)
+                if self._searches_settings and not result.interrupted:
+                    result = values.searched(result)
+            if result.interrupted:
                 return result
-            settings = SettingsSession(tune=tune, stack=search.best)
-            if tune.request.recipe.searches_settings(tune.objective):
-                result = settings.searched(result)
-                if result.interrupted:
-                    return result
             try:
-                if tune.objective == "quality":
-                    result = settings.proved(result)
-                elif result.tuned_options:
+                if result.tuned_options:
                     result = self._proved(result)
                     assert result.proof is not None
                     if result.proof.comparison.verdict is not Verdict.FASTER:
-                        result = result if result.interrupted else settings.reverted(result)
-                if not (tune.objective == "quality" or result.tuned_options):
+                        result = result if result.interrupted else values.reverted(result)
+                if not result.tuned_options:
                     result = self._proved(result) if result.stack else _nothing(result)
             except KeyboardInterrupt:
                 return attrs.evolve(
@@ -89,32 +80,14 @@ class TuneSession:
                     why_ended="interrupted before the fresh pairs; --resume makes them",
                 )  # fmt: skip
             if not result.interrupted:
-                log.write("end")
+                tune.log.write("end")
             return result
 
+    @property
+    def _searches_settings(self) -> bool:
+        return (self.tune.request.recipe.tune or TuneSpec()).searches_settings
+
     # The search
-
-    def _stopped(self, facts: Mapping[str, str]) -> SearchRecord:
-        """Return the search to resume, whose folder is now that of the request.
-
-        :raises InputError: if there is none, or what it depends on has changed; names what.
-        """
-        folder = self.tune.request.folder.parent
-        stopped = _newest_stopped(read_searches(folder), self.tune.target, facts)
-        self.tune.request = attrs.evolve(self.tune.request, folder=folder / stopped.id)
-        self.tune.earlier_seconds = stopped.seconds
-        return stopped
-
-    def _begin_log(self, facts: Mapping[str, str], stopped: SearchRecord | None) -> SearchLog:
-        """Return the log of a new search, or of the stopped one, which this process holds."""
-        folder = self.tune.request.folder
-        searches = () if self.tune.fresh else read_searches(folder.parent)
-        earlier = tuple(one for one in searches if one.facts == facts and one.id != folder.name)
-        if stopped is None:
-            self.tune.log = SearchLog.begin(folder, self.tune.target, facts, earlier)
-        else:
-            self.tune.log = SearchLog.resume(folder, stopped, earlier)
-        return self.tune.log
 
     def _facts(self) -> dict[str, str]:
         """Return what all trials depend on: equal facts mean that a trial would come out alike."""
@@ -135,13 +108,15 @@ class TuneSession:
             "objective": tune.objective,
         }
 
-    def _search(self) -> GreedySearch:
-        tune, searched = self.tune, self.tune.request
-        objective: Objective = "time" if tune.objective == "quality" else tune.objective
-        follows = searched.recipe.searches_settings(tune.objective)
-        if objective == "time-to-target":
+    def _maker(self) -> TrialMaker:
+        tune, request = self.tune, self.tune.request
+        if tune.objective == "time-to-target":
             # the target steers the search, so it is read on data that no verdict uses
-            searched = attrs.evolve(searched, recipe=with_holdout(searched.recipe))
+            request = attrs.evolve(request, recipe=with_holdout(request.recipe))
+        return TrialMaker(tune=tune, request=request)
+
+    def _search(self, maker: TrialMaker) -> GreedySearch:
+        tune, searched = self.tune, maker.request
         proposing = proposing_plugins(tune.installed)
 
         def look(stack: Stack) -> SearchLook:
@@ -154,18 +129,15 @@ class TuneSession:
             )
             candidates, not_tried = search_space(
                 diagnosed, tune.installed, proposing=proposing, own=tune.own,
-                objective=objective, only=tune.only,
+                objective=tune.objective, only=tune.only,
                 is_script=searched.recipe.workload.is_script,
             )  # fmt: skip
             return SearchLook(bound, candidates, not_tried)
 
         return GreedySearch(
             look=look, log=tune.log, elapsed=tune.elapsed, observer=tune.observer,
-            attempt=TrialRunner(
-                request=searched, runner=tune.runner, objective=objective,
-                deadline=tune.deadline, seed=tune.seed, now=tune.now,
-            ),
-            budget=(STACKS_SHARE if follows else 1.0) * tune.budget,
+            attempt=maker,
+            budget=(STACKS_SHARE if self._searches_settings else 1.0) * tune.budget,
             known={one.name: one.traits for one in tune.installed if one.traits is not None},
             owners=frozenset(one.name for one in tune.installed if OWNER_HOOK in one.hooks),
         )  # fmt: skip
@@ -179,13 +151,11 @@ class TuneSession:
         request = attrs.evolve(
             searched, plugins=stacked(stack), folder=searched.folder / "diagnosis"
         )
-        tune.observer(SearchPhase("diagnosing what bounds a step"))
-        tune.deadline.lift()
+        tune.observer("diagnosing what bounds a step")
         # the first look decides what is tried, so it is worth its minute; the quick one of a script
         # compares loops, which the other does not
         diagnosed = diagnose(
-            request, tune.runner, tune.installed,
-            lambda phase: tune.observer(SearchPhase(phase, minor=True)),
+            request, tune.runner, tune.installed, tune.observer,
             quick=bool(stack) or request.recipe.workload.is_script,
         )  # fmt: skip
         tune.log.write("look", place_of(stack), diagnosed, diagnosed.seconds)
@@ -196,7 +166,6 @@ class TuneSession:
     def _proved(self, result: TuneResult) -> TuneResult:
         """Measure the winner against the baseline by pairs that the search has not seen."""
         tune = self.tune
-        assert tune.objective != "quality"  # its values are proved by pairs of their own
         recipe = proof_recipe(
             tune.request.recipe, result, objective=tune.objective, path=tune.proof_path,
             seconds=max(tune.budget - tune.elapsed(), LEAST_PROOF_SHARE * tune.budget),
@@ -208,10 +177,6 @@ class TuneSession:
             plugins=(*options_in_stack(recipe), *stacked(result.stack)),
             folder=folder.parent.parent / "runs" / f"{stamp}-{folder.name[-4:]}",
         )  # fmt: skip
-        tune.observer(
-            SearchPhase("fresh pairs of the winner against the baseline", measurement=True)
-        )
-        tune.deadline.lift()
         with tune.measuring() as observer:
             proof = measure(request, runner=tune.runner, store=tune.store, observer=observer)
         return with_proof(result, proof)
@@ -224,7 +189,7 @@ class TuneSession:
             machine=tune.request.machine.to_dict(), bounds=tuple(search.bounds),
             trials=tuple(search.trials), not_tried=tuple(search.not_tried.values()),
             stack=search.best, search_seconds=tune.elapsed(),
-            begun_from=tuple(tune.log.begun_from), resumed=own.resumed + tune.resuming,
+            begun_from=tuple(tune.log.begun_from), resumed=own.resumed,
             interrupted=search.interrupted, why_ended=search.why_ended,
             warnings=tuple(search.warnings),
         )  # fmt: skip
@@ -246,25 +211,3 @@ def _nothing(result: TuneResult) -> TuneResult:
     elif not tried:
         what = "nothing to gain: no installed plugin is worth trying here"
     return attrs.evolve(result, statement=f"{what}; that took {took}")
-
-
-def _newest_stopped(
-    searches: Sequence[SearchRecord], target: str, facts: Mapping[str, str]
-) -> SearchRecord:
-    """Return the newest search of a target that was stopped.
-
-    :raises InputError: if there is none, or what it depends on has changed; names what.
-    """
-    for one in searches:
-        if one.target != target or one.ended:
-            continue
-        changes = differences(one.facts, facts)
-        if changes:
-            raise InputError(
-                f'search "{one.id}" cannot be resumed, its trials would not compare: '
-                f"{'; '.join(changes)}; undo that, or search anew without --resume"
-            )
-        return one
-    raise InputError(
-        f'there is nothing to resume: no search of "{target}" was stopped; leave out --resume'
-    )

@@ -20,8 +20,8 @@ from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_TRIALS
 from tfopt_core.tuning.results import SettingsTrial, SharedSearch, TrialOutcome, Values
 from tfopt_core.tuning.search_log import digest
+from tfopt_core.tuning.stacks import Tunable
 from tfopt_core.tuning.storage import StudyStorage
-from tfopt_core.tuning.tunables import Tunable
 
 # The attributes of a trial in the storage: who makes it, and what became of it.
 MACHINE, SEARCH, ENDED = "tfopt:machine", "tfopt:search", "tfopt:trial"
@@ -43,18 +43,15 @@ def check_optuna() -> None:
     )
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class ProposedTrial:
-    """A trial that the study asks for: the values to try, then the metric of each epoch.
-
-    `report` returns whether the training should end; larger metrics are better.
-    """
+    """A trial that the study asks for, with the values to try."""
 
     values: dict[str, Any]
     trial: Any
 
     def report(self, metric: float, epoch: int) -> bool:
-        """Note the metric after an epoch. Return whether others were better by then."""
+        """Note the metric after an epoch, larger is better. Return whether others were better."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         try:
@@ -67,8 +64,6 @@ class ProposedTrial:
 class Study:
     """Optuna's study over some tunables, with the trials of all searches of the same name.
 
-    Its figure and its metric are both better high.
-
     :param seed: of the sampler.
     :param planned: how many trials to make at most: of this search, and of all that share it.
     :param name: what all trials have in common.
@@ -80,16 +75,15 @@ class Study:
 
     def __init__(
         self, space: Sequence[Tunable], *, sampler: str, pruner: str, seed: int,
-        planned: int = DEFAULT_TRIALS, sign: float = 1.0, name: str = "tfopt", search: str = "",
+        planned: int = DEFAULT_TRIALS, name: str = "tfopt", search: str = "",
         storage: StudyStorage | None = None, shared: bool = False, fresh: bool = False,
     ) -> None:  # fmt: skip
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-        self._space, self._sign, self._search, self._shared = space, sign, search, shared
+        self._space, self._search, self._shared = space, search, shared
         self.planned, self.name, self._storage = planned, name, storage
         self._known: dict[str, SettingsTrial] = {}
-        self._trained: SettingsTrial | None = None
         with self._guarded(), warnings.catch_warnings():
             # some samplers warn that their place in Optuna may change
             warnings.simplefilter("ignore")
@@ -107,20 +101,19 @@ class Study:
             if not shared:
                 self._retry_killed()
 
-    def begin_with(self, values: Values, trained: SettingsTrial | None = None) -> None:
-        """Have the first trial try these values, where the ranges hold them all.
-
-        :param trained: the training with them, if it was made. It teaches the sampler, and is not
-            planned.
-        """
-        if not self._holds(values):
+    def begin_with(self, values: Values) -> None:
+        """Have the sampler know the figure of these values, 1 of the untuned ones, where the ranges
+        hold them all."""
+        if set(values) != {one.key for one in self._space} or not all(
+            one.range.holds(values[one.key]) for one in self._space
+        ):
             return
-        if trained is not None:
-            self._trained = self._known[values_key(values)] = trained
+        self._known[values_key(values)] = SettingsTrial(
+            values=values, outcome=TrialOutcome.MEASURED, figure=1.0
+        )
         with self._guarded():
             if not self._study.get_trials(deepcopy=False):
-                attributes = None if trained is None else {SEARCH: REPEAT}
-                self._study.enqueue_trial(dict(values), user_attrs=attributes)
+                self._study.enqueue_trial(dict(values))
 
     def has_room(self) -> bool:
         """Return whether to make a further trial."""
@@ -149,8 +142,7 @@ class Study:
 
         def objective(trial: Any) -> float:
             values = {one.key: _drawn(trial, one) for one in self._space}
-            is_trained = trial.user_attrs.get(SEARCH) == REPEAT
-            ended = self._trained if is_trained else self._known.get(values_key(values))
+            ended = self._known.get(values_key(values))
             trial.set_user_attr(MACHINE, platform.node())
             trial.set_user_attr(SEARCH, self._search)
             if ended is None:
@@ -163,8 +155,6 @@ class Study:
                 made.append(ended)
             else:
                 trial.set_user_attr(SEARCH, REPEAT)
-                for epoch, metric in enumerate(ended.epochs):
-                    trial.report(self._sign * metric, epoch)
             if ended.outcome is TrialOutcome.MEASURED:
                 assert ended.figure is not None
                 return ended.figure
@@ -243,12 +233,6 @@ class Study:
             _converter.structure(one.user_attrs[ENDED], SettingsTrial),
             kept_from="" if search == self._search else search,
             machine="" if machine == platform.node() else machine,
-        )
-
-    def _holds(self, values: Values) -> bool:
-        """Return whether these are values of the whole space, each in its range."""
-        return set(values) == {one.key for one in self._space} and all(
-            one.range.holds(values[one.key]) for one in self._space
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ import attrs
 
 from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
-from tfopt_core.recipe.model import PAIRS, BaselineSpec
+from tfopt_core.recipe.model import PAIRS
 from tfopt_core.recipe.tree import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.tuning.results import SettingsProof, StackTrial, TrialOutcome, TuneResult
-from tfopt_core.tuning.tunables import BATCH_SIZE, with_tuned_options
+from tfopt_core.tuning.results import StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.stacks import against, with_options
 
 # A winner that its fresh pairs refute is no recipe.
 REFUTED = frozenset({
@@ -41,61 +41,40 @@ def proof_recipe(
         start in the folder of the one that was tuned.
     :param seconds: the budget of the fresh pairs.
     """
-    tuned = result.tuned_options
-    table = untuned_table(recipe, tuned)
-    table["defaults"] = tuple(table.get("defaults", ()))
-    measured = attrs.evolve(
-        recipe.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
-        objective=objective, baseline=BaselineSpec(**table) if tuned else None,
-    )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in result.stack)
+    tuned = against(with_options(recipe, result.tuned_options), recipe)
+    measured = attrs.evolve(
+        tuned.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off", objective=objective
+    )
     if recipe.path is not None:
         path = recipe.path.with_name(path.name)
-    return attrs.evolve(
-        with_tuned_options(recipe, tuned), plugins=entries, measure=measured, path=path
-    )
+    return attrs.evolve(tuned, plugins=entries, measure=measured, path=path)
 
 
-def with_proof(result: TuneResult, proof: Results | SettingsProof) -> TuneResult:
-    """Return the result with the proof of its stack or its values, and what search and proof
-    took."""
-    if isinstance(proof, SettingsProof):
-        assert result.settings is not None
-        settings = attrs.evolve(result.settings, proof=proof)
-        result = attrs.evolve(result, settings=settings)
-    else:
-        result = attrs.evolve(result, proof=proof)
+def with_proof(result: TuneResult, proof: Results) -> TuneResult:
+    """Return the result with the proof of its stack, and what search and proof took."""
     # with the seconds of values that were not confirmed
     seconds = proof.seconds + result.proof_seconds
     why_ended = result.why_ended
     if proof.interrupted:
         why_ended = "interrupted among the fresh pairs; --resume makes them anew"
     return attrs.evolve(
-        result, interrupted=proof.interrupted, why_ended=why_ended, proof_seconds=seconds,
+        result, proof=proof, interrupted=proof.interrupted, why_ended=why_ended,
+        proof_seconds=seconds,
         statement=f"the search took {result.search_seconds:.0f} s and its proof {seconds:.0f} s",
     )  # fmt: skip
 
 
 def why_not_written(result: TuneResult) -> str:
     """Return why the winner gets no recipe; empty if it gets one."""
-    found, proof = result.settings, result.proof
-    nothing = "nothing that was tried helps here" if result.trials else "nothing was tried"
+    proof = result.proof
+    if proof is not None and (proof.comparison.verdict in REFUTED or not result.has_winner):
+        return f"the fresh pairs do not confirm the search: {proof.comparison.headline}"
+    if result.has_winner:
+        return ""
     if result.interrupted:
-        nothing = "the search was interrupted before anything helped"
-    refuted = ""
-    if found is not None and found.proof is not None:
-        refuted = "" if found.proof.confirmed or found.proof.interrupted else found.proof.statement
-    elif proof is not None and (proof.comparison.verdict in REFUTED or not result.has_winner):
-        refuted = proof.comparison.headline
-    if refuted:
-        return f"the fresh pairs do not confirm the search: {refuted}"
-    return "" if result.has_winner else nothing
-
-
-def can_be_measured(result: TuneResult) -> bool:
-    """Return whether `tfopt apply` can measure the winner's recipe: options that were searched by
-    quality need a target, which the user must choose."""
-    return not (result.objective == "quality" and result.tuned_options)
+        return "the search was interrupted before anything helped"
+    return "nothing that was tried helps here" if result.trials else "nothing was tried"
 
 
 def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
@@ -110,25 +89,21 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
         for one in result.trials
         if one.plugin not in in_stack and one.outcome is not TrialOutcome.STAYS
     }
-    measure = recipe.measure.to_dict()
-    if result.objective != "quality":
-        measure["objective"] = result.objective
-    if result.tuned_options or measure.get("objective") == "time-to-target":
+    # the search compared with the recipe as it was, not with its baseline
+    tuned = against(with_options(recipe, result.tuned_options), recipe)
+    measure = {**tuned.measure.to_dict(), "objective": result.objective}
+    if result.objective == "time-to-target":
         measure.pop("length", None)  # a run that is cut may never reach a target
     if measure.get("pairs", "auto") != "auto":
         measure.pop("budget", None)  # a fixed number of pairs takes as long as it takes
-    # the search compared with the recipe as it was, not with its baseline
-    measure.pop("baseline", None)
-    if result.tuned_options:
-        measure["baseline"] = untuned_table(recipe, result.tuned_options)
     text = recipe_text(
         name=recipe.name,
         description=f"The best stack that `tfopt tune` found for {result.workload}.",
-        workload=workload_table(with_tuned_options(recipe, result.tuned_options), folder),
+        workload=workload_table(tuned, folder),
         plugins=[
             *(PlannedPlugin(
                 one.name, one.settings,
-                " ".join((why_in(one.name, result), *earned_words(result, "plugins", one.name))),
+                " ".join((why_in(one.name, result), *changed_words(result, "plugins", one.name))),
               ) for one in result.stack),
             *(PlannedPlugin(one.plugin, {}, f"{_label(one)}: {_reason(one)}", enabled=False)
               for one in left_out.values()),
@@ -140,46 +115,23 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
     return sealed(text)
 
 
-def untuned_table(recipe: Recipe, tuned: Iterable[str]) -> dict[str, Any]:
-    """Return the `[measure.baseline]` with which the baseline is the recipe as it was.
-
-    :param tuned: the options that have another value now.
-    """
-    workload = recipe.workload
-    known = {**workload.options, BATCH_SIZE: workload.batch_size}
-    given = {name: known[name] for name in tuned if known.get(name) is not None}
-    table: dict[str, Any] = {}
-    if BATCH_SIZE in given:
-        table[BATCH_SIZE] = given.pop(BATCH_SIZE)
-    if given:
-        table["options"] = given
-    if defaults := [name for name in tuned if known.get(name) is None]:
-        table["defaults"] = defaults
-    return table
-
-
 def _notes(result: TuneResult) -> dict[str, str]:
-    words = list(earned_words(result, "options"))
+    words = list(changed_words(result, "options"))
     if not words:
         return {}
     return {"workload": " ".join(words), "measure.baseline": "as it was before the search"}
 
 
-def earned_words(result: TuneResult, *path: str) -> Iterator[str]:
-    """Yield a sentence for each changed value below a key: what it replaces, and has earned."""
+def changed_words(result: TuneResult, *path: str) -> Iterator[str]:
+    """Yield a sentence for each changed value below a key: what it replaces."""
     found = result.settings
     if found is None:
         return
-    earned = {one.key: one for one in found.earned}
     for key, value in found.best.items():
-        parts = split_path(key)
-        if parts[: len(path)] != path:
-            continue
-        untuned = found.untuned.get(key)
-        before = "" if untuned is None else f", in place of {json.dumps(untuned)}"
-        one = earned.get(key)
-        figure = f": {one.reason}" if one is not None else ", proved by the fresh pairs alone"
-        yield f"{parts[-1]} = {json.dumps(value)}{before}{figure}."
+        parts, untuned = split_path(key), found.untuned.get(key)
+        if parts[: len(path)] == path:
+            before = "" if untuned is None else f", in place of {json.dumps(untuned)}"
+            yield f"{parts[-1]} = {json.dumps(value)}{before}."
 
 
 def why_in(plugin: str, result: TuneResult) -> str:
@@ -223,23 +175,14 @@ def _moved(place: str, here: Path, there: Path) -> str:
 
 
 def _heading(result: TuneResult) -> Iterator[str]:
-    use = "Measure it again" if can_be_measured(result) else "Train"
-    command = "apply" if can_be_measured(result) else "train"
     yield (
         f"Found by `tfopt tune` ({result.id}) on {_machine(result.machine)}; on another machine "
-        f"another stack may be best. {use} with `tfopt {command}` and this file; every line may be "
-        "changed."
+        "another stack may be best. Measure it again with `tfopt apply` and this file; every line "
+        "may be changed."
     )
     yield ""
-    proof, found = result.proof, result.settings
-    if found is not None and found.best and found.proof is not None and found.proof.confirmed:
-        yield f"By fresh pairs of the recipe as it was and this one: {found.proof.statement}."
-        if not can_be_measured(result):
-            yield (
-                f"`tfopt apply` compares by the time to a target: add one in {found.metric} to "
-                "[measure]."
-            )
-    elif proof is None or proof.interrupted:
+    proof = result.proof
+    if proof is None or proof.interrupted:
         yield "Not proved: interrupted before the fresh pairs were done, so no gain is known."
     else:
         yield f"By fresh pairs, measured as {proof.id}: {proof.comparison.headline}."

@@ -22,7 +22,7 @@ import attrs
 from tfopt_core.records.messages import CannotMount, Tell
 from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
-from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, SpawnRunner
+from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
 from tfopt_core.workers.task import RunTask, Task
 
@@ -91,7 +91,7 @@ class ForkRunner:
 
     @contextlib.contextmanager
     def called_off(self) -> Iterator[Callable[[], None]]:
-        """Yield a function that ends the processes of this block which other threads wait for."""
+        """Yield a function that ends the processes of this block."""
         earlier = self.spawn
 
         def end() -> None:
@@ -162,6 +162,13 @@ class ForkRunner:
             message, cause, path, seconds=time.perf_counter() - started,
             left_behind=process.left_behind, started="forked",
         )  # fmt: skip
+
+
+def called_off(runner: Runner) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    """Return a block with a function that ends the processes of a runner, where it forks them."""
+    if isinstance(runner, ForkRunner):
+        return runner.called_off()
+    return contextlib.nullcontext(lambda: None)
 
 
 @attrs.define(eq=False)

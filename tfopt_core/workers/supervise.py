@@ -26,7 +26,7 @@ from tfopt_core.records.messages import (
 )
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
-from tfopt_core.workers.task import RunTask, Task, check_answer, decode, send_task
+from tfopt_core.workers.task import PrepareTask, RunTask, Task, check_answer, decode, send_task
 from tfopt_core.workers.telemetry import oom_kills
 
 # The time for a process to end after SIGTERM, before it is killed.
@@ -72,12 +72,14 @@ class Limits:
     """How long a process may take, in seconds; None for no limit.
 
     :param total: of a run, from its task to its last message; other tasks may take longer.
+    :param dry_build: of a dry build.
     :param silence: without any message.
     :param start: until its first message, for a process that reports its start.
     :param called_off: called again and again; once it returns a reason, the process is killed.
     """
 
     total: float | None = None
+    dry_build: float | None = None
     silence: float | None = SILENCE_SECONDS
     start: float | None = None
     called_off: Callable[[], str | None] | None = None
@@ -119,9 +121,10 @@ def converse(
     :raises NeverStarted: if there is no message within `limits.start`.
     """
     killed_before = oom_kills()
-    deadlines = _Deadlines(
-        limits if isinstance(task, RunTask) else attrs.evolve(limits, total=None)
-    )
+    total = limits.total if isinstance(task, RunTask) else None
+    if isinstance(task, PrepareTask):
+        total = limits.dry_build
+    deadlines = _Deadlines(attrs.evolve(limits, total=total))
     try:
         send_task(channel, task)
         for data in _lines(process, channel, deadlines):

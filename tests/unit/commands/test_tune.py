@@ -35,14 +35,13 @@ def request_of(tmp_path, workload, tune, measure=""):
     ("workload", "tune", "path", "mend"),
     [
         (FACTORY, RATES, "tune.options", 'objective = "time-to-target"'),
-        (FACTORY, f'objective = "memory"\n{RATES}', "tune.options", 'or objective = "quality"'),
+        (FACTORY, f'objective = "memory"\n{RATES}', "tune.options", "with a measure.target"),
         (FACTORY, 'pruner = "median"', "tune.pruner", "remove it"),
-        (SCRIPT, f'objective = "quality"\n{RATES}', "tune.options", "write a factory"),
-        (SCRIPT, 'objective = "quality"', "tune.objective", "write a factory"),
+        (SCRIPT, f'objective = "time-to-target"\n{RATES}', "tune.options", "write a factory"),
         (FACTORY, 'objective = "time-to-target"', "tune.objective", "target = {"),
-        (FACTORY, 'objective = "quality"\noptions = { batch_size = [0, 8] }',
+        (FACTORY, 'objective = "time-to-target"\noptions = { batch_size = [0, 8] }',
          "tune.options.batch_size", "[32, 64, 128]"),
-        (FACTORY, 'objective = "quality"\noptions = { batch_size = { low = 1.5, high = 8 } }',
+        (FACTORY, 'objective = "time-to-target"\noptions = { batch_size = { low = 1.5, high = 8 }}',
          "tune.options.batch_size", "[32, 64, 128]"),
     ],
 )  # fmt: skip
@@ -61,7 +60,6 @@ def test_what_cannot_be_searched_is_an_error_at_its_key_with_the_mend(
     [
         ("trials = 3", "time"),
         ('pruner = "none"', "time"),
-        (f'objective = "quality"\n{RATES}', "quality"),
         (f'objective = "time-to-target"\n{RATES}', "time-to-target"),
     ],
 )

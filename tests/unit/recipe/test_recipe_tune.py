@@ -59,6 +59,6 @@ def test_the_table_does_not_change_what_is_measured(tmp_path):
 
 def test_editors_know_the_table():
     properties = recipe_schema({}, {})["properties"]["tune"]["properties"]
-    assert properties["objective"]["enum"] == ["time", "memory", "time-to-target", "quality"]
+    assert properties["objective"]["enum"] == ["time", "memory", "time-to-target"]
     assert properties["budget"]["default"] == 900.0
     assert properties["sampler"]["enum"] == ["tpe", "random", "qmc"]

@@ -9,9 +9,16 @@ import pytest
 from support.simulated_search import plugin
 
 from tfopt_core.errors import InputError, StoreError
-from tfopt_core.tuning.results import EarnedValue, SettingsTrial, StackTrial, TrialOutcome
-from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, key_of, read_searches
-from tfopt_core.tuning.session import _newest_stopped
+from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome
+from tfopt_core.tuning.search_log import (
+    LOG_FILE,
+    SearchLog,
+    key_of,
+    newest_stopped,
+    read_searches,
+)
+
+FACTS = {"CPU": "one"}
 
 
 def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial:
@@ -23,47 +30,41 @@ def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial
 
 @pytest.fixture
 def log(tmp_path):
-    made = SearchLog.begin(tmp_path / "a", "train.py", {"CPU": "one"})
+    made = SearchLog.open(tmp_path / "a", "train.py", FACTS)
     for name in ("cache", "xla"):
         made.add(key_of(trial(name)), trial(name))
     return made
 
 
 def test_what_was_written_is_read_back_as_it_was(log, tmp_path):
-    untuned = SettingsTrial(
-        values={}, outcome=TrialOutcome.MEASURED, figure=1.25, epochs=(0.5, 0.75), seconds=3.0
-    )
-    earned = EarnedValue(
-        key="options.units", value=16, untuned=None, stays=True, reason="1.2x", seconds=1.0
-    )
-    log.write("untuned", "here", untuned, 3.0)
-    log.write("earned", "place", earned, 1.0)
+    look = BoundStep(stack=("cache",), sentence="it", shares={"input": 0.5})
+    log.write("look", "here", look, 3.0)
     log.write("settings", seconds=5.0)
     [record] = read_searches(tmp_path)
-    assert (record.target, record.facts, record.ended) == ("train.py", {"CPU": "one"}, False)
-    assert record.seconds == 2 * 2.0 + 3.0 + 1.0 + 5.0
-    resumed = SearchLog.resume(tmp_path / "a", record)
+    assert (record.target, record.facts, record.ended) == ("train.py", FACTS, False)
+    assert record.seconds == 2 * 2.0 + 3.0 + 5.0
+    resumed = SearchLog.open(tmp_path / "a", "train.py", FACTS)
+    assert resumed.earlier_seconds == record.seconds
     assert resumed.kept(key_of(trial("xla"))) == trial("xla")
     assert resumed.kept(key_of(trial("prefetch"))) is None
-    assert resumed.found("untuned", "here", SettingsTrial) == (untuned, "")
-    assert resumed.found("untuned", "there", SettingsTrial) is None
-    assert resumed.found("earned", "place", EarnedValue) == (earned, "")
+    assert resumed.found("look", "here", BoundStep) == (look, "")
+    assert resumed.found("look", "there", BoundStep) is None
     resumed.add(key_of(trial("xla")), trial("xla"))  # it has that already
     resumed.write("end")
     [record] = read_searches(tmp_path)
     assert (record.resumed, record.ended) == (1, True)
-    assert record.seconds == 13.0
+    assert record.seconds == 12.0
 
 
 def test_the_newest_search_comes_first_and_is_resumed_where_its_facts_are_the_same(log, tmp_path):
-    SearchLog.begin(tmp_path / "b", "train.py", {"CPU": "one"})
+    SearchLog.open(tmp_path / "b", "train.py", FACTS)
     searches = read_searches(tmp_path)
     assert [one.id for one in searches] == ["b", "a"]
-    assert _newest_stopped(searches, "train.py", {"CPU": "one"}).id == "b"
+    assert newest_stopped(searches, "train.py", FACTS).id == "b"
     with pytest.raises(InputError, match="CPU was one, is two"):
-        _newest_stopped(searches, "train.py", {"CPU": "two"})
+        newest_stopped(searches, "train.py", {"CPU": "two"})
     with pytest.raises(InputError, match=r'no search of "other\.py" was stopped'):
-        _newest_stopped(searches, "other.py", {"CPU": "one"})
+        newest_stopped(searches, "other.py", FACTS)
 
 
 @pytest.mark.promise(41, injected="a file that is no log of searches, or one with other entries")
@@ -98,8 +99,7 @@ def test_an_entry_that_the_disk_has_no_room_for_is_an_error_and_those_before_are
         long = attrs.evolve(trial("prefetch"), reason="why " * 5_000)
         with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
             log.add(key_of(long), long)
-    [record] = read_searches(tmp_path)
-    resumed = SearchLog.resume(tmp_path / "a", record)
+    resumed = SearchLog.open(tmp_path / "a", "train.py", FACTS)
     assert resumed.kept(key_of(trial("cache"))) == trial("cache")
 
 

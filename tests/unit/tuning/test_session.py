@@ -9,6 +9,7 @@ from support.simulated_search import plugin
 from support.simulated_settings import RATES, SimulatedTrainings, make_context
 from support.tuned import make_trial, make_tuned
 
+from tfopt_core.errors import InputError
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.results import TrialOutcome
@@ -17,30 +18,6 @@ from tfopt_core.tuning.session import TuneSession, _nothing
 from tfopt_core.tuning.winner import proof_recipe, why_not_written
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
-
-
-def searched(tmp_path, name, *, trials, fresh=False):
-    """The result of a search by quality, which tries no plugin, with its number of trainings."""
-    trainings = SimulatedTrainings()
-    (tmp_path / "train.py").write_text("def build(): pass\n")
-    tune = make_context(trainings, tmp_path, {"learning_rate": RATES}, budget=1e4, fresh=fresh)
-    recipe = tune.request.recipe
-    recipe = attrs.evolve(recipe, tune=attrs.evolve(recipe.tune, trials=trials))
-    tune.request = attrs.evolve(tune.request, recipe=recipe, folder=tmp_path / "tune" / name)
-    return TuneSession(tune=tune).go()
-
-
-def test_a_search_by_quality_begins_from_the_trainings_of_an_earlier_one(tmp_path):
-    first = searched(tmp_path, "20261123-1", trials=5)
-    assert len(first.settings.trials) == 1 + 5  # the untuned training is one of them
-    second = searched(tmp_path, "20261123-2", trials=3)
-    assert second.begun_from == (first.id,)
-    kept = [one for one in second.settings.trials if one.kept_from]
-    assert [one.values for one in kept] == [one.values for one in first.settings.trials]
-    assert len(second.settings.trials) == len(kept) + 3
-    third = searched(tmp_path, "20261123-3", trials=3, fresh=True)
-    assert third.begun_from == ()
-    assert not any(one.kept_from for one in third.settings.trials)
 
 
 def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_lies(tmp_path):
@@ -70,6 +47,14 @@ def test_a_search_without_a_gain_says_what_was_tried(tried, proof, ended, said):
     assert said in _nothing(result).statement
 
 
+def search(tmp_path, name, **how):
+    """The result of a search that tries no plugin."""
+    (tmp_path / "train.py").write_text("def build(): pass\n")
+    tune = make_context(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, **how)
+    tune.request = attrs.evolve(tune.request, folder=tmp_path / "tune" / name)
+    return TuneSession(tune=tune).go()
+
+
 @pytest.mark.parametrize("verdict", [Verdict.FASTER, Verdict.INCONCLUSIVE])
 def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_faster(
     verdict, tmp_path, monkeypatch
@@ -82,11 +67,7 @@ def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_
 
     monkeypatch.setattr("tfopt_core.tuning.session.measure", measure)
     monkeypatch.setattr(GreedySearch, "go", lambda search: None)
-    trainings = SimulatedTrainings()
-    (tmp_path / "train.py").write_text("def build(): pass\n")
-    tune = make_context(trainings, tmp_path, {"learning_rate": RATES}, "time-to-target")
-    tune.request = attrs.evolve(tune.request, folder=tmp_path / "tune" / "20261123-1")
-    found = TuneSession(tune=tune).go()
+    found = search(tmp_path, "20261123-1")
     [request] = measured
     rate = request.recipe.workload.options["learning_rate"]
     assert 0.002 < rate < 0.05
@@ -99,3 +80,21 @@ def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_
         assert found.tuned_options == {}
         assert "do not confirm learning_rate" in found.settings.statement
         assert why_not_written(found).startswith("the fresh pairs do not confirm the search: ")
+
+
+def test_a_search_begins_from_the_trials_of_an_earlier_one_unless_it_is_to_be_fresh(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tfopt_core.tuning.session.measure", lambda request, **how: make_results())
+    monkeypatch.setattr(GreedySearch, "go", lambda search: None)
+    first = search(tmp_path, "20261123-1")
+    second = search(tmp_path, "20261123-2")
+    assert second.begun_from == (first.id,)
+    kept = [one for one in second.settings.trials if one.kept_from]
+    assert [one.values for one in kept] == [one.values for one in first.settings.trials]
+    assert len(second.settings.trials) == len(kept) + 10
+    third = search(tmp_path, "20261123-3", fresh=True)
+    assert third.begun_from == ()
+    assert not any(one.kept_from for one in third.settings.trials)
+    with pytest.raises(InputError, match="nothing to resume"):
+        search(tmp_path, "20261123-4", resuming=True)

@@ -1,10 +1,23 @@
-"""Where a plugin goes in a stack, and what must leave for it."""
+"""Where a plugin goes in a stack, what must leave for it, and how values come into both."""
 
 from __future__ import annotations
 
 from support.simulated_search import candidate, names_of, plugin, traits_of
 
-from tfopt_core.tuning.stacks import joined, placed, without
+from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.recipe import Recipe, TuneSpec, WorkloadSpec
+from tfopt_core.trials.workload_options import baseline_recipe
+from tfopt_core.tuning.stacks import (
+    against,
+    changed,
+    joined,
+    option_values,
+    placed,
+    tunables,
+    with_options,
+    with_values,
+    without,
+)
 
 
 def test_a_plugin_stands_where_the_cards_put_it():
@@ -48,3 +61,56 @@ def test_plugins_are_joined_but_for_those_that_exclude_one_another_or_are_there(
     stack, names = joined(candidates, (plugin("there"),), traits, frozenset())
     assert names == ("a", "c")
     assert set(names_of(stack)) == {"there", "a", "c"}
+
+
+RANGE = {"low": 1e-6, "high": 1e-2, "log": True}
+INFO = PluginInfo(
+    name="l2", distribution="d", version="1",
+    settings=(
+        Setting(name="strength", type="a number", default="0.0001", help="h", search=RANGE),
+        Setting(name="layers", type="an array", default="[]", help="h"),
+    ),
+)  # fmt: skip
+RECIPE = Recipe(
+    name="r",
+    workload=WorkloadSpec(use="flights", batch_size=32, options={"units": 8, "seed": 1}),
+    tune=TuneSpec(objective="time-to-target", options={"units": [8, 16], "batch_size": [32, 64]}),
+)
+STACK = (plugin("cache"), plugin("l2", strength=1e-4, layers=()))
+
+
+def test_settings_of_the_stack_come_before_options_each_with_its_untuned_value():
+    space = tunables(RECIPE, STACK, (INFO,), {})
+    assert [(one.key, one.untuned) for one in space] == [
+        ("plugins.l2.strength", 1e-4), ("options.units", 8), ("options.batch_size", 32)
+    ]  # fmt: skip
+
+
+def test_a_setting_that_the_recipe_gives_or_of_a_plugin_outside_is_not_searched():
+    keys = [one.key for one in tunables(RECIPE, STACK, (INFO,), {"l2": {"strength": 1e-3}})]
+    assert keys == ["options.units", "options.batch_size"]
+    assert [one.key for one in tunables(RECIPE, (), (INFO,), {})] == keys
+
+
+def test_values_come_into_the_stack_and_the_workload():
+    space = tunables(RECIPE, STACK, (INFO,), {})
+    values = {"plugins.l2.strength": 1e-3, "options.units": 16, "options.batch_size": 64}
+    stack = with_values(STACK, values, space)
+    assert stack == (plugin("cache"), plugin("l2", strength=1e-3, layers=()))
+    workload = with_options(RECIPE, option_values(values, space)).workload
+    assert (dict(workload.options), workload.batch_size) == ({"units": 16, "seed": 1}, 64)
+    assert with_options(RECIPE, option_values({"plugins.l2.strength": 1e-3}, space)) is RECIPE
+
+
+def test_what_is_as_it_was_is_no_change():
+    space = tunables(RECIPE, STACK, (INFO,), {})
+    values = {"plugins.l2.strength": 1e-4, "options.units": 16, "options.batch_size": 32}
+    assert changed(values, space) == {"options.units": 16}
+
+
+def test_the_baseline_of_tuned_options_is_the_training_as_it_was():
+    tuned = with_options(RECIPE, {"units": 16, "batch_size": 64, "rate": 0.1})
+    compared = against(tuned, RECIPE)
+    assert compared.workload == tuned.workload
+    assert baseline_recipe(compared).workload == RECIPE.workload
+    assert against(RECIPE, RECIPE).measure.baseline is None

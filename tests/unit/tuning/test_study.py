@@ -9,8 +9,8 @@ import pytest
 from tfopt_core.recipe.formats import search_range
 from tfopt_core.recipe.model import Pruner, Sampler
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome
+from tfopt_core.tuning.stacks import Tunable
 from tfopt_core.tuning.study import Study
-from tfopt_core.tuning.tunables import Tunable
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 
@@ -77,16 +77,13 @@ def test_the_same_seed_draws_the_same():
     assert one != other
 
 
-def test_it_begins_with_the_untuned_values_only_where_all_are_in_range():
-    for untuned, first in ((8, True), (9, False), (None, False)):
-        both = []
-        for begins in (True, False):
-            study = Study(
-                space(units=[8, 16], act=["a", "b"]), sampler="random", pruner="none", seed=4
-            )
-            if begins:
-                study.begin_with({"options.units": untuned, "options.act": "b"})
-            both.append(drawn(study)[0])
-        asked, anyway = both
-        assert asked == ({"options.units": 8, "options.act": "b"} if first else anyway)
-        assert anyway != {"options.units": 8, "options.act": "b"}
+def test_the_sampler_knows_the_untuned_values_where_all_are_in_range_and_they_are_not_tried():
+    for untuned, known in ((8, True), (9, False), (None, False)):
+        study = Study(space(units=[8, 16]), sampler="random", pruner="none", seed=4, planned=9)
+        study.begin_with({"options.units": untuned})
+        tried = {one["options.units"] for one in drawn(study, count=3)}
+        assert tried == ({16} if known else {8, 16})
+        [*_, first] = sorted(study._study.trials, key=lambda one: -one.number)
+        assert (first.params, first.value) == (
+            ({"options.units": 8}, 1.0) if known else (first.params, 0.5)
+        )

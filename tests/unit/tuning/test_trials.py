@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from support.measure_runs import make_outcome
 from support.report_results import make_prepared
@@ -15,9 +17,10 @@ from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.context import ProcessDeadline
+from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import StackTrial, TrialOutcome
-from tfopt_core.tuning.trial_runs import TrialRunner
+from tfopt_core.tuning.search_log import SearchLog
+from tfopt_core.tuning.trials import TrialMaker, contrasted, decided
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask
 
@@ -98,15 +101,17 @@ def trial_of(tmp_path):
             plugins=(),
             machine=machine or make_machine(), folder=tmp_path, environment={},
         )  # fmt: skip
-        trials = TrialRunner(
-            request=request, runner=runner, objective=objective,
-            deadline=ProcessDeadline(60.0), seed=1,
+        tune = SearchContext(
+            request=request, target="here", objective=objective, budget=60.0, runner=runner,
+            trial_runner=runner, proof_path=tmp_path / "r.toml", store=None,
         )  # fmt: skip
+        tune.log = SearchLog.open(tmp_path / "search", "here", {})
+        trials = TrialMaker(tune=tune, request=request)
         plan = StackTrial(
             action=action, plugin="cache", joined_by=joined_by, without=(),
             stack=(plugin("cache", **settings), *(plugin(one) for one in joined_by)),
         )  # fmt: skip
-        return trials(plan, lambda log_ratios: None)
+        return trials(plan)
 
     return go
 
@@ -210,18 +215,57 @@ def test_a_failure_beside_another_process_is_none_where_the_run_succeeds_alone(t
     trial = trial_of(runner)
     assert trial.outcome is TrialOutcome.IN
     assert trial.pairs == 2
-    assert runner.in_turns == 2 * [True, True, False, False]
+    assert runner.in_turns == [True, True, False, False, False, False]
 
 
-def test_the_time_of_a_process_stands_still_while_another_one_has_its_own():
-    now = [0.0]
-    deadline = ProcessDeadline(10.0, now=lambda: now[0])
-    deadline.begin()
-    now[0] = 8.0
-    with deadline.paused():
-        deadline.begin()
-        now[0] = 17.0
-        assert deadline() is None
-    assert deadline() is None
-    now[0] = 20.0
-    assert deadline() == "it took more than 10 s"
+# What the pairs decide
+
+
+def logs(*ratios: float) -> list[float]:
+    return [math.log(ratio) for ratio in ratios]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [
+        ((0.5,), TrialOutcome.WORSE),
+        ((1.4,), None),
+        ((1.4, 1.3), TrialOutcome.IN),
+        ((1.05, 0.99), TrialOutcome.NO_GAIN),
+        ((1.06, 0.96), None),
+        ((1.02, 0.92), TrialOutcome.NO_GAIN),
+        ((1.06, 0.96, 0.93), None),
+        ((1.06, 0.96, 0.93, 1.0), TrialOutcome.NO_GAIN),
+        ((1.1, 1.11, 1.09, 1.1), TrialOutcome.IN),
+        ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.NO_GAIN),
+        ((1.2, 0.98, 1.1, 0.99, 1.1, 1.1), TrialOutcome.IN),
+    ],
+)
+def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
+    assert decided("add", logs(*ratios)).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [
+        ((0.5,), None),
+        ((0.9, 0.95), TrialOutcome.DROPPED),
+        ((1.3, 1.2), TrialOutcome.STAYS),
+        ((1.01, 1.02), None),
+        ((1.02, 1.02, 1.0, 1.01), TrialOutcome.STAYS),
+        ((1.05, 0.98, 1.02, 1.0, 1.03, 0.99), TrialOutcome.DROPPED),
+        ((1.001, 1.002, 1.0, 1.001), TrialOutcome.DROPPED),
+        ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.DROPPED),
+        ((1.1, 1.11, 1.09, 1.1), TrialOutcome.STAYS),
+    ],
+)
+def test_a_plugin_stays_only_if_it_is_missed(ratios, outcome):
+    assert decided("drop", logs(*ratios)).outcome is outcome
+
+
+def test_one_pair_has_no_interval():
+    one = contrasted(logs(1.5))
+    assert (one.low, one.high, one.confidence) == (None, None, None)
+    two = contrasted(logs(1.5, 1.4))
+    assert two.low < two.ratio < two.high
+    assert two.confidence == pytest.approx(0.8)

@@ -1,0 +1,334 @@
+"""Search values of a stack's settings and of the workload's options by Optuna: each trial compares
+the training with some values and the untuned one."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import InputError, RecipeError, TfoptError
+from tfopt_core.measurement.progress import Event, RunProgress
+from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.recipe import TuneSpec
+from tfopt_core.recipe.formats import Between
+from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
+from tfopt_core.recipe.tree import join_path, split_path
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.statistics.figures import pairs_of
+from tfopt_core.training.holdout import with_holdout
+from tfopt_core.trials.processes import prepare
+from tfopt_core.trials.workload_options import options_in_stack
+from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
+from tfopt_core.tuning.search_log import place_of
+from tfopt_core.tuning.stacks import (
+    Stack,
+    Tunable,
+    against,
+    changed,
+    option_values,
+    stacked,
+    tunables,
+    with_options,
+    with_values,
+)
+from tfopt_core.tuning.storage import open_storage
+from tfopt_core.tuning.study import ProposedTrial, Study, study_facts, study_name, values_key
+from tfopt_core.tuning.trials import (
+    LEAST_RATIO,
+    NoFigure,
+    TrialMaker,
+    check_ended,
+    log_ratio,
+    misses_target,
+    no_figure_of,
+)
+from tfopt_core.workers.fork import called_off
+
+# The part of the whole budget after which no trial of settings begins; the rest is for the fresh
+# pairs.
+TRIALS_SHARE = 0.7
+NOTHING_NEW = "the sampler proposes no values that were not tried"
+NOTHING = (
+    "no settings were searched: no plugin of the stack declares a range for a setting that the "
+    "recipe leaves open, and [tune.options] names no option"
+)
+STUDIES_FILE = "studies.sqlite"
+NOTHING_BETTER = "no value that was tried is better than the present ones"
+NOT_CONFIRMED = "the fresh pairs do not confirm {values}, so the untuned values stay"
+
+
+@attrs.define(kw_only=True, eq=False)
+class ValueSearch:
+    """The search of settings of one command.
+
+    :param maker: makes the comparisons.
+    :param stack: the stack as it stands untuned.
+    """
+
+    maker: TrialMaker
+    stack: Stack
+    space: tuple[Tunable, ...] = attrs.field(init=False)
+    metric: str = ""
+    sign: float = 1.0
+    trials: list[SettingsTrial] = attrs.field(factory=list)
+    interrupted: bool = False
+    why_ended: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        tune = self.maker.tune
+        self.space = tunables(tune.request.recipe, self.stack, tune.installed, tune.own)
+
+    def searched(self, result: TuneResult) -> TuneResult:
+        """Return the result of the search of stacks with the best settings in it.
+
+        :raises InputError: if an option is unknown.
+        :raises StoreError: if the storage fails.
+        """
+        tune, begun = self.maker.tune, self.maker.tune.elapsed()
+        spec = tune.request.recipe.tune or TuneSpec()
+        found = SettingsSearch(
+            sampler=spec.sampler or DEFAULT_SAMPLER,
+            pruner=spec.pruner or DEFAULT_PRUNER,
+            planned=spec.trials or DEFAULT_TRIALS,
+            ranges={one.key: one.written for one in self.space},
+            untuned={one.key: one.untuned for one in self.space if one.untuned is not None},
+        )
+        if not self.space:
+            return self._with(result, attrs.evolve(found, statement=NOTHING))
+        tune.observer(f"searching {', '.join(one.key for one in self.space)}")
+        shared = None
+        try:
+            self._know_the_metric()
+            study = self.study(found)
+            self.try_values(study)
+            shared = study.shared()
+        except KeyboardInterrupt:
+            self.interrupted, self.why_ended = True, INTERRUPTED
+        best, nothing = self.best_values(), NOTHING_BETTER
+        if not self.trials:
+            nothing = f"no value was tried: {self.why_ended}"
+        found = attrs.evolve(
+            found, metric=self.metric, trials=tuple(self.trials), best=best,
+            seconds=tune.elapsed() - begun, shared=shared, statement="" if best else nothing,
+        )  # fmt: skip
+        result = attrs.evolve(
+            result, interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended
+        )
+        return self._with(result, found)
+
+    def _with(self, result: TuneResult, found: SettingsSearch) -> TuneResult:
+        tune = self.maker.tune
+        return attrs.evolve(
+            result, settings=found, stack=with_values(self.stack, found.best, self.space),
+            search_seconds=tune.elapsed(), begun_from=tuple(tune.log.begun_from),
+        )  # fmt: skip
+
+    def reverted(self, result: TuneResult) -> TuneResult:
+        """Return the result with the untuned values, since fresh pairs do not confirm the best."""
+        assert result.settings is not None
+        best = result.settings.best
+        values = ", ".join(f"{split_path(key)[-1]} = {json.dumps(best[key])}" for key in best)
+        settings = attrs.evolve(
+            result.settings, best={}, statement=NOT_CONFIRMED.format(values=values)
+        )
+        return attrs.evolve(result, stack=self.stack, settings=settings)
+
+    def study(self, found: SettingsSearch) -> Study:
+        """Return the study of the search: that of all machines in a storage, else this project's.
+
+        :raises StoreError: if it cannot be opened.
+        """
+        tune, stack, untuned = self.maker.tune, self.stack, dict(found.untuned)
+        facts, storage = tune.log.own.facts, tune.storage
+        if storage is not None:
+            # stacks may differ: each trial compares with the same stack on the same machine
+            names = {one.plugin for one in self.space} | set(tune.own)
+            facts = study_facts(facts, str(tune.request.recipe.directory.resolve()), names)
+            stack, untuned = (), {}
+        place = place_of(stack, self.metric, self.sign, untuned)
+        local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
+        return Study(
+            self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
+            seed=tune.seed, search=tune.log.id, storage=storage or open_storage(local),
+            shared=storage is not None, fresh=tune.fresh,
+            name=study_name(facts, place, found.ranges),
+        )  # fmt: skip
+
+    # Trials
+
+    def try_values(self, study: Study) -> None:
+        """Make the trials that a study asks for, until all are made, or the budget's part is used
+        up; take those that others make. Ctrl-C raises KeyboardInterrupt."""
+        tune = self.maker.tune
+        study.begin_with({one.key: one.untuned for one in self.space})
+        self._take_news(study)
+        while study.has_room():
+            if tune.elapsed() >= TRIALS_SHARE * tune.budget:
+                self.why_ended = f"the search's part of the budget was used up; {GOES_ON}"
+                return
+            tune.observer(f"trial {study.count() + 1} of {study.planned} of settings")
+            trial = study.make(self._made)
+            if trial is None:
+                self.why_ended = NOTHING_NEW
+                return
+            tune.observer(trial)
+            self._take_news(study)
+
+    def _take_news(self, study: Study) -> None:
+        """Take the trials that others have ended, which may be those of an earlier search."""
+        for trial in study.news():
+            if trial.kept_from:
+                self.maker.tune.log.begun_from[trial.kept_from] = None
+            self.trials.append(trial)
+
+    def _made(self, asked: ProposedTrial) -> SettingsTrial:
+        tune = self.maker.tune
+        begun, trial = tune.now(), _Trial(self, asked)
+        outcome, reason, figure = TrialOutcome.MEASURED, "", None
+        try:
+            figure = trial.carry_out()
+        except (NoFigure, TfoptError) as error:
+            ended = no_figure_of(error)
+            outcome, reason = ended.outcome, ended.reason
+        made = SettingsTrial(
+            values=asked.values, outcome=outcome, reason=reason, figure=figure,
+            seconds=tune.now() - begun,
+        )  # fmt: skip
+        tune.log.write("settings", seconds=made.seconds)
+        self.trials.append(made)
+        return made
+
+    def best_values(self) -> dict[str, Any]:
+        """Return the changed values of the best trial, empty if none beats the untuned training."""
+        measured = [
+            (one.figure, one.values) for one in self.trials
+            if one.outcome is TrialOutcome.MEASURED and one.figure is not None
+        ]  # fmt: skip
+        figure, values = max(measured, key=lambda one: one[0], default=(0.0, {}))
+        return changed(values, self.space) if figure > LEAST_RATIO else {}
+
+    # By which metric
+
+    def _know_the_metric(self) -> None:
+        """Make a dry build of the user's own training: its options exist, its metric is reported.
+
+        :raises RecipeError: if not; an option is named at its key.
+        """
+        tune, target = self.maker.tune, self.maker.tune.request.recipe.measure.target
+        if tune.objective != "time-to-target":
+            return
+        assert target is not None
+        self.metric, self.sign = target.metric, 1.0 if target.at_least is not None else -1.0
+        options = {one.name: _first(one) for one in self.space if not one.plugin}
+        try:
+            self._dry_build(options)
+        except RecipeError as error:
+            paths = {join_path("workload.options", (name,)): name for name in options}
+            for found in error.problems:
+                if found.path in paths:
+                    path = join_path("tune.options", (paths[found.path],))
+                    problem = tune.request.reading.problem(path, found.message)
+                    raise RecipeError([problem]) from None
+            self._dry_build({})
+        except InputError:
+            self._dry_build({})  # one value may be refused: its trials say so
+
+    def _dry_build(self, options: Mapping[str, Any]) -> None:
+        request = self.maker.tune.request
+        request = attrs.evolve(
+            request, recipe=with_options(request.recipe, options), plugins=stacked(self.stack),
+            folder=request.folder / "settings",
+        )  # fmt: skip
+        prepare(request, self.maker.tune.runner)
+
+
+@attrs.define(eq=False)
+class _Trial:
+    """A trial of values under way."""
+
+    search: ValueSearch
+    asked: ProposedTrial
+    pruned_after: int = 0
+    figure: float = 0.0
+
+    def carry_out(self) -> float:
+        """Return the figure of a pair of runs, the one with the values first.
+
+        :raises NoFigure: if there is none.
+        :raises TfoptError: for what a plugin refuses, or the workload.
+        """
+        search, values = self.search, self.asked.values
+        maker, space = search.maker, search.space
+        recipe = with_options(maker.tune.request.recipe, option_values(values, space))
+        if maker.objective == "time-to-target":
+            recipe = with_holdout(recipe)
+        prepared, request = maker.prepared(
+            recipe=recipe, plugins=stacked(with_values(search.stack, values, space))
+        )
+        self._check_applied(prepared.not_applied)
+        recipe = against(request.recipe, maker.request.recipe)
+        request = attrs.evolve(
+            request, recipe=recipe, plugins=(*options_in_stack(recipe), *request.plugins)
+        )
+        seed = random.Random(f"{maker.tune.seed} {values_key(values)}").randrange(2**31)
+        with called_off(maker.tune.trial_runner) as end:
+
+            def prune(event: Event) -> None:
+                if (
+                    isinstance(event, RunProgress) and event.ended and event.run.variant == FULL
+                    and math.isfinite(metric := event.metrics.get(search.metric, math.nan))
+                    and not self.pruned_after
+                    and self.asked.report(search.sign * metric, event.epoch)
+                ):  # fmt: skip
+                    self.pruned_after = event.epoch + 1
+                    end()
+
+            maker.compare(
+                prepared, request, stacked(search.stack), self._is_enough,
+                schedule=_FullFirst(seed), observer=prune,
+            )  # fmt: skip
+        return self.figure
+
+    def _is_enough(self, runs: Sequence[RunResult]) -> bool:
+        """Return whether both runs were made.
+
+        :raises NoFigure: if one of them tells nothing.
+        """
+        by_variant, objective = {run.variant: run for run in runs}, self.search.maker.objective
+        with_, without = by_variant[FULL], by_variant.get(BASELINE)
+        if self.pruned_after and not with_.ok:
+            count = "1 epoch" if self.pruned_after == 1 else f"{self.pruned_after} epochs"
+            raise NoFigure(TrialOutcome.PRUNED, f"it learned worse than others after {count}")
+        check_ended(with_)
+        self._check_applied({n: e.detail for n, e in with_.effects.items() if not e.applied})
+        if objective == "time-to-target" and misses_target(with_):
+            raise NoFigure(TrialOutcome.MISSED, "it never reached the target")
+        if without is None:
+            return False
+        check_ended(without, "the untuned training beside it failed: ")
+        self.figure = math.exp(log_ratio(objective, pairs_of(runs)[0]))
+        return True
+
+    def _check_applied(self, not_applied: Mapping[str, str]) -> None:
+        for name in {one.plugin for one in self.search.space} & set(not_applied):
+            raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {not_applied[name]}")
+
+
+class _FullFirst(Schedule):
+    """Has the run with the values made first: if it fails or is pruned, the other one is spared."""
+
+    def runs(self, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
+        """See `Schedule`."""
+        ordered = sorted(super().runs(round_, variants), key=lambda one: one.variant.name != FULL)
+        return [attrs.evolve(one, position=place) for place, one in enumerate(ordered)]
+
+
+def _first(one: Tunable) -> Any:
+    return one.range.low if isinstance(one.range, Between) else one.range.values[0]

@@ -190,7 +190,7 @@ class ValueSearch:
 
     def _made(self, asked: ProposedTrial) -> SettingsTrial:
         tune = self.maker.tune
-        begun, trial = tune.now(), _Trial(self, asked)
+        begun, trial = tune.now(), _ValuesTrial(self, asked)
         outcome, reason, figure = TrialOutcome.MEASURED, "", None
         try:
             figure = trial.carry_out()
@@ -250,7 +250,7 @@ class ValueSearch:
 
 
 @attrs.define(eq=False)
-class _Trial:
+class _ValuesTrial:
     """A trial of values under way."""
 
     search: ValueSearch

@@ -187,7 +187,7 @@ class TrialMaker:
 
         :param planned: the trial before it is made.
         """
-        begun, trial = self.tune.now(), _Trial(planned, self.objective)
+        begun, trial = self.tune.now(), _StackDecision(planned, self.objective)
         try:
             prepared, request = self.prepared(plugins=stacked(planned.stack))
             trial.note_ineffective(prepared.not_applied)
@@ -203,7 +203,7 @@ class TrialMaker:
 
 
 @attrs.define(eq=False)
-class _Trial:
+class _StackDecision:
     """A trial of a stack under way.
 
     :param left_out: the plugins of the trial that took no effect, with the reason.

@@ -87,6 +87,14 @@ def cure_of(text: str) -> str | None:
     return next((cure for pattern, cure in _CURES if re.search(pattern, text)), None)
 
 
+def first_line(error: TfoptError) -> str:
+    """Return the first line of what an error of a trial says, without a place in its recipe."""
+    if isinstance(error, RecipeError):
+        return error.problems[0].message
+    text = error.cause if isinstance(error, PreparationFailed) else str(error)
+    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
 def describe(error: BaseException) -> str:
     """An exception in one phrase: its class, the start of its message, its notes, and what helps
     if known.

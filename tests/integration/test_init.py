@@ -23,14 +23,15 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     with chdir(project):
         found = look_alone(options, make_console(quiet=True))
         assert not isinstance(found, NothingToMeasure)
-        assert found.path == project / "tiny.tfopt.toml"
-        checked = check_recipe(found.path, compares=False)
+        screened, path = found
+        assert path == project / "tiny.tfopt.toml"
+        checked = check_recipe(path, compares=False)
     assert checked.recipe.workload.factory == "tiny.py:build"
-    assert found.draft.extended
-    assert [one.name for one in checked.plugins] == [one.plugin for one in found.draft.stack]
+    assert screened.draft.extended
+    assert [one.name for one in checked.plugins] == [one.plugin for one in screened.draft.stack]
     # what is not exact is a comment
     assert {equivalence_of(one.name, one.plugin) for one in checked.plugins} <= set(
         EXACT_EQUIVALENCES
     )
-    assert is_unchanged(found.path.read_text())
+    assert is_unchanged(path.read_text())
     assert not (project / ".tfopt").exists()

@@ -247,6 +247,7 @@ def _first_contact(
         look_at,
         nothing_to_measure,
         prepared_for,
+        written_recipe,
     )
     from tfopt_core.commands.request import make_request, project_of, results_of
     from tfopt_core.measurement.session import measure
@@ -256,21 +257,21 @@ def _first_contact(
     # where its recipe goes
     wait(results_of(project_of((options.write_to or Path("recipe.toml")).absolute().parent)))
     console.print(words(PLAN.format(script=spec.label), "dim"))
-    contact = look_at(options, spec, limits, console)
-    if contact.measured is None:
-        return nothing_to_measure(options.target, contact.draft)
+    found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
+    if found.measured is None:
+        return nothing_to_measure(options.target, found.draft)
     request, folder = make_request(
-        str(contact.path), options.overrides,
-        compares=bool(contact.draft.stack),  # with nothing exact it is a recipe of comments
+        str(path), options.overrides,
+        compares=bool(found.draft.stack),  # with nothing exact it is a recipe of comments
         save_to=options.save_to, debug=options.debug,
     )  # fmt: skip
-    prepared, request = prepared_for(contact, request)
+    prepared, request, extended = prepared_for(found, request)
     results = _run(
         measure, request, folder, limits, console, prepared_before=(prepared, request),
-        extended=None if contact.extended is None else contact.extended.prepared,
+        extended=extended,
     )  # fmt: skip
     try:
-        keep_outcome(contact, results)
+        keep_outcome(found.draft, path, results)
     except InputError as error:
         # the verdict is printed all the same
         return attrs.evolve(results, warnings=(*results.warnings, str(error)))

@@ -29,7 +29,7 @@ from tfopt_core.diagnosis.draft import (
     what_bounds,
 )
 from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged
-from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
+from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
@@ -71,21 +71,6 @@ class NothingToMeasure:
     diagnosis: Diagnosed
 
 
-@attrs.define
-class Contact:
-    """A draft recipe that was written and can be measured. If no proposed plugin is left,
-    `measured` is None and nothing is written.
-
-    :param measured: the dry build of the stack; of the additions alone where no exact plugin stays.
-    :param extended: the dry build of the stack with the additions, None if there are none.
-    """
-
-    draft: Draft
-    path: Path
-    measured: Tried | None
-    extended: Tried | None = None
-
-
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     """Check what a first contact needs, before anything runs. Return the script's workload.
 
@@ -105,10 +90,10 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     return check_script(spec)
 
 
-def look_alone(options: ApplyOptions, console: Console) -> Contact | NothingToMeasure:
+def look_alone(options: ApplyOptions, console: Console) -> tuple[Screened, Path] | NothingToMeasure:
     """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
-    :returns: what was written; or that nothing was, since nothing is worth measuring.
+    :returns: what was written, and where; or that nothing was, since nothing is worth measuring.
     :raises InputError: as `check_contact` and `look_at`.
     """
     from tfopt_core.report.style.layout import words
@@ -122,10 +107,10 @@ def look_alone(options: ApplyOptions, console: Console) -> Contact | NothingToMe
         check_free(written_recipe(options, spec))
     plan = f"looking at {spec.label} for up to 30 s, then trying what it proposes"
     console.print(words(plan, "dim"))
-    contact = look_at(options, spec, Limits(), console)
-    if contact.measured is None:
-        return nothing_to_measure(options.target, contact.draft)
-    return contact
+    found = look_at(options, spec, Limits(), console)
+    if found.measured is None:
+        return nothing_to_measure(options.target, found.draft)
+    return found, written_recipe(options, spec)
 
 
 def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
@@ -136,8 +121,11 @@ def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
     )  # fmt: skip
 
 
-def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console) -> Contact:
-    """Look at a script or factory for some seconds, and write the recipe that is worth measuring.
+def look_at(
+    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console
+) -> Screened:
+    """Look at a script or factory for some seconds, and write the recipe that is worth measuring,
+    if any proposed plugin is left.
 
     :param options: those of `tfopt apply`.
     :param spec: the script or factory, from the working directory.
@@ -186,14 +174,11 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
                 ),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
-    measured, extended = found.tried, found.extended
-    if measured is None:
-        measured, extended = extended, None
-    if measured is not None:
+    if found.measured is not None:
         check_free(path)
         write_text(path, found.draft.text(), replace=True)
         console.print(render_written(found.draft, path))
-    return Contact(found.draft, path, measured, extended)
+    return found
 
 
 @attrs.frozen(eq=False)
@@ -280,24 +265,26 @@ def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:
     return options.write_to or Path.cwd() / f"{spec.stem}.tfopt.toml"
 
 
-def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:
-    """Return the dry build from trying the draft, for the request that is measured."""
-    assert contact.measured is not None
-    prepared, resolved = contact.measured.prepared, contact.measured.request
-    if not contact.draft.stack:
+def prepared_for(found: Screened, request: Request) -> tuple[Prepared, Request, Prepared | None]:
+    """Return the dry build from trying the draft, for the request that is measured, and that of the
+    stack with the additions, None without any."""
+    assert found.measured is not None
+    prepared, resolved = found.measured.prepared, found.measured.request
+    extended = found.extended if found.tried is not None else None
+    if not found.draft.stack:
         # the recipe holds them as comments
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
-    added = () if contact.extended is None else contact.extended.request.plugins
-    return prepared, attrs.evolve(
-        request, plugins=resolved.plugins, machine=resolved.machine, added=added,
-        forks=prepared.forks,
+    request = attrs.evolve(
+        request, plugins=resolved.plugins, machine=resolved.machine, forks=prepared.forks,
+        added=() if extended is None else extended.request.plugins,
     )  # fmt: skip
+    return prepared, request, None if extended is None else extended.prepared
 
 
-def keep_outcome(contact: Contact, results: Results) -> None:
+def keep_outcome(draft: Draft, path: Path, results: Results) -> None:
     """Write the verdict into the recipe that was measured, unless the user has changed it."""
     try:
-        if not is_unchanged(contact.path.read_text(encoding="utf-8")):
+        if not is_unchanged(path.read_text(encoding="utf-8")):
             return
     except (OSError, UnicodeDecodeError):
         return
@@ -307,4 +294,4 @@ def keep_outcome(contact: Contact, results: Results) -> None:
         lines.append(f"{comparison.quality.statement}.")
     if results.addition is not None:
         lines.append(f"{results.addition.statement}.")
-    write_text(contact.path, contact.draft.text(lines), replace=True)
+    write_text(path, draft.text(lines), replace=True)

@@ -36,6 +36,7 @@ def init(**options: Any) -> None:
     if isinstance(found, NothingToMeasure):
         make_console().print(render_nothing(found.bound, found.left_out))
         return
-    path = found.path.name if found.path.parent == Path.cwd() else found.path
-    before = "" if found.draft.stack else "take a # off in it, then "
-    click.echo(f"to measure it: {before}tfopt apply {path}")
+    tried, path = found
+    before = "" if tried.draft.stack else "take a # off in it, then "
+    shown = path.name if path.parent == Path.cwd() else path
+    click.echo(f"to measure it: {before}tfopt apply {shown}")

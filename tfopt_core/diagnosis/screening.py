@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 
 from tfopt_core.diagnosis.draft import Draft
-from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
+from tfopt_core.errors import TfoptError, first_line
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES
-from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.trials.request import Request
 
@@ -68,64 +66,11 @@ class Screened:
     tried: Tried | None
     extended: Tried | None = None
 
-
-@attrs.define
-class _Screening:
-    """Tries plugins one after another, each on top of those that stay.
-
-    :param attempt: prepares a stack.
-    :param on_try: called with each plugin, in words, before it is tried.
-    :param why_not_try: as `screened` has it.
-    :param before: the estimate for a training with the stack so far; None if unknown.
-    :param best: the result of preparing the stack so far; None before a plugin stays.
-    :param cheapest: of the plugins that do not stay, the one that costs least, with its seconds.
-    """
-
-    draft: Draft
-    attempt: Callable[[Draft], Tried]
-    on_try: Callable[[str], None]
-    why_not_try: Callable[[bool], str]
-    before: Estimate | None
-    best: Tried | None = None
-    cheapest: tuple[Draft, Tried] | None = None
-    least_seconds: float = math.inf
-
-    def try_exact(self, suggestion: Suggestion, note: str) -> None:
-        """Add an exact plugin to the stack if it seems to save time.
-
-        :param note: begins the reason if it does not stay.
-        """
-        candidate = attrs.evolve(self.draft, stack=(*self.draft.stack, suggestion))
-        self._try(suggestion.plugin, candidate, candidate, note)
-
-    def try_addition(self, suggestion: Suggestion, stack: Sequence[Suggestion], note: str) -> None:
-        """Add what is not exact to the additions if it seems to save time on top of them.
-
-        :param stack: the exact stack, with the settings that were found for it.
-        """
-        candidate = attrs.evolve(self.draft, additions=(*self.draft.additions, suggestion))
-        tried = attrs.evolve(candidate, stack=tuple(stack)).extended
-        whole = attrs.evolve(candidate, stack=tried, additions=())
-        self._try(suggestion.plugin, candidate, whole, note)
-
-    def _try(self, plugin: str, candidate: Draft, prepares: Draft, note: str) -> None:
-        if why := self.why_not_try(bool(self.draft.extended)):
-            self.draft = self.draft.leaving_out(plugin, note + why, untried=True)
-            return
-        self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
-        try:
-            tried = self.attempt(prepares)
-        except TfoptError as error:
-            self.draft = self.draft.leaving_out(plugin, note + _first_line(error))
-            return
-        reason = _why_not(plugin, tried, self.before) or _why_not_here(plugin, tried, candidate)
-        if not reason:
-            self.draft, self.best, self.before = candidate, tried, tried.estimate
-            return
-        takes = None if plugin in tried.prepared.not_applied else tried.estimate
-        self.draft = self.draft.leaving_out(plugin, note + reason, takes)
-        if takes is not None and takes.seconds < self.least_seconds:
-            self.cheapest, self.least_seconds = (candidate, tried), takes.seconds
+    @property
+    def measured(self) -> Tried | None:
+        """The dry build of what is measured: the additions alone where no exact plugin stays; None
+        if nothing stays."""
+        return self.tried or self.extended
 
 
 def screened(
@@ -143,28 +88,42 @@ def screened(
     measuring.
 
     :param attempt: prepares a draft's stack.
-    :param on_try: called with each plugin before it is tried.
+    :param on_try: called with each plugin, in words, before it is tried.
     :param why_not_try: called before that with whether a plugin stays already; returns why no
         further one is tried, "" if one may be.
     :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
-    begun = attrs.evolve(draft, stack=(), additions=())
-    screening = _Screening(begun, attempt, on_try, why_not_try, draft.diagnosed.estimate)
-    for one in draft.stack:
-        screening.try_exact(one, EXACTLY if one.plugin in both else "")
-    exact, screening.best = screening.best, None
-    found = {} if exact is None else exact.prepared.resolved
-    stack = [
-        attrs.evolve(one, settings=dict(found.get(one.plugin, one.settings)))
-        for one in screening.draft.stack
-    ]
-    for one in draft.additions:
-        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
-    extended = screening.best
-    stays = screening.draft
-    if exact is None and extended is None and measure_anyway and screening.cheapest is not None:
-        least, tried = screening.cheapest
+    stays, before = attrs.evolve(draft, stack=(), additions=()), draft.diagnosed.estimate
+    exact: Tried | None = None
+    extended: Tried | None = None
+    cheapest: tuple[float, Draft, Tried] | None = None
+    for place, one in enumerate((*draft.stack, *draft.additions)):
+        plugin, adds = one.plugin, place >= len(draft.stack)
+        note = (OTHERWISE if adds else EXACTLY) if plugin in both else ""
+        if why := why_not_try(bool(stays.extended)):
+            stays = stays.leaving_out(plugin, note + why, untried=True)
+            continue
+        on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
+        candidate = attrs.evolve(stays, stack=(*stays.stack, one))
+        if adds:
+            candidate = attrs.evolve(stays, additions=(*stays.additions, one))
+        try:
+            tried = attempt(_as_one_stack(candidate, exact) if adds else candidate)
+        except TfoptError as error:
+            stays = stays.leaving_out(plugin, note + first_line(error))
+            continue
+        reason = _why_not(plugin, tried, before) or _why_not_here(plugin, tried, candidate)
+        if not reason:
+            stays, before = candidate, tried.estimate
+            exact, extended = (exact, tried) if adds else (tried, None)
+            continue
+        takes = None if plugin in tried.prepared.not_applied else tried.estimate
+        stays = stays.leaving_out(plugin, note + reason, takes)
+        if takes is not None and (cheapest is None or takes.seconds < cheapest[0]):
+            cheapest = (takes.seconds, candidate, tried)
+    if exact is None and extended is None and measure_anyway and cheapest is not None:
+        _, least, tried = cheapest
         [chosen] = (*least.stack, *least.additions)
         left_out = tuple(left for left in stays.left_out if left.plugin != chosen.plugin)
         stays = attrs.evolve(
@@ -172,6 +131,17 @@ def screened(
         )
         exact, extended = (tried, None) if least.stack else (None, tried)
     return Screened(_with_found(stays, exact, extended), exact, extended)
+
+
+def _as_one_stack(draft: Draft, exact: Tried | None) -> Draft:
+    """Return the draft with its additions in the stack, and the settings that were found for the
+    exact ones."""
+    found = {} if exact is None else exact.prepared.resolved
+    stack = (
+        attrs.evolve(one, settings=dict(found.get(one.plugin, one.settings))) for one in draft.stack
+    )
+    whole = attrs.evolve(draft, stack=tuple(stack)).extended
+    return attrs.evolve(draft, stack=whole, additions=())
 
 
 def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Draft:
@@ -201,14 +171,6 @@ def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
         return "" if exact else "it is not exact with the settings that were found for it"
     stands_already = exact and any(one.plugin == plugin for one in candidate.stack)
     return "what was found for it is exact all the same" if stands_already else ""
-
-
-def _first_line(error: TfoptError) -> str:
-    """Return the first line of the message, without a place in the drafted recipe."""
-    if isinstance(error, RecipeError):
-        return error.problems[0].message
-    text = error.cause if isinstance(error, PreparationFailed) else str(error)
-    return text.splitlines()[0]
 
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
+from tfopt_core.errors import InputError, TfoptError, first_line
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
@@ -328,11 +328,7 @@ def no_figure_of(error: NoFigure | TfoptError) -> NoFigure:
     """Return the outcome of a trial that ended with this error."""
     if isinstance(error, NoFigure):
         return error
-    if isinstance(error, RecipeError):
-        reason = error.problems[0].message
-    else:
-        text = error.cause if isinstance(error, PreparationFailed) else str(error)
-        reason = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    reason = first_line(error)
     if error.out_of_memory:
         return NoFigure(TrialOutcome.OUT_OF_MEMORY, reason)
     refused = isinstance(error, InputError)

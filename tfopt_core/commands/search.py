@@ -113,9 +113,10 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
             request=searched, target=options.target, objective=objective, budget=budget,
             own={one.use: dict(one.settings) for one in request.recipe.plugins},
             installed=inspect_plugins(), only=frozenset(options.plugins),
-            proof_path=path.absolute(), runner=runner, store=store, searching=lambda: show_search(console),
-            measuring=lambda: MeasurementView(console), resuming=options.resuming, fresh=options.fresh,
-            storage=storage, trial_runner=runner.with_spawn(
+            proof_path=path.absolute(), store=store, storage=storage, resuming=options.resuming,
+            fresh=options.fresh, searching=lambda: show_search(console),
+            measuring=lambda: MeasurementView(console), runner=runner,
+            trial_runner=runner.with_spawn(
                 SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
             ),
         )  # fmt: skip

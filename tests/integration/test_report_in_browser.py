@@ -36,6 +36,13 @@ LOOK = """<!DOCTYPE html><body><script>
 addEventListener("load", () => {
   const seen = [...document.querySelectorAll("iframe")].map(frame => {
     const page = frame.contentDocument, root = page.documentElement, cut = [];
+    const bands = [...page.querySelectorAll("rect.band")].map(band => band.getBBox());
+    const met = [...page.querySelectorAll("svg text.name")].map(text => text.getBBox()).filter(
+      text => bands.some(band => text.y + text.height > band.y + 1 && text.y < band.y + band.height)
+    ).length;
+    const wide = [...page.querySelectorAll(".scroll")].filter(
+      table => table.scrollWidth > table.clientWidth).length;
+    const gains = page.querySelector("svg");
     for (const svg of page.querySelectorAll("svg")) {
       const box = svg.viewBox.baseVal;
       for (const text of svg.querySelectorAll("text")) {
@@ -45,7 +52,8 @@ addEventListener("load", () => {
       }
     }
     return {
-      width: frame.clientWidth, scrolled: root.scrollWidth, cut: cut,
+      width: frame.clientWidth, scrolled: root.scrollWidth, cut: cut, met: met, wide: wide,
+      bottom: gains ? gains.getBoundingClientRect().bottom : 0,
       charts: page.querySelectorAll("svg").length,
       smallest: Math.min(...[...page.querySelectorAll("svg text")].map(
         text => text.getBoundingClientRect().height)),
@@ -69,8 +77,8 @@ def browse(folder: Path, *options: str) -> str:
 
 
 def look_at(results: Results, folder: Path, *options: str) -> dict[str, Any]:
-    """What a browser shows of the report, at 1280 and at 400 pixels."""
-    source = html.escape(html_page(results))
+    """What a browser shows of the report with all of it unfolded, at 1280 and at 400 pixels."""
+    source = html.escape(html_page(results).replace("<details>", "<details open>"))
     frames = "".join(
         f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{source}"></iframe>'
         for width in (1280, 400)
@@ -102,11 +110,20 @@ def test_the_report_fits_wide_and_narrow_windows_and_cuts_no_label(tmp_path):
         assert frame["width"] == width
         assert frame["scrolled"] <= width
         assert frame["cut"] == []
+        assert 0 < frame["bottom"] <= 900
+        assert frame["met"] == 0
         assert frame["charts"] >= 8
         assert frame["smallest"] >= 9
         assert "Step times of each run" in frame["headings"]
         assert frame["saved"].startswith("tfopt-")
     assert narrow["paper"] == "rgb(255, 255, 255)"
+
+
+def test_on_a_telephone_no_figure_of_an_ordinary_report_is_cut_off(tmp_path):
+    found = look_at(make_results(runs=tuple(
+        make_run(n, ("baseline", "full")[n % 2], wall_seconds=1234.5) for n in range(12)
+    )), tmp_path)  # fmt: skip
+    assert [frame["wide"] for frame in found["seen"]] == [0, 0]
 
 
 @pytest.mark.promise(31, injected="the same page in a browser")

@@ -147,7 +147,7 @@ def apply(
     files.show(
         render_summary(results) if verbose else render_answer(results, _recipe_of(asked)),
         results,
-        lambda: html_page(results),
+        lambda: html_page(results, _recipe_of(asked)),
         lambda: markdown_report(results),
     )
     code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)

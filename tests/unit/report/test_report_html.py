@@ -41,7 +41,7 @@ ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "div", "header", "footer", "section", "h1",
     "h2", "h3", "p", "span", "br", "a", "ul", "li", "dl", "dt", "dd", "pre", "code", "figure",
     "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "text", "line", "path",
-    "rect", "circle",
+    "rect", "circle", "details", "summary",
 }  # fmt: skip
 ATTRIBUTES = {
     "class", "lang", "charset", "name", "content", "http-equiv", "href", "download", "role",
@@ -94,11 +94,14 @@ def crowded(**changes: Any) -> Results:
 def test_a_page_holds_every_section_and_loads_nothing() -> None:
     html = page.html_page(crowded())
     for heading in (
-        "Gains and figures", "What each plugin contributes", "Step times of each run",
+        "Figures", "Verdict", "What each plugin contributes", "Step times of each run",
         "Quality over the epochs", "Plugins",
         "Warnings", "What to try next", "Environment", "Recipe", "Raw numbers",
     ):  # fmt: skip
-        assert f"<h2>{heading}</h2>" in html, heading
+        assert f"<summary><h2>{heading}</h2></summary>" in html, heading
+    shown, _, _ = html.partition("<details>")
+    assert all(f"<dt>{label}</dt>" in shown for label in ("time", "quality", "memory", "next"))
+    assert "the whole stack" in shown
     seen = Seen(html)
     assert all(link.startswith("data:application/") for link in seen.links)
     assert not re.search(r"https?:|url\(|@import|<script", html)
@@ -154,7 +157,7 @@ def test_a_measurement_without_a_verdict_has_a_page() -> None:
     comparison = make_comparison(speedup=None, low=None, high=None, quality=None)
     html = page.html_page(make_results(runs=(), comparison=comparison, resolved={}))
     assert "Environment" in html
-    assert "Gains and figures" not in html
+    assert "<h2>Figures</h2>" not in html
 
 
 def test_what_was_left_out_says_why() -> None:

@@ -30,7 +30,7 @@ from tfopt_core.statistics.judgement import INDIFFERENCE
 LABEL_CHARACTERS, TITLE_CHARACTERS = 34, 44
 ROW, MARGIN = 34.0, 10.0
 ROUND_FACTORS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 7, 10, 20, 50, 100, 200, 500, 1000)
-LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 48.0, 10.0, 24.0, 32.0, 190.0
+LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 56.0, 10.0, 24.0, 32.0, 190.0
 # Colors for variants besides the baseline and the full stack; more share the last.
 OTHERS = 6
 # Points of all lines of a kind of chart, so that the page stays small, and of one line.
@@ -82,19 +82,24 @@ def gain_chart(gains: Iterable[Gain]) -> str:
     chart = Chart(height, "speedups with their intervals")
     x = Scale(low, high, MARGIN, WIDTH - MARGIN, logarithmic=True)
     bottom = height - 30
-    left, right = x(1 / (1 + INDIFFERENCE)), x(1 + INDIFFERENCE)
-    chart.box((left, 4), right - left, bottom - 4, "band", "within 2% of no difference")
-    for value in _round_factors(low, high):
-        chart.line((x(value), 4), (x(value), bottom), "axis" if value == 1 else "grid")
+    factors = _round_factors(low, high)
+    for value in factors:
         chart.text((x(value), bottom + FONT + 3), units.ratio_text(value), "", "middle")
     for index, gain in enumerate(drawn):
-        _draw_gain(chart, x, gain, 4 + index * ROW)
+        _draw_gain(chart, x, gain, 4 + index * ROW, factors)
     chart.text((MARGIN, height - 3), "← slower", "dim")
     chart.text((WIDTH - MARGIN, height - 3), "faster →", "dim", "end")
     return chart.svg()
 
 
-def _draw_gain(chart: Chart, x: Scale, gain: Gain, top: float) -> None:
+def _draw_gain(chart: Chart, x: Scale, gain: Gain, top: float, factors: Sequence[float]) -> None:
+    # below the label, which is read on paper
+    left, right, upper = x(1 / (1 + INDIFFERENCE)), x(1 + INDIFFERENCE), top + FONT + 5
+    height = ROW - FONT - 7
+    chart.box((left, upper), right - left, height, "band", f"within {INDIFFERENCE:.0%} of none")
+    for value in factors:
+        css = "axis" if value == 1 else "grid"
+        chart.line((x(value), upper), (x(value), upper + height), css)
     chart.text((MARGIN, top + FONT + 1), shortened(gain.label, LABEL_CHARACTERS), "name")
     interval = units.ratio_with_interval(gain.ratio, gain.low, gain.high)
     chart.text((WIDTH - MARGIN, top + FONT + 1), interval, "name", "end")

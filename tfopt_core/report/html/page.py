@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ from tfopt_core.report.html.charts import (
     step_charts,
     variants_of,
 )
+from tfopt_core.report.results.answer import answer_lines, headline
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import (
@@ -43,7 +45,7 @@ from tfopt_core.report.style.sections import (
     Section,
     SectionPart,
 )
-from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
+from tfopt_core.report.style.vocabulary import color_of, setting_in_words, variant_in_words
 from tfopt_core.version import __version__
 
 if TYPE_CHECKING:
@@ -70,8 +72,7 @@ NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leav
 
 @attrs.frozen
 class Charts(SectionPart):
-    """SVG images with a caption, and the meaning of their colors by CSS class. One whose colors
-    have none stands beside what follows."""
+    """SVG images with a caption, and the meaning of their colors by CSS class."""
 
     charts: tuple[str, ...]
     caption: str
@@ -102,12 +103,14 @@ def check_jinja() -> None:
     check_installed("jinja2", "jinja2", extra="report", needed_by="an HTML report")
 
 
-def html_page(results: Results) -> str:
-    """Return a whole page that needs no other file and no network.
+def html_page(results: Results, target: str | None = None) -> str:
+    """Return a whole page that needs no other file and no network: the answer and the gains, and
+    below them all of the rest, folded.
 
+    :param target: what `tfopt train` is given to train with the stack; None if unknown.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered(**_measurement(results))
+    return _rendered(**_measurement(results, target))
 
 
 def html_part(results: Results) -> str:
@@ -124,19 +127,20 @@ def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -
     :raises InputError: if jinja2 is not installed.
     """
     return _rendered(
-        title=f"{script}: nothing to gain", recipe=script, workload="", when="",
+        title=f"{script}: nothing to gain", recipe=script, workload="", when="", folds=False,
         parts=nothing_sections(bound, left_out), footer=(f"tfopt {__version__}",),
     )  # fmt: skip
 
 
-def _measurement(results: Results) -> dict[str, Any]:
+def _measurement(results: Results, target: str | None = None) -> dict[str, Any]:
     saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
     return {
-        "title": f"{results.recipe}: {results.comparison.headline}",
+        "title": f"{results.recipe}: {headline(results)}",
         "recipe": results.recipe,
         "workload": results.workload,
         "when": f"{units.when_text(results.created_at)} · {results.id}",
-        "parts": [part for part in _parts(results) if part.blocks],
+        "parts": [part for part in _parts(results, target) if part.blocks],
+        "folds": True,
         "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
     }
 
@@ -170,8 +174,9 @@ def _shown(value: object) -> object:
     return "\n".join(map(plain, value.split("\n")))
 
 
-def _parts(results: Results) -> Iterator[Section]:
+def _parts(results: Results, target: str | None) -> Iterator[Section]:
     """Yield the sections in the order of the page; those without a block are left out."""
+    yield _answer(results, target)
     known = sections_of(results)
 
     def shared(*names: str) -> Iterator[Section]:
@@ -179,12 +184,12 @@ def _parts(results: Results) -> Iterator[Section]:
 
     variants = variants_of(results)
     legend = tuple((colors_of(variants)[name], variant_in_words(name)) for name in variants)
-    yield from shared("verdict", "addition", "facts")
     gain = gain_chart(gains_of(results))
     gains = _charts((gain,) if gain else (), GAINS + (ISOLATED if results.attribution else ""))
-    figures = known["figures"].blocks if "figures" in known else ()
-    yield Section("Gains and figures", (*gains, *figures))
-    yield from shared("attribution")
+    yield Section("", gains)
+    if "figures" in known:
+        yield Section("Figures", known["figures"].blocks)
+    yield from shared("verdict", "addition", "attribution")
     steps = step_charts(results)
     yield Section("Step times of each run", _charts(steps, STEP_TIMES, legend))
     metrics = quality_charts(results)
@@ -194,9 +199,21 @@ def _parts(results: Results) -> Iterator[Section]:
     left_out = tuple(_left_out(results))
     yield Section("Left out, and why", (Facts(left_out),) if left_out else ())
     yield from shared("warnings", "advice", *(n for n in known if n.startswith("observed ")))
-    yield Section("Environment", (Facts(tuple(_environment_rows(results))),))
+    facts = tuple(block for part in shared("facts") for block in part.blocks)
+    yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
     yield Section("Recipe", (_recipe(results),))
     yield Section("Raw numbers", (_raw(results),))
+
+
+def _answer(results: Results, target: str | None) -> Section:
+    """Return what the terminal says: the verdict in a few words, and a line for each figure."""
+    lines = answer_lines(results, target)
+    del lines["more"]  # it is this page
+    rows = tuple(Fact(label, re.sub("  +", ", ", text)) for label, text in lines.items())
+    said = Lines((Line(headline(results), headline=True),))
+    memory = results.comparison.headline_memory
+    color = color_of(results.comparison.verdict if memory is None else memory.verdict)
+    return Section("", (said, Facts(rows)), color)
 
 
 def _charts(

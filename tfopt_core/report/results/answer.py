@@ -22,6 +22,8 @@ LINES = 10
 LINE, REASON = 68, 136
 # What `--verbose` alone prints where there are more lines, the first first.
 DISPENSABLE = ("note", "memory", "quality")
+# What is cut to a line if there are still more.
+SHORTENED = ("next", "why")
 GOOD = {QualityVerdict.CERTIFIED: "same training", QualityVerdict.NOT_WORSE: "as good"}
 NOT_SHOWN = {
     Verdict.NO_DIFFERENCE: "no measurable difference",
@@ -56,9 +58,12 @@ def render_answer(results: Results, target: str | None = None) -> RenderableType
     title = words(f"{results.recipe}{on}: ", "bold")
     title.append_text(words(headline(results), f"bold {color}"))
     lines = answer_lines(results, target)
-    for label in DISPENSABLE:
-        if 1 + sum(math.ceil(len(text) / LINE) for text in lines.values()) > LINES:
-            lines.pop(label, None)
+    for label in (*DISPENSABLE, *SHORTENED):
+        too_many = 1 + sum(math.ceil(len(text) / LINE) for text in lines.values()) > LINES
+        if too_many and label in lines:
+            lines[label] = _short(lines[label])
+            if label in DISPENSABLE:
+                del lines[label]
     rows = [(words(label, "dim"), words(text)) for label, text in lines.items()]
     return Page((title, indented(grid(rows))))
 
@@ -122,7 +127,7 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
         if len(by_hand) <= LINE:
             lines["keep it"] = by_hand
     elif results.next_steps:
-        lines["next"] = _short(results.next_steps[0])
+        lines["next"] = _short(results.next_steps[0], REASON)
     return {**lines, "more": f"tfopt report {results.id[-4:]} --verbose      --html report.html"}
 
 

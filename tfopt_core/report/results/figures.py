@@ -1,9 +1,10 @@
-"""The table of figures: medians over the runs of both sides, and the gains of their pairs."""
+"""The table of figures: means over the runs of both sides, and the gains of their pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import median
+import functools
+from collections.abc import Callable, Sequence
+from statistics import fmean, geometric_mean
 
 import attrs
 
@@ -68,18 +69,24 @@ class _Sides:
         """Return the values of both sides, of the runs that have one."""
         return [[v for run in runs if (v := read(run)) is not None] for runs in self.runs]
 
-    def medians(self, read: Read) -> tuple[float, float] | None:
-        """Return the medians of both sides; None if a run has no value."""
+    def means(self, read: Read) -> tuple[float, float] | None:
+        """Return the means of both sides; None if a run has no value."""
         before, after = self.values(read)
         whole = all(map(len, self.runs)) and [len(before), len(after)] == list(map(len, self.runs))
-        return (median(before), median(after)) if whole else None
+        return (fmean(before), fmean(after)) if whole else None
 
-    def row(self, label: str, read: Read, show: Show, gain: str = "", interval: str = "") -> Rows:
+    def row(
+        self, label: str, read: Read, show: Show, gain: str = "", interval: str = "",
+        mean: Callable[[Sequence[float]], float] = fmean,
+    ) -> Rows:  # fmt: skip
         """Return the row of a figure, or an empty tuple if no run has it."""
         values = self.values(read)
         if not any(values):
             return ()
-        before, after = (self._shown(*side, show) for side in zip(values, self.runs, strict=True))
+        before, after = (
+            self._shown(side, runs, lambda side: show(mean(side)))
+            for side, runs in zip(values, self.runs, strict=True)
+        )
         return (Row(label, before, after, gain, interval),)
 
     def row_of(self, label: str, figure: str, show: Show, turn: Turn = LESS) -> Rows:
@@ -89,14 +96,22 @@ class _Sides:
             change, text = turn
             low, high = sorted(map(change, (found.low, found.high)))
             gain, interval = text(change(found.ratio)), f"{text(low)} to {text(high)}"
-        return self.row(label, lambda run: _figure(run, figure), show, gain, interval)
+        read = functools.partial(_figure, figure=figure)
+        return self.row(label, read, show, gain, interval, _mean_of_ratios)
 
     @staticmethod
-    def _shown(values: list[float], runs: tuple[RunResult, ...], show: Show) -> str:
+    def _shown(
+        values: list[float], runs: tuple[RunResult, ...], show: Callable[[list[float]], str]
+    ) -> str:
         if not values:
             return units.NOTHING
         some = "" if len(values) == len(runs) else f" ({len(values)} of {len(runs)} runs)"
-        return f"{show(median(values))}{some}"
+        return f"{show(values)}{some}"
+
+
+def _mean_of_ratios(values: Sequence[float]) -> float:
+    """Return the mean whose ratio is the mean ratio of the pairs: the geometric one."""
+    return geometric_mean(values) if 0 < min(values) < max(values) else fmean(values)
 
 
 def _figure(run: RunResult, figure: str) -> float | None:
@@ -154,7 +169,7 @@ def _quality(sides: _Sides) -> Rows:
 
 def _metric(sides: _Sides, name: str) -> Rows:
     read = _of_fit(lambda fit: fit.metrics.get(name))
-    both = sides.medians(read)
+    both = sides.means(read)
     apart = "" if both is None else units.difference_text(*both)
     return sides.row(name, read, units.metric_text, apart)
 
@@ -163,7 +178,7 @@ def _model(sides: _Sides) -> Rows:
     """Return how many parameters are trained; a count needs no interval."""
     count = _of_fit(lambda fit: fit.trainable_parameters)
     change = ""
-    if (both := sides.medians(count)) is not None:
+    if (both := sides.means(count)) is not None:
         before, after = both
         change = units.percent_text(after / before - 1) if before > 0 else "0%"
         change = "same" if before == after else "differ" if change == "0%" else change

@@ -145,3 +145,22 @@ def test_a_callback_that_fails_is_named_with_the_cause(tmp_path):
     assert parts["Fails"].seconds is None
     assert parts["Fails"].note == "not timed: it raised ZeroDivisionError: by design"
     assert parts["ReduceLROnPlateau"].seconds > 0
+
+
+def test_a_validation_that_fails_is_named_with_the_cause(tmp_path):
+    import tensorflow as tf
+
+    from tfopt_core import DataPlan
+    from tfopt_core.data import lower_plan
+
+    def fails():
+        yield X[0], X[0, :1]
+        raise ZeroDivisionError("by design")
+
+    signature = (tf.TensorSpec((3,), tf.float32), tf.TensorSpec((1,), tf.float32))
+    failing = lower_plan(DataPlan.from_generator(fails, signature=signature).batch(16))
+    built = built_with(tmp_path)
+    built.run.datasets["validation"] = failing
+    part = parts_of(built, folder=tmp_path)["validation"]
+    assert part.seconds is None
+    assert part.note.startswith("not timed: it raised ")

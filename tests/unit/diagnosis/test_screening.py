@@ -229,3 +229,14 @@ def test_a_plugin_whose_settings_turn_out_to_round_is_not_in_the_stack():
     )  # fmt: skip
     assert names(found.draft) == []
     assert "not exact with the settings" in found.draft.left_out[0].reason
+
+
+def test_measured_anyway_may_be_what_is_not_exact():
+    found = screened(
+        draft("a", additions=(LOW,)), attempt({("a",): about(20), ("low",): about(11)}),
+        lambda plugin: None, measure_anyway=True,
+    )  # fmt: skip
+    assert (names(found.draft), found.tried) == ([], None)
+    assert [one.plugin for one in found.draft.additions] == ["low"]
+    assert built(found.extended) == ["low"]
+    assert not found.draft.hopeful

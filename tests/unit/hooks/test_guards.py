@@ -394,6 +394,28 @@ def test_the_owner_builds_the_strategy_and_else_the_default_does():
     assert Stack((), Default()).build_strategy(make_run()) == "the default"
 
 
+def test_an_effect_of_another_type_is_named():
+    @plugin
+    class Vague(Plugin):
+        @hookimpl
+        def report_effect(self):
+            return True
+
+    with pytest.raises(PluginError, match="returned type bool; return an Effect"):
+        stack_of(Vague()).report_effects(make_run(), None)
+
+
+def test_an_owner_that_returns_nothing_is_named():
+    @plugin
+    class Nothing(Plugin):
+        @hookimpl
+        def build_strategy(self, run):
+            return None
+
+    with pytest.raises(PluginError, match=r"return a tf\.distribute\.Strategy"):
+        stack_of(Nothing()).build_strategy(make_run())
+
+
 def test_state_is_private_to_a_plugin_and_a_run():
     @plugin
     class Keeps(Plugin):

@@ -27,6 +27,7 @@ from tfopt_core.data import (
     Shuffle,
     Skip,
     Source,
+    Take,
     Unbatch,
     Window,
 )
@@ -157,6 +158,16 @@ def test_what_is_in_another_order_on_each_worker_is_refused(plan: DataPlan, said
         by_batch(plan, 2, 0)
 
 
+@pytest.mark.tensorflow
+def test_parts_of_a_source_are_looked_into_too() -> None:
+    part = DataPlan.from_arrays(np.arange(8)).with_stages(
+        (*DataPlan.from_arrays(np.arange(8)).stages, Shuffle(seed=(0, 0)))
+    )
+    zipped = Plan((Source(value=(part, part), origin="zip", count=8),)).batch(4)
+    with pytest.raises(PluginRefused, match="draws a new seed"):
+        by_source(zipped, 2, 0)
+
+
 def test_a_pydataset_is_refused_and_off_leaves_the_data_alone() -> None:
     source = Source(value=None, origin="pydataset", count=4, batched=True, deterministic=False)
     plan = Plan((source,))
@@ -259,6 +270,12 @@ def test_shares_hold_what_one_device_reads_whatever_repeats_or_chooses_it(
 )
 def test_a_stage_that_makes_other_elements_of_a_part_is_refused(plan: DataPlan) -> None:
     with pytest.raises(PluginRefused, match=r'another number of elements.*set shard = "batch"'):
+        by_source(plan, 2, 0)
+
+
+def test_a_shuffle_without_a_seed_before_the_share_of_the_source_is_refused() -> None:
+    plan = numbers(8, 4, mapped=False).replace(1, Shuffle(seed=(0, 0))).insert(2, Take(count=4))
+    with pytest.raises(PluginRefused, match=r"examples twice; give it a seed or ordered results$"):
         by_source(plan, 2, 0)
 
 

@@ -6,6 +6,7 @@ import json
 import tomllib
 from typing import Any
 
+import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -84,8 +85,8 @@ class Writer:
 
     def scalar(self, value: Any) -> None:
         if isinstance(value, str):
-            if "\\" not in value and '"""' not in value and self.pick("one", "multi") == "multi":
-                self.put(f'"""\n{value}"""')  # a value may end in quotes of its own
+            if "\\" not in value and '"' not in value and self.pick("one", "multi") == "multi":
+                self.put(f'"""\n{value}"""')
             elif "'" not in value and "\n" not in value and self.pick("a", "b") == "b":
                 self.put(f"'{value}'")
             else:
@@ -171,3 +172,18 @@ def test_every_key_of_a_handwritten_document_is_on_its_line(
 @given(st.lists(st.one_of(st.integers(0, 99), keys.filter(bool))).filter(lambda p: p))
 def test_a_written_path_can_be_read_back(path: list[str | int]) -> None:
     assert split_path(join_path("", tuple(path))) == tuple(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line"),
+    [
+        ("[[a]]\n[[a.b]]\n[[a.b]]\nx = 1\n[[a]]\n[[a.b]]\nx = 2\n", ("a", 1, "b", 0, "x"), 7),
+        ('a = """\n[b]\nc = 1 ""\\"\n"""""\nd = 1\n', ("d",), 5),
+        ("a = '''\n# ' ''\n'''''\nd = 1\n", ("d",), 4),
+        ("\r\n\r\na = 1\r\n", ("a",), 3),
+    ],
+)
+def test_a_key_is_found_in(text: str, path: Path, line: int) -> None:
+    found = locate(text)
+    assert found[path] == line
+    assert set(found) == paths_in(tomllib.loads(text))

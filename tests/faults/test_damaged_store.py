@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 import pytest
-from support.real_process import tfopt
+from support.in_process import tfopt_here
 from support.stored_measurements import (
     FIRST,
     FIRST_RESULTS,
@@ -49,17 +49,17 @@ def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, par
     connection.close()
     before = path.read_bytes()
 
-    listed = tfopt("runs", "--json", "-", cwd=tmp_path)
+    listed = tfopt_here("runs", "--json", "-", cwd=tmp_path)
     rows = json.loads(listed.out)["measurements"]
     assert [row["id"] for row in rows] == [FIRST, SECOND, THIRD]
     assert [row["state"] for row in rows].count("damaged") == (part in ("request", "results"))
     for arguments in (("report", "last"), ("compare", FIRST, THIRD)):
-        done = tfopt(*arguments, cwd=tmp_path)
+        done = tfopt_here(*arguments, cwd=tmp_path)
         assert done.code == 0, done.err
 
     asked = {"compare": ("compare", FIRST, SECOND), "report": ("report", SECOND)}
     for command in refused:
-        done = tfopt(*asked[command], cwd=tmp_path)
+        done = tfopt_here(*asked[command], cwd=tmp_path)
         assert done.code == 3
         assert f'error: measurement "{SECOND}" in "' in done.err
         assert len(done.err.splitlines()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import chdir
 
 import pytest
+from support.forked_command import HASTY, runs_forked
 from support.real_process import TINY, make_project
 
 from tfopt_core.commands.apply_options import ApplyOptions
@@ -20,7 +21,7 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     # the plugin that costs least is written even where none saves time
     options = ApplyOptions(target="tiny.py:build", measure_anyway=True)
-    with chdir(project):
+    with chdir(project), runs_forked(before=HASTY):
         found = look_alone(options, make_console(quiet=True))
         assert not isinstance(found, NothingToMeasure)
         screened, path = found

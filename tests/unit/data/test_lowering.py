@@ -94,6 +94,12 @@ def test_each_epoch_has_another_order_and_the_same_seed_the_same_orders():
     assert epochs == [[b.numpy().tolist() for b in two] for _ in range(2)]
 
 
+def test_validation_data_keep_their_order():
+    assert [stage.kind for stage in batched(np.arange(5), "validation").stages] == [
+        "source", "batch",
+    ]  # fmt: skip
+
+
 def test_batched_data_beside_a_batch_size_are_an_error_that_says_so():
     dataset = tf.data.Dataset.range(4).batch(2)
     with pytest.raises(WorkloadError, match="batched already"):

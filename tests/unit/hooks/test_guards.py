@@ -504,6 +504,11 @@ def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> 
     )
 
 
+def test_the_bold_of_keras_messages_is_left_out() -> None:
+    error = TypeError("Exception encountered.\n\n\x1b[1mInput 'y' is float32.\x1b[0m\n")
+    assert describe(error) == "raised TypeError: Exception encountered. Input 'y' is float32."
+
+
 def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message() -> None:
     words = "Autotuner could not find any supported configs"
     error = RuntimeError(f"{'a graph ' * 100}{words}")

@@ -15,7 +15,7 @@ from tfopt_distribute.batch_rule import (
     rules_in_words,
     with_larger_batch,
 )
-from tfopt_distribute.mirrored import check_communication, cross_device_ops
+from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch
@@ -121,6 +121,11 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
     planned = attrs.evolve(TrainingOptions(optimizer="adam"), schedule=Own())
     with pytest.raises(PluginRefused, match="move the plugin that plans it down"):
         with_scaled_rate(planned, "linear", 2)
+
+
+def test_mirrored_is_another_training_with_a_larger_batch() -> None:
+    assert Mirrored().equivalence() == "rounding"
+    assert Mirrored(batch_size="per-replica").equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

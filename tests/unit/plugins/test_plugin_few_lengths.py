@@ -87,6 +87,11 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
         assert reason in rewrite.reason
 
 
+def test_it_is_another_training_unless_left_out() -> None:
+    assert Batch(pad_to="power-of-two", last="keep").equivalence() == "changes"
+    assert Batch(last="keep").equivalence() == "exact"
+
+
 def model(mask: bool) -> Any:
     return keras.Sequential(
         [

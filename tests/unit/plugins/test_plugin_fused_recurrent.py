@@ -187,6 +187,26 @@ def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None
 
 
 @pytest.mark.tensorflow
+def test_a_step_of_a_gru_copies_nothing_in_reverse() -> None:
+    # a strided slice backwards takes more time than all else in the layer
+    import tensorflow as tf
+
+    layer = gru(return_sequences=True)
+    fuse(layer, FusedLayers())
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x))
+        return tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
+
+    graph = tf.function(step, autograph=False).get_concrete_function(inputs()).graph
+    slices = [operation for operation in graph.get_operations() if operation.type == "StridedSlice"]
+    strides = [tf.get_static_value(operation.inputs[3]) for operation in slices]
+    assert slices
+    assert all(stride is not None and (stride > 0).all() for stride in strides)
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_derivative_is_refused(kind: Any) -> None:
     import tensorflow as tf

@@ -84,6 +84,11 @@ def test_parallel_map_leaves_the_workloads_own_choice() -> None:
     assert with_parallel_maps(rewrite.plan).reason == "every map is parallel already"
 
 
+def test_any_order_is_another_order() -> None:
+    assert ParallelMap().equivalence() == "exact"
+    assert ParallelMap(ordered=False).equivalence() == "order"
+
+
 @pytest.mark.tensorflow
 def test_no_map_stage_is_not_applied(train: Callable[..., Driven]) -> None:
     effect = train(ParallelMap()).effect

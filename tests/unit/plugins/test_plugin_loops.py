@@ -261,6 +261,11 @@ def test_where_computing_is_all_only_what_compiles_is_suggested() -> None:
     assert Chunked().suggest(changed(**bound, supports_jit=False)) is None
 
 
+def test_xla_is_not_suggested_where_it_is_on_or_impossible() -> None:
+    assert Xla().suggest(changed(jit_compile=True)) is None
+    assert Xla().suggest(changed(supports_jit=False)) is None
+
+
 def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:
     assert Threads().suggest(DIAGNOSIS) is None
     few = attrs.evolve(CPU, cpu_count=tensorflow_default() + 1)

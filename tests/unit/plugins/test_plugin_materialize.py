@@ -101,6 +101,16 @@ def test_epochs_of_other_examples_are_refused_by_the_name_of_the_pydataset() -> 
         resolved(DataPlan.from_pydataset(sequence("random")))
 
 
+def test_generator_of_random_examples_is_refused_by_its_name() -> None:
+    rng = np.random.default_rng(1)
+
+    def noise() -> Any:
+        yield from rng.random((5, 2))
+
+    with pytest.raises(PluginRefused, match=r"noise.* yields other examples"):
+        resolved(DataPlan.from_generator(noise))
+
+
 @pytest.mark.parametrize("storage", ["memory", "disk"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_batches_are_those_of_the_pydataset(tmp_path: Path, storage: str, workers: int) -> None:
@@ -170,6 +180,14 @@ def test_batches_of_uneven_size_are_refused_by_their_number() -> None:
 
     with pytest.raises(PluginRefused, match='batch 1 of the PyDataset "Uneven" is smaller'):
         resolved(DataPlan.from_pydataset(Uneven()))
+
+
+def test_examples_of_other_shapes_are_refused() -> None:
+    def growing() -> Any:
+        yield from (np.zeros(size) for size in (1, 2))
+
+    with pytest.raises(PluginRefused, match=r"example 1 of the generator .* another shape"):
+        resolved(DataPlan.from_generator(growing))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ def test_it_proposes_nothing_without_such_hardware():
     assert suggested(PLAIN) is None
 
 
+def test_it_proposes_nothing_where_it_is_in_effect():
+    assert suggested(policy="mixed_bfloat16") is None
+
+
 def test_it_proposes_nothing_where_16_bits_are_no_faster_here():
     assert suggested(peaks={"float32": 1e11, "bfloat16": 0.9e11}) is None
 

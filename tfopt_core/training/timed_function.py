@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import attrs
@@ -187,7 +187,7 @@ class TimedFunction:
         def train_function(iterator: Any) -> Any:
             nonlocal called
             if not called:
-                build_state(self.built)
+                build_state(self.built, set(_REPLACED) - self._own.keys())
                 called = True
             return function(iterator)
 
@@ -244,7 +244,7 @@ class TimedFunction:
         return train_step
 
 
-def build_state(built: Built) -> None:
+def build_state(built: Built, replaced: Collection[str] = ()) -> None:
     """Build the optimizer and the metrics, which Keras builds while it traces the first step.
 
     TensorFlow traces a function that has created variables once more, so each step was traced
@@ -252,6 +252,8 @@ def build_state(built: Built) -> None:
     whose step, loss, metrics or train function are their own, those with frozen layers, which a
     callback may unfreeze, and all optimizers but those of `FROM_CONSTANTS`: another may begin with
     a copy of the weights, which a callback may load before the first step.
+
+    :param replaced: methods that tfopt, not the user, has set on the model itself.
     """
     import tensorflow as tf
 
@@ -260,7 +262,7 @@ def build_state(built: Built) -> None:
         return
     if not _starts_from_constants(model.optimizer) or model.optimizer.built or model.run_eagerly:
         return
-    if _steps_its_own_way(model) or not model.built or frozen_share(model):
+    if _steps_its_own_way(model, replaced) or not model.built or frozen_share(model):
         return
     parts = tf.nest.flatten(built.run.element_spec)
     if all(isinstance(part, tf.TensorSpec) for part in parts):
@@ -279,11 +281,11 @@ def _starts_from_constants(optimizer: Any) -> bool:
     return optimizer is not None and type(optimizer) in known
 
 
-def _steps_its_own_way(model: Any) -> bool:
-    """Return whether a method that makes its steps is not that of Keras."""
+def _steps_its_own_way(model: Any, replaced: Collection[str]) -> bool:
+    """Return whether a method that makes its steps is not that of Keras, `replaced` ones aside."""
     import keras
 
-    if not vars(model).keys().isdisjoint(STEP_METHODS):
+    if (vars(model).keys() - set(replaced)) & set(STEP_METHODS):
         return True
     return any(
         getattr(type(model), name) is not getattr(keras.Model, name)

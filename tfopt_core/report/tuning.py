@@ -103,14 +103,9 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
         name = tried if trial.action == "add" else f"{tried} taken out"
         if trial.replaces:
             name += f", in place of {' + '.join(trial.replaces)}"
-        beside = " + ".join(_others_of(trial)) or "-"
+        beside = " + ".join(trial.beside) or "-"
         table.add_row(words(name), words(beside), paragraph(_figures(trial)), _outcome(trial))
     return table
-
-
-def _others_of(trial: StackTrial) -> list[str]:
-    """Return the plugins of a trial's stack besides those that it is about."""
-    return [one.name for one in trial.stack if one.name not in trial.plugins]
 
 
 def _figures(trial: StackTrial | SettingsTrial) -> str:
@@ -141,19 +136,14 @@ def _outcome(trial: StackTrial | SettingsTrial) -> Text:
 
 
 def render_trial(trial: StackTrial | SettingsTrial) -> Text:
-    """Return a trial as one line: what was tried on what, the figures, the outcome."""
-    if isinstance(trial, SettingsTrial):
-        what = values_in_words(trial.values)
-    else:
-        what = f"{'without' if trial.action == 'drop' else 'with'} {' + '.join(trial.plugins)}"
-        if others := _others_of(trial):
-            what += f" beside {', '.join(others)}"
-        if trial.replaces:
-            what += f" in place of {', '.join(trial.replaces)}"
-    figures = _figures(trial).replace("\n", ", ")
+    """Return a trial as one line."""
     outcome = _outcome(trial)
+    line = (
+        trial.in_words if isinstance(trial, StackTrial)
+        else f"{values_in_words(trial.values)}: {_figures(trial)}, {outcome.plain}"
+    )  # fmt: skip
     kept = f" (kept from {trial.kept_from})" if trial.kept_from else ""
-    return words(f"{what}: {figures}, {outcome.plain}{kept}", str(outcome.style))
+    return words(f"{line}{kept}", str(outcome.style))
 
 
 def _not_tried(result: TuneResult) -> Iterator[RenderableType]:

@@ -165,6 +165,26 @@ class StackTrial:
         """The plugins that the trial adds or takes out."""
         return (self.plugin, *self.joined_by)
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The other plugins of the stack."""
+        return tuple(one.name for one in self.stack if one.name not in self.plugins)
+
+    @property
+    def in_words(self) -> str:
+        """What was tried on what, the figure, and the outcome, with its reason where there is no
+        figure."""
+        words = f"{'without' if self.action == 'drop' else 'with'} {' + '.join(self.plugins)}"
+        words += f" beside {', '.join(self.beside)}" if self.beside else ""
+        words += f" in place of {', '.join(self.replaces)}" if self.replaces else ""
+        if self.ratio is None:
+            return f"{words}: {self.outcome}: {self.reason}"
+        known = "1 pair"
+        if self.low is not None and self.high is not None and self.confidence is not None:
+            known = f"{self.confidence:.0%} interval {self.low:.2f} to {self.high:.2f}"
+            known += f", {self.pairs} pairs"
+        return f"{words}: {self.ratio:.2f}x ({known}), {self.outcome}"
+
 
 @attrs.frozen(kw_only=True)
 class NotTried:

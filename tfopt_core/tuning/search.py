@@ -225,11 +225,10 @@ class GreedySearch:
         trial = self.log.kept(key)
         if trial is None:
             verb = "taking out" if plan.action == "drop" else "trying"
-            beside = [one.name for one in plan.stack if one.name not in plan.plugins]
             left = seconds_in_words(max(0.0, self._until(SEARCH_SHARE) - self.elapsed()))
             self.observer(
                 f"{verb} {' + '.join(plan.plugins)}"
-                + (f" beside {', '.join(beside)}" if beside else "")
+                + (f" beside {', '.join(plan.beside)}" if plan.beside else "")
                 + f", {left} left to search"
             )
             with self._ctrl_c.lifted():

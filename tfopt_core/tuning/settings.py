@@ -303,7 +303,7 @@ class _ValuesTrial:
         """
         by_variant, objective = {run.variant: run for run in runs}, self.search.maker.objective
         with_, without = by_variant[FULL], by_variant.get(BASELINE)
-        if self.pruned_after and not with_.ok:
+        if self.pruned_after:
             count = "1 epoch" if self.pruned_after == 1 else f"{self.pruned_after} epochs"
             raise NoFigure(TrialOutcome.PRUNED, f"it learned worse than others after {count}")
         check_ended(with_)

@@ -17,7 +17,7 @@ from tfopt_core.recipe.tree import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.tuning.results import StackTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.results import TrialOutcome, TuneResult
 from tfopt_core.tuning.stacks import against, with_options
 
 # A winner that its fresh pairs refute is no recipe.
@@ -92,9 +92,9 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
     # the search compared with the recipe as it was, not with its baseline
     tuned = against(with_options(recipe, result.tuned_options), recipe)
     measure = {**tuned.measure.to_dict(), "objective": result.objective}
-    if result.objective == "time-to-target":
-        measure.pop("length", None)  # a run that is cut may never reach a target
-    if measure.get("pairs", "auto") != "auto":
+    if result.objective == "time-to-target" and measure.get("seconds") != "whole":
+        measure.pop("seconds", None)  # a run that is cut may never reach a target
+    if "pairs" in measure:
         measure.pop("budget", None)  # a fixed number of pairs takes as long as it takes
     text = recipe_text(
         name=recipe.name,
@@ -105,7 +105,7 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
                 one.name, one.settings,
                 " ".join((why_in(one.name, result), *changed_words(result, "plugins", one.name))),
               ) for one in result.stack),
-            *(PlannedPlugin(one.plugin, {}, f"{_label(one)}: {_reason(one)}", enabled=False)
+            *(PlannedPlugin(one.plugin, {}, f"tried {one.in_words}", enabled=False)
               for one in left_out.values()),
         ],
         measure=measure,
@@ -136,22 +136,11 @@ def changed_words(result: TuneResult, *path: str) -> Iterator[str]:
 
 def why_in(plugin: str, result: TuneResult) -> str:
     """Return what a plugin of the winner showed in the trials of the search."""
-    words = []
-    for trial in result.trials:
-        if plugin not in trial.plugins:
-            continue
-        if trial.outcome is TrialOutcome.IN:
-            on = [one.name for one in trial.without if one.name not in trial.replaces]
-            others = [one for one in trial.plugins if one != plugin]
-            place = ", ".join([
-                *([f"on top of {', '.join(on)}"] if on else [] if others else ["alone"]),
-                *([f"in place of {', '.join(trial.replaces)}"] if trial.replaces else []),
-                *([f"together with {', '.join(others)}"] if others else []),
-            ])  # fmt: skip
-            words.append(f"in, {place}: {_reason(trial)}")
-        elif trial.outcome is TrialOutcome.STAYS:
-            words.append(f"taken out again it was missed: {_reason(trial)}")
-    return f"{'. '.join(words)}. These figures chose it; they are no gain." if words else ""
+    shown = (TrialOutcome.IN, TrialOutcome.STAYS)
+    words = [
+        one.in_words for one in result.trials if plugin in one.plugins and one.outcome in shown
+    ]
+    return f"{'; '.join(words)}. These figures chose it; they are no gain." if words else ""
 
 
 def workload_table(recipe: Recipe, folder: Path) -> dict[str, Any]:
@@ -200,24 +189,3 @@ def _machine(machine: Mapping[str, Any]) -> str:
     gpus = [one.get("name", "GPU") for one in machine.get("gpus") or ()]
     parts = [str(machine.get("cpu_model") or "an unknown CPU"), f"{cpus} CPUs" if cpus else ""]
     return ", ".join(part for part in (*parts, *gpus) if part)
-
-
-def _label(trial: StackTrial) -> str:
-    if trial.outcome is TrialOutcome.DROPPED:
-        return "tried and taken out again"
-    on = ", ".join(one.name for one in trial.stack if one.name not in trial.plugins)
-    place = f" on top of {on}" if on else ""
-    if trial.joined_by:
-        place += f" together with {', '.join(trial.joined_by)}"
-    if trial.replaces:
-        place += f" in place of {', '.join(trial.replaces)}"
-    return f"tried{place}, {trial.outcome}"
-
-
-def _reason(trial: StackTrial) -> str:
-    if trial.low is None or trial.high is None:
-        return trial.reason
-    return (
-        f"{trial.reason} ({trial.confidence:.0%} interval {trial.low:.2f} to {trial.high:.2f}, "
-        f"{trial.pairs} pairs of short runs)"
-    )

@@ -93,7 +93,7 @@ def test_a_trial_is_one_line():
     )
     replaces = make_trial("xla", TrialOutcome.IN, on=("cache",), replaces=("loop",))
     assert render_trial(replaces).plain == (
-        "with xla beside cache in place of loop: 1.30x (1.20 to 1.41), 2 pairs, in"
+        "with xla beside cache in place of loop: 1.30x (80% interval 1.20 to 1.41, 2 pairs), in"
     )
 
 
@@ -117,4 +117,4 @@ def test_piped_there_is_one_line_a_phase_and_a_trial():
         observer(make_trial("xla", TrialOutcome.IN))
     first, second = stream.getvalue().splitlines()
     assert first == "trying xla, 1 min left to search"
-    assert second == "with xla: 1.30x (1.20 to 1.41), 2 pairs, in"
+    assert second == "with xla: 1.30x (80% interval 1.20 to 1.41, 2 pairs), in"

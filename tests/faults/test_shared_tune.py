@@ -44,7 +44,7 @@ RECIPE = """
     rate = { low = 0.01, high = 0.5, log = true }
 """
 SEARCH = (
-    "tune", "recipe.toml", "--plugin", "prefetch", "--storage", "sqlite:///../shared.db", "--json",
+    "tune", "recipe.toml", "--plugin", "profile", "--storage", "sqlite:///../shared.db", "--json",
     "found.json",
 )  # fmt: skip
 

@@ -12,6 +12,8 @@ from support.real_process import (
 )
 from support.small_workloads import BLOBS
 
+from tfopt_core.tuning.trials import LEAST_RATIO
+
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
@@ -51,9 +53,9 @@ def test_options_are_searched_by_time_to_target_and_proved_on_the_validation_dat
     assert by_rate[-1.0]["outcome"] == "refused"
     assert "a negative rate" in by_rate[-1.0]["reason"]
     assert "a negative rate" in done.out
-    assert by_rate[0.2]["figure"] > 1
-    # how fast this machine is decides whether the gain is confirmed; that it is measured, not
-    assert found["proof"] is not None
+    assert by_rate[0.2]["outcome"] == "measured"
+    # how fast this machine is decides what is found and confirmed; that it is measured, not
+    assert found["proof"] is not None or by_rate[0.2]["figure"] <= LEAST_RATIO
     assert bool(found["written"]) is not bool(found["why_not_written"])
     if settings["best"]:
         text = (folder / found["written"]).read_text()

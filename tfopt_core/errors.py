@@ -78,7 +78,11 @@ _CURES = (
         f"XLA does not find CUDA's compiler: {WITH_CUDA}",
     ),
     (r"DNN library|CUDNN_STATUS", f"cuDNN cannot be used: {WITH_CUDA}"),
-    ("Length for attr 'output_", "a function of the data returns nothing: return the example"),
+    (r"Length for attr 'output_", "a function of the data returns nothing: return the example"),
+    (
+        r"'OptionalFromValue' Op passed list of length 0",
+        "a wrapped train_step returns nothing: return what the step returned",
+    ),
 )
 
 
@@ -261,7 +265,7 @@ class StageError(TfoptError):
     def __init__(self, stage: Any, reason: str, place: str = "") -> None:
         self.stage = stage
         place = f", {place}," if place else ""
-        super().__init__(f"its data stage {stage.describe()}{place} {reason}")
+        super().__init__(f"the data stage {stage.describe()}{place} {reason}")
 
 
 class WorkloadError(InputError):

@@ -148,16 +148,16 @@ class ModelStage(Stage):
         Core calls this once for each fit, after `wrap_model` and before the plan is lowered.
         """
 
-    @abstractmethod
     def on_batches(self, dataset: Any) -> Any:
-        """Return a data set of batches with what the stage computes of each.
+        """Return a data set of batches with what the stage computes of each: that of `lower`.
 
-        The certificate trains on batches that were read before this stage.
+        The certificate trains on batches that were read before this stage. A stage that keeps what
+        it computes has a method of its own.
         """
+        return self.lower(dataset)
 
-    @abstractmethod
     def release(self, model: Any) -> None:
-        """Undo what `for_model` changed in the model, if it changed anything."""
+        """Undo what `for_model` changed in the model; nothing, unless a stage changes it."""
 
 
 @attrs.frozen

@@ -82,7 +82,9 @@ def check_hooks(name: str, plugin_class: type[Any]) -> None:
     for hook, options in marked.items():
         if hook not in ALL_HOOKS:
             raise PluginDefinitionError(
-                name, f"there is no such hook; {did_you_mean(hook, ALL_HOOKS)}".rstrip("; "), hook
+                name,
+                f'there is no hook "{hook}"; {did_you_mean(hook, ALL_HOOKS)}'.rstrip("; "),
+                hook,
             )
         used = [option for option, value in options.items() if value]
         if used:

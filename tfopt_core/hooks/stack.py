@@ -35,6 +35,11 @@ from tfopt_core.hooks.values import (
 )
 from tfopt_core.recipe import Recipe
 
+# What of `TrainingOptions` computes in each step.
+CALLED_IN_STEPS = (
+    "loss", "metrics", "weighted_metrics", "loss_weights", "wrap_train_step", "wrap_test_step",
+)  # fmt: skip
+
 
 @attrs.frozen(eq=False)
 class StackedPlugin:
@@ -220,9 +225,8 @@ class Stack:
             if isinstance(error, StageError):
                 stage, reason = error.stage, str(error)
                 changed = [
-                    one for one in changed
-                    if stage in one.after.stages and stage not in one.before.stages
-                ]  # fmt: skip
+                    one for one in changed if _has(one.after, stage) and not _has(one.before, stage)
+                ]
             elif isinstance(error, TfoptError):
                 raise
             if not changed:
@@ -232,9 +236,9 @@ class Stack:
             raise PluginError(by, hook, reason, out_of_memory=out_of_memory) from error
 
     @contextlib.contextmanager
-    def data_noted(self) -> Iterator[None]:
-        """Add to an error of a training which functions plugins put into its data: nothing else
-        names one that fails while it is called, or that makes other examples."""
+    def changes_noted(self) -> Iterator[None]:
+        """Add to an error of a training which functions plugins put into its data and steps, and
+        which loss and metrics they chose: nothing else names what fails while it is called."""
         try:
             yield
         except Exception as error:
@@ -245,6 +249,10 @@ class Stack:
 
     def _functions_put_in(self) -> Iterator[str]:
         for change in self._changes:
+            if change.hook == "configure_training":
+                for words in change.describe():
+                    if words.partition(":")[0] in CALLED_IN_STEPS:
+                        yield f'plugin "{change.plugin}" has changed {words}'
             if change.hook == "build_dataset":
                 known = [getattr(stage, "function", None) for stage in change.before.stages]
                 for stage in change.after.stages:
@@ -271,6 +279,13 @@ class Stack:
             _check(plugin, hook, value, expected, wanted)
             self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
+
+
+def _has(plan: Any, stage: Any) -> bool:
+    """Return whether a plan has the stage, or what it was before `for_model`."""
+    if hasattr(stage, "for_model"):
+        return any(type(one) is type(stage) for one in plan.stages)
+    return stage in plan.stages
 
 
 def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, wanted: str) -> None:

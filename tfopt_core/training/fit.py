@@ -79,7 +79,7 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
     shuffle = built.workload.shuffle and not batches
     timed.begin_fit()
     one_device = built.run.strategy.scope() if timed.distribution is None else nullcontext()
-    with one_device, built.stack.data_noted():
+    with one_device, built.stack.changes_noted():
         built.model.fit(
             train,
             validation_data=validation,

@@ -217,9 +217,11 @@ def _metrics(built: Built) -> tuple[str, ...]:
     if isinstance(built.workload, FitWorkload):
         return built.workload.reported_metrics(built)
     try:
-        with built.stack.data_noted():
+        with built.stack.changes_noted():
             return evaluated_metrics(built)
     except Exception as error:
+        if hasattr(error, "__notes__"):  # a plugin may have caused it
+            raise
         raise WorkloadError(f"evaluating one batch {describe(error)}") from error
 
 

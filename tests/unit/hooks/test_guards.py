@@ -201,14 +201,14 @@ def test_a_stage_that_fails_names_the_plugin_that_put_it_there_not_the_last_one(
     given = DataPlan.from_arrays([1, 2])
     stack = stack_of(Batches(), Repeats(), build_dataset=given)
     plan = stack.build_dataset(make_run(), "train")
-    named = r'"Batches", hook "build_dataset": its data stage batch.* raised ValueError'
+    named = r'"Batches", hook "build_dataset": the data stage batch.* raised ValueError'
     with pytest.raises(PluginError, match=named), stack.blamed("build_dataset"):
         raise StageError(plan.stages[1], "raised ValueError: no")
     with pytest.raises(StageError), stack.blamed("build_dataset"):
         raise StageError(given.source, "raised ValueError: no")
 
 
-def test_an_error_of_a_training_says_which_functions_plugins_put_into_its_data():
+def test_an_error_of_a_training_says_what_plugins_put_into_its_data_and_steps():
     def fails(x):
         raise ValueError
 
@@ -224,14 +224,23 @@ def test_an_error_of_a_training_says_which_functions_plugins_put_into_its_data()
         def build_dataset(self, plan: DataPlan) -> DataPlan:
             return plan.replace(1, attrs.evolve(cast(MapExamples, plan.stages[1]), parallel=2))
 
-    stack = stack_of(Maps(), InParallel(), build_dataset=DataPlan.from_arrays([1, 2]))
+    @plugin
+    class Judges(Plugin):
+        @hookimpl
+        def configure_training(self, options: TrainingOptions) -> TrainingOptions:
+            return attrs.evolve(options, optimizer="sgd", loss="mae")
+
+    given = {"build_dataset": DataPlan.from_arrays([1, 2]),
+             "configure_training": TrainingOptions(optimizer="adam", loss="mse")}  # fmt: skip
+    stack = stack_of(Maps(), InParallel(), Judges(), **given)
     stack.build_dataset(make_run(), "train")
-    with pytest.raises(RuntimeError) as caught, stack.data_noted():
+    stack.configure_training(make_run(), None)
+    with pytest.raises(RuntimeError) as caught, stack.changes_noted():
         raise RuntimeError("no labels.")
-    said = describe(caught.value)
-    assert said.startswith('raised RuntimeError: no labels; plugin "Maps" put map_examples: ')
-    assert said.endswith(" into the train data")
-    assert "InParallel" not in said
+    assert re.fullmatch(
+        'raised RuntimeError: no labels; plugin "Maps" put map_examples: .* into the train data; '
+        'plugin "Judges" has changed loss: mse -> mae', describe(caught.value),
+    )  # fmt: skip
 
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():

@@ -154,11 +154,13 @@ class FitWorkload(Workload):
             once["validation_steps"] = 1
         try:
             replaced, changed = self.data_of_fit(built, timed)
-            with built.stack.data_noted():
+            with built.stack.changes_noted():
                 history = self.call.make(
                     [stopping_after(1)], replaced, **changed, verbose=0, **once
                 )
         except Exception as error:
+            if hasattr(error, "__notes__"):  # a plugin may have caused it
+                raise
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
             timed.uninstall()

@@ -72,7 +72,7 @@ def train_fit(
             timed.begin_fit()
             replaced, changed = workload.data_of_fit(built, timed)
             callbacks = monitor.callbacks(built.training.callbacks)
-            with built.stack.data_noted():
+            with built.stack.changes_noted():
                 history = call.make(callbacks, replaced, **changed)
         finally:
             ended = running_ns()

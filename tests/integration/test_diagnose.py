@@ -16,7 +16,7 @@ from support.real_process import make_distribution, make_project
 from tfopt_core.commands.main import run
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis import process as diagnosing
-from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.errors import PreparationFailed
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PluginAsked, Progress

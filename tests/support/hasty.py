@@ -9,7 +9,7 @@ proof, which makes as many pairs as the budget holds.
 from __future__ import annotations
 
 from tfopt_core.diagnosis import matmul, step_rounds
-from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.measurement import certifying, plan
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.trials import dry_build, step_timing

@@ -25,10 +25,11 @@ from tfopt_core.diagnosis.draft import (
     Draft,
     LeftOut,
     as_own_loop,
+    check_free,
     draft_of,
+    is_unchanged,
     what_bounds,
 )
-from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged
 from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text

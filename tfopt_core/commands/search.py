@@ -66,7 +66,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: if the baseline cannot be trained.
     """
-    from tfopt_core.diagnosis.recipe_seal import check_free
+    from tfopt_core.diagnosis.draft import check_free
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.report.tuning import show_search
@@ -162,7 +162,7 @@ def _check_known(plugins: tuple[str, ...]) -> None:
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
     """Write the winner's recipe, if there is one. Return the result with the file, or the reason,
     such as a disk that is full by now."""
-    from tfopt_core.diagnosis.recipe_seal import check_free
+    from tfopt_core.diagnosis.draft import check_free
     from tfopt_core.tuning.winner import why_not_written, winner_text
 
     why_not = why_not_written(result)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
@@ -31,6 +32,8 @@ NOT_HOPEFUL = (
 BY_TARGET = (
     "it changes the training algorithm, so only a recipe with a target in [measure] can judge it"
 )
+# Marks the recipe that tfopt writes for a script, so that a changed one is never overwritten.
+_SEAL = "# unchanged since tfopt wrote it: "
 # A smaller share is printed as 0%.
 LEAST_SHARE = 0.005
 
@@ -221,3 +224,37 @@ def what_bounds(diagnosed: Diagnosed) -> str:
             f"machine's fastest {diagnosed.policy.removeprefix('mixed_')} matrix products"
         )
     return sentence
+
+
+def sealed(text: str) -> str:
+    """Return the text with a last line that reveals later changes."""
+    return f"{text}\n{_SEAL}{_digest(text)}\n"
+
+
+def is_unchanged(text: str) -> bool:
+    """Return whether a file is as tfopt wrote it, so that tfopt may overwrite it."""
+    body, mark, digest = text.rpartition(f"\n{_SEAL}")
+    return bool(mark) and digest.strip() == _digest(body)
+
+
+def check_free(path: Path) -> None:
+    """Check that the recipe may be written, before minutes of measuring.
+
+    :raises InputError: if it exists and was changed by hand.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f'"{path}" cannot be read: {error}; name another file with --write') \
+            from error  # fmt: skip
+    if not is_unchanged(text):
+        raise InputError(
+            f'"{path.name}" exists already and was changed since tfopt wrote it; measure it with '
+            f'"tfopt apply {path.name}", or name another file with --write'
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(re.sub(r"\s+", " ", text).strip().encode()).hexdigest()[:16]

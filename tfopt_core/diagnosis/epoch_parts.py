@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.batches import repeated
+from tfopt_core.diagnosis.step_loops import repeated
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median

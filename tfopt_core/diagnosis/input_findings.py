@@ -15,9 +15,8 @@ from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stage import Stage
 from tfopt_core.data.stages import Shuffle
-from tfopt_core.diagnosis.batches import DataLoop
-from tfopt_core.diagnosis.recorder import RecordingLimits
-from tfopt_core.diagnosis.step_parts import seconds_a_step
+from tfopt_core.diagnosis.step_loops import DataLoop
+from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step
 from tfopt_core.hooks import Finding
 from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.fit_figures import retraces

@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Progress
+from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Progress
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import error_of
 from tfopt_core.trials.processes import Processes
@@ -35,8 +35,8 @@ class _Heard:
 
     def __call__(self, message: Progress) -> None:
         match message:
-            case PhaseBegun():
-                self.on_phase(message.phase)
+            case Note():
+                self.on_phase(message.text)
             case PartsMeasured():
                 self.measured = message.diagnosed
                 self.on_phase("asking the plugins")

@@ -9,10 +9,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated
-from tfopt_core.diagnosis.recorder import RecordingLimits
-from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
-from tfopt_core.diagnosis.step_parts import seconds_a_step, with_first_epoch
+from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
+from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.run import StepTrace

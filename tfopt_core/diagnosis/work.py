@@ -28,7 +28,7 @@ from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.diagnosis import Bounds, Diagnosed
-from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
+from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.graphs import (
@@ -57,7 +57,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     """
 
     def begin(phase: str) -> None:
-        tell(PhaseBegun(phase))
+        tell(Note(phase))
 
     result, diagnosis = _measured(task, load, begin)
     return with_suggestions(result, diagnosis, task.asked_plugins, tell)

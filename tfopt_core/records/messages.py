@@ -60,16 +60,9 @@ class EpochDone:
 
 @attrs.frozen
 class Note:
-    """A text for the user."""
+    """A text for the user; of a diagnosis, the phase that begins."""
 
     text: str
-
-
-@attrs.frozen
-class PhaseBegun:
-    """A phase of a diagnosis begins; `phase` describes it in words."""
-
-    phase: str
 
 
 @attrs.frozen
@@ -120,7 +113,7 @@ class Failure:
 # The messages while a process works, and the last message, which ends them.
 Progress = (
     ProcessStarted | ClusterJoining | ClusterJoined | StepDone | TurnOver | EpochDone
-    | Note | PhaseBegun | PartsMeasured | PluginAsked
+    | Note | PartsMeasured | PluginAsked
 )  # fmt: skip
 Answer = Prepared | RunReport | OthersServed | Replayed | Diagnosed | CannotMount | Failure
 Message = Progress | Answer

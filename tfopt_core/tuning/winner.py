@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.recipe_seal import sealed
+from tfopt_core.diagnosis.draft import sealed
 from tfopt_core.recipe import Objective, PluginEntry, Recipe
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.recipe.tree import split_path

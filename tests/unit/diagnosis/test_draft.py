@@ -8,11 +8,13 @@ from support.drafts import SLOWER, Diagnosed, about, attempt, draft, suggestion
 
 from tfopt_core.diagnosis.draft import (
     LeftOut,
+    check_free,
     draft_of,
+    is_unchanged,
+    sealed,
     what_bounds,
     why_chosen,
 )
-from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged, sealed
 from tfopt_core.diagnosis.screening import screened
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.suggest import ExactForm

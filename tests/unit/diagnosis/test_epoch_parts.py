@@ -29,8 +29,8 @@ def built_with(folder, *callbacks, **changes):
 
 
 def parts_of(built, *, all_callbacks=False, folder):
-    from tfopt_core.diagnosis.batches import first_batch
     from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
+    from tfopt_core.diagnosis.step_loops import first_batch
 
     built = with_files_in(built, folder)
     parts = epoch_parts(built, first_batch(built), all_callbacks=all_callbacks)
@@ -52,8 +52,8 @@ def writers(folder):
 
 def test_files_of_keras_callbacks_stay_as_they_are(tmp_path):
     from tfopt_core.diagnosis.epoch_parts import with_files_in
-    from tfopt_core.diagnosis.recorder import RecordingLimits
     from tfopt_core.diagnosis.step_loops import FitLoop
+    from tfopt_core.diagnosis.step_parts import RecordingLimits
     from tfopt_core.training.timed_function import TimedFunction
 
     mine, other = tmp_path / "mine", tmp_path / "other"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfopt_core.diagnosis.recorder import Call, Recorder, RecordingLimits
+from tfopt_core.diagnosis.step_parts import Call, Recorder, RecordingLimits
 
 SECOND = 10**9
 

@@ -37,7 +37,7 @@ def fit_loop(built):
 
 
 def limits(calls, seconds=0.0, at_most=60.0):
-    from tfopt_core.diagnosis.recorder import RecordingLimits
+    from tfopt_core.diagnosis.step_parts import RecordingLimits
 
     return RecordingLimits(seconds, at_most, calls)
 
@@ -60,7 +60,7 @@ def test_fit_stops_within_an_epoch_that_is_too_long(built):
 
 
 def test_a_repeated_batch_needs_no_new_trace(built):
-    from tfopt_core.diagnosis.batches import first_batch, repeated
+    from tfopt_core.diagnosis.step_loops import first_batch, repeated
 
     loop = fit_loop(built)
     loop.run(built.run.datasets["train"], limits(calls=3))
@@ -108,8 +108,7 @@ def test_the_model_is_left_as_keras_made_it(built):
 
 
 def test_a_call_of_the_graph_loop_makes_its_steps(built):
-    from tfopt_core.diagnosis.batches import first_batch
-    from tfopt_core.diagnosis.step_loops import GraphLoop
+    from tfopt_core.diagnosis.step_loops import GraphLoop, first_batch
 
     fit_loop(built).run(built.run.datasets["train"], limits(calls=2))
     loop = GraphLoop(built, first_batch(built))
@@ -123,7 +122,7 @@ def test_a_call_of_the_graph_loop_makes_its_steps(built):
 def test_the_data_loop_reads_every_batch_once(count):
     import tensorflow as tf
 
-    from tfopt_core.diagnosis.batches import DataLoop
+    from tfopt_core.diagnosis.step_loops import DataLoop
 
     read = []
     data = tf.data.Dataset.range(count).map(
@@ -139,7 +138,7 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
     import keras
     from support.in_process import build_here
 
-    from tfopt_core.diagnosis.batches import DataLoop, first_batch
+    from tfopt_core.diagnosis.step_loops import DataLoop, first_batch
 
     class Batches(keras.utils.PyDataset):
         def __len__(self):

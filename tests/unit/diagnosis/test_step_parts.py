@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.diagnosis.step_parts import (
+    Call,
+    TimedEpoch,
     parts_of,
     seconds_a_step,
     with_first_epoch,

@@ -9,7 +9,7 @@ import pytest
 from support.report_results import make_comparison, make_results
 from support.tuned import make_tuned
 
-from tfopt_core.diagnosis.recipe_seal import is_unchanged
+from tfopt_core.diagnosis.draft import is_unchanged
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.recipe.model import BaselineSpec
 from tfopt_core.records.verdict import Verdict

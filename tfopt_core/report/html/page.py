@@ -27,14 +27,7 @@ from tfopt_core.report.html.charts import (
 from tfopt_core.report.results.answer import answer_lines, headline
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import took
-from tfopt_core.report.results.sections import (
-    MIXED,
-    NOT_APPLIED,
-    failures,
-    nothing_sections,
-    plugin_facts,
-    sections_of,
-)
+from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.sections import (
@@ -67,7 +60,6 @@ STEP_TIMES = (
     "Time of a step over the steps of each run, all charts on the same axes. Dotted: warm-up, "
     "which is no sample of the step time, and may lie beyond the top of the chart."
 )
-NOT_ISOLATED = "not isolated in this measurement; --set measure.attribution=leave-one-out does"
 
 
 @attrs.frozen
@@ -196,9 +188,9 @@ def _parts(results: Results, target: str | None) -> Iterator[Section]:
     caption = "One line for each run that counts."
     yield Section("Quality over the epochs", _charts(metrics, caption, legend))
     yield from shared("plugins")
-    left_out = tuple(_left_out(results))
-    yield Section("Left out, and why", (Facts(left_out),) if left_out else ())
-    yield from shared("warnings", "advice", *(n for n in known if n.startswith("observed ")))
+    yield from shared(
+        "failures", "warnings", "advice", *(n for n in known if n.startswith("observed "))
+    )
     facts = tuple(block for part in shared("facts") for block in part.blocks)
     yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
     yield Section("Recipe", (_recipe(results),))
@@ -222,20 +214,6 @@ def _charts(
     from markupsafe import Markup
 
     return (Charts(tuple(map(Markup, charts)), caption, legend),) if charts else ()
-
-
-def _left_out(results: Results) -> Iterator[Fact]:
-    """Yield what does not count or was not measured, each with the reason."""
-    for fact in plugin_facts(results):
-        if fact.mark in (NOT_APPLIED, MIXED):
-            yield Fact(fact.name, fact.text)
-    if results.failed:
-        title, causes = failures(results)
-        yield Fact(title, "; ".join(causes))
-    if not results.attribution and len(results.resolved) > 1:
-        yield Fact("the share of each plugin", NOT_ISOLATED)
-    if results.interrupted:
-        yield Fact("further pairs", "interrupted; --resume goes on")
 
 
 def _environment_rows(results: Results) -> Iterator[Fact]:

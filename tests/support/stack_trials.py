@@ -16,7 +16,7 @@ from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.schedule import baseline_and_full
+from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult

@@ -17,7 +17,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.certifying import most_batches, replay_both
+from tfopt_core.measurement.certifying import most_batches, replay_all
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
@@ -145,16 +145,15 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
     equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
-    certificate = replay_both(
-        processes, seed=SEED, equivalence=equivalence, batches=most_batches(prepared)
+    stack = Variant(FULL, request.plugins)
+    [certificate] = replay_all(
+        processes, [(stack, equivalence)], seed=SEED, batches=most_batches(prepared)
     )
     yield exactness(
         equivalence_of(stacked.name, resolved.plugin), certificate,
         [one.name for one in prepared.plugins if one.equivalence == "changes"],
     )  # fmt: skip
-    run = processes.run(
-        ScheduledRun(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
-    )
+    run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
     if not run.ok:
         yield DoctorFinding("training", False, f"a training with it failed: {run.error}")
         return

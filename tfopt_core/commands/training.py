@@ -18,7 +18,7 @@ from tfopt_core.measurement.fingerprint import (
     OF_THE_PLACE,
     differences,
     fingerprint,
-    shared_facts,
+    portable_facts,
 )
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
@@ -93,7 +93,10 @@ def train_once(
         facts: dict[str, str] = {}
         if cluster_of(request) is not None:  # what must be the same on all its machines
             root = str(request.recipe.directory.resolve())
-            facts = shared_facts(fingerprint(request), request.recipe.sha256(), root)
+            facts = {
+                "recipe": request.recipe.sha256(),
+                **portable_facts(fingerprint(request), root),
+            }
         run = Processes(request, runner).run(
             _scheduled(request), request.folder.name, tell,
             save=request.save_to is not None, checkpoints=checkpoints, facts=facts, as_it_is=True,

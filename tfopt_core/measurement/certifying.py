@@ -8,10 +8,10 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence, equivalence_of
+from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
+from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.variants import BASELINE, Variant
@@ -21,7 +21,6 @@ from tfopt_core.statistics.certificate import (
     impossible,
     without_unsteady,
 )
-from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -64,35 +63,6 @@ def most_batches(prepared: Prepared) -> int | None:
     return None if steps is not None and steps <= most else most
 
 
-def replay_both(
-    processes: Processes,
-    *,
-    seed: int,
-    equivalence: Equivalence | None = None,
-    batches: int | None = None,
-) -> Certificate | None:
-    """Replay a short training without and with the resolved stack, untimed, and compare.
-
-    A replay that fails is no error of the measurement: the certificate then says why nothing is
-    certified.
-
-    :param seed: of both sides.
-    :param equivalence: what the stack does to the mathematics here; None for what its plugins
-        declare.
-    :param batches: the most batches of an epoch, None for all.
-    :returns: None for a stack that changes the algorithm, which trains something else by intention.
-    """
-    plugins = processes.request.plugins
-    if equivalence is None:
-        equivalence = stack_equivalence(
-            [equivalence_of(stacked.name, stacked.plugin) for stacked in plugins]
-        )
-    if not plugins:
-        return None
-    stack = (baseline_and_full(plugins)[1], equivalence)
-    return replay_all(processes, [stack], seed=seed, batches=batches)[0]
-
-
 def replay_all(
     processes: Processes,
     stacks: Sequence[tuple[Variant, Equivalence]],
@@ -104,7 +74,9 @@ def replay_all(
 
     :param stacks: each with what it does to the mathematics.
     :param batches: the most batches of an epoch, None for all.
-    :returns: for each stack what `replay_both` returns.
+    :returns: for each stack its certificate; None for one that changes the algorithm, which trains
+        something else by intention. Of a replay that fails it says why nothing is certified, since
+        that is no error of the measurement.
     """
     shared = processes.request.folder / "replay" / "shared"
     shutil.rmtree(shared, ignore_errors=True)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import attrs
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
-from tfopt_core.measurement.schedule import leave_one_out
-from tfopt_core.measurement.state import MeasurementState
+from tfopt_core.measurement.groups import Groups
+from tfopt_core.measurement.plan import judgement_of, leave_one_out
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.writing import text_of
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Addition, Results, RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast
+from tfopt_core.records.results import Results, RunResult
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.statistics.advice import next_steps
 from tfopt_core.statistics.contrasts import attribute, judge_addition
 from tfopt_core.statistics.figures import not_projected, pairs_of, ratios
 from tfopt_core.statistics.fit_figures import retraced_runs
-from tfopt_core.statistics.judgement import Judgement, stack_equivalence
+from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
@@ -31,61 +31,33 @@ from tfopt_core.workers.telemetry import seen_in_words
 WRITTEN_SHOWN = 6
 
 
-def judgement_of(
-    request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
-) -> Judgement:
-    """Return the rules by which the runs are judged, from recipe, dry build and state."""
-    measure = request.recipe.measure
-    return Judgement(
-        metric=prepared.quality_metric,
-        direction="max" if prepared.quality_direction == "max" else "min",
-        tolerance=measure.quality.tolerance if measure.quality else None,
-        examples=prepared.validation_examples,
-        equivalence=stack_equivalence([plugin.equivalence for plugin in prepared.plugins]),
-        target=measure.target,
-        projected=any(run.ok and not run.complete for run in runs),
-        per_step=any(run.ok and not_projected(run) is not None for run in runs),
-        certificate=state.certificate,
-        objective=measure.objective,
-        batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
-    )
-
-
-def conclude(
-    *,
-    request: Request,
-    prepared: Prepared,
-    state: MeasurementState,
-    id_: str,
-    created_at: str,
-    runs: Sequence[RunResult],
-    contrasts: Sequence[Contrast],
-    seconds: float,
-    interrupted: bool,
-    group_seconds: float | None,
-) -> Results:
+def conclude(groups: Groups, created_at: str) -> Results:
     """Judge the runs, attribute the gain and return the results.
 
     Stopping at figures that one likes must not give a verdict: after an interruption there is none.
 
-    :param contrasts: the contrasts that were run to isolate plugins.
-    :param seconds: how long the measurement took, set-up included.
-    :param interrupted: whether Ctrl-C ended it before the last group.
-    :param group_seconds: the seconds of another group, None without a run.
+    :param created_at: when the measurement began, ISO 8601.
     """
-    runs = without_early_ends(runs)
-    recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
+    request, prepared, state = groups.request, groups.prepared, groups.state
+    runs, recipe, contrasts = without_early_ends(groups.runs), request.recipe, groups.contrasts
+    judgement = judgement_of(request, prepared, state, runs)
+    group_seconds, interrupted = groups.group_seconds, groups.stop == "interrupted"
     pairs, judged = len(pairs_of(runs)), runs
     if interrupted:
-        judged = tuple(run for run in runs if run.status == "failed")
+        judged = [run for run in runs if run.status == "failed"]
         why = f"interrupted after {pairs} of {state.pairs} pairs; --resume goes on"
         comparison = attrs.evolve(compare(judged, judgement, why_too_few=why), pairs=pairs)
     else:
         comparison = compare(runs, judgement, group_seconds)
     rows = attribute(judged, contrasts, judgement)
-    addition = _addition(judged, judgement, state)
+    added, addition = state.added, None
+    if added is not None:
+        addition = judge_addition(
+            judged, judgement, variant=added.variant, additions=added.additions,
+            resolved=added.resolved, equivalence=added.equivalence, certificate=added.certificate,
+        )  # fmt: skip
     return Results(
-        id=id_,
+        id=request.folder.name,
         created_at=created_at,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256(),
@@ -93,7 +65,7 @@ def conclude(
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
         environment={**prepared.versions, **recorded_environment(request.environment)},
-        runs=runs,
+        runs=tuple(runs),
         comparison=comparison,
         attribution=rows,
         ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
@@ -101,7 +73,7 @@ def conclude(
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,
-        seconds=seconds,
+        seconds=groups.seconds,
         interrupted=interrupted,
         warnings=tuple(
             filter(None, (*prepared.warnings, state.one_after_other, *run_warnings(runs)))
@@ -117,24 +89,16 @@ def conclude(
     )  # fmt: skip
 
 
-def _addition(
-    runs: Sequence[RunResult], judgement: Judgement, state: MeasurementState
-) -> Addition | None:
-    """Return the second contrast, None if there is none."""
-    added = state.added
-    if added is None:
-        return None
-    return judge_addition(
-        runs, judgement, variant=added.variant, additions=added.additions,
-        resolved=added.resolved, equivalence=added.equivalence, certificate=added.certificate,
-    )  # fmt: skip
-
-
 def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
     """Return warnings about the circumstances of the runs."""
-    warnings = [seen_in_words([run for run in runs if run.ok])]
-    warnings += _of_cut_runs([run for run in runs if run.ok])
-    warnings += retraced_runs([run for run in runs if run.ok])
+    good = [run for run in runs if run.ok]
+    warnings = [seen_in_words(good)]
+    if whys := [why for run in good if (why := not_projected(run)) is not None]:
+        warnings.append(
+            f"no total is projected: {whys[0]} ({len(whys)} of {len(good)} runs); the verdict is "
+            "about the steps alone, and --full trains each run to its end"
+        )
+    warnings += retraced_runs(good)
     fell_back = sum(run.started == FELL_BACK for run in runs)
     if fell_back:
         warnings.append(
@@ -153,18 +117,6 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
             f"gone: {shown}{more}"
         )
     return tuple(warning for warning in warnings if warning is not None)
-
-
-def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
-    """Return warnings about what runs that were cut short leave open."""
-    warnings = []
-    whys = [why for run in runs if (why := not_projected(run)) is not None]
-    if whys:
-        warnings.append(
-            f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
-            "about the steps alone, and --full trains each run to its end"
-        )
-    return warnings
 
 
 def _isolating_seconds(request: Request, pairs: int, group_seconds: float | None) -> float | None:
@@ -202,8 +154,12 @@ def save_best(
     if not candidates:
         raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
-    worst = -sign * float("inf")
-    best = max(candidates, key=lambda run: sign * _value(run, metric, worst))
+
+    def goodness(run: RunResult) -> float:
+        value = run.value_of(metric)
+        return -math.inf if value is None else sign * value
+
+    best = max(candidates, key=goodness)
     replace_file(folders[best.id] / MODEL_FILE, target)
     for run in candidates if not keep else ():
         (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
@@ -221,18 +177,13 @@ def _target_in_words(recipe: Recipe) -> str | None:
     return f"{target.metric} <= {target.at_most:g}"
 
 
-def _value(run: RunResult, metric: str, missing: float) -> float:
-    value = run.value_of(metric)
-    return missing if value is None else value
-
-
-def without_early_ends(runs: Sequence[RunResult]) -> tuple[RunResult, ...]:
+def without_early_ends(runs: Sequence[RunResult]) -> list[RunResult]:
     """Return the runs, with those marked failed whose script made fewer fits than other runs.
 
     If the recipe names no fit, a run cannot know that more fits would have followed.
     """
     most = max((len(run.fits) for run in runs if run.ok), default=0)
-    return tuple(
+    return [
         attrs.evolve(
             run,
             status="failed",
@@ -241,7 +192,7 @@ def without_early_ends(runs: Sequence[RunResult]) -> tuple[RunResult, ...]:
         if run.ok and run.after_fits is not None and run.judged is None and len(run.fits) < most
         else run
         for run in runs
-    )
+    ]
 
 
 def ends_in_words(runs: Sequence[RunResult]) -> Iterator[str]:

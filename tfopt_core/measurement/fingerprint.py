@@ -149,15 +149,6 @@ def _files_of_module(top: str) -> Iterator[Path]:
         yield Path(spec.origin)
 
 
-def shared_facts(fingerprint: Mapping[str, str], recipe_sha256: str, root: str) -> dict[str, str]:
-    """Return the facts that must be the same for all workers of a training, by name.
-
-    :param fingerprint: see `tfopt_core.measurement.fingerprint`.
-    :param root: the folder of the recipe, whose path may differ on another machine.
-    """
-    return {"recipe": recipe_sha256, **portable_facts(fingerprint, root)}
-
-
 def portable_facts(fingerprint: Mapping[str, str], root: str) -> dict[str, str]:
     """Return the facts that are the same on all machines with the same code and versions.
 

@@ -15,11 +15,14 @@ import attrs
 
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
-from tfopt_core.measurement.conclude import judgement_of
 from tfopt_core.measurement.fingerprint import CodeAtStart
+from tfopt_core.measurement.plan import (
+    MeasurementState,
+    Schedule,
+    judgement_of,
+    leave_one_out,
+)
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.schedule import Schedule, leave_one_out
-from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, TurnOver
 from tfopt_core.records.results import RunResult
@@ -30,6 +33,7 @@ from tfopt_core.statistics.claims import (
     no_pair_possible,
     speedup_so_far,
 )
+from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -78,7 +82,7 @@ class Groups:
     sides: list[Variant] = attrs.field(init=False)
     contrasts: list[Contrast] = attrs.field(factory=list, init=False)
     schedule: Schedule = attrs.field()
-    _maker: RunMaker = attrs.field(init=False)
+    _processes: Processes = attrs.field(init=False)
 
     @schedule.default
     def _by_the_seed(self) -> Schedule:
@@ -93,10 +97,7 @@ class Groups:
             extras, self.contrasts = leave_one_out(request.plugins)
             self.sides += extras
         # once for all runs: whether their processes start alike is asked of the plugins
-        self._maker = RunMaker(
-            processes=Processes(request, self.runner), prepared=self.prepared,
-            observer=self.observer,
-        )  # fmt: skip
+        self._processes = Processes(request, self.runner)
 
     @property
     def in_turns(self) -> bool:
@@ -107,6 +108,11 @@ class Groups:
         objective = "time-to-target" if to_target else recipe.measure.objective
         may = can_take_turns(recipe.workload, objective)
         return may and not self.prepared.several_processes and not self.state.one_after_other
+
+    @property
+    def judgement(self) -> Judgement:
+        """The rules by which the runs so far are judged."""
+        return judgement_of(self.request, self.prepared, self.state, self.runs)
 
     @property
     def seconds(self) -> float:
@@ -131,7 +137,7 @@ class Groups:
         :raises EditedMeanwhile: if code was edited before their end.
         """
         try:
-            self._maker.processes.warm_up()
+            self._processes.warm_up()
             for number in range(self.state.pairs):
                 if self._make_group(number) or no_pair_possible(self.runs):
                     return
@@ -214,15 +220,46 @@ class Groups:
         self.observer(progress.Noted(note))
 
     def _run(self, scheduled: ScheduledRun, index: int, turn_over: Tell | None) -> RunResult:
+        """Make a run, in a process of its own, and return it. It is not stored.
+
+        :param turn_over: called at the ends of its turns, and returns when its next one comes; None
+            where it takes no turns.
+        """
+        prepared, stopped, metrics = self.prepared, 0.0, dict[str, float]()
         started = progress.RunStarted(
             index=index, total_runs=self.total_runs, variant=scheduled.variant.name,
             round=scheduled.round, pairs=self.state.pairs,
         )  # fmt: skip
-        return self._maker.make(
-            scheduled, f"{self.request.folder.name}-{index:02d}", started=started,
+        self.observer(started)
+
+        def tell(message: Progress) -> None:
+            nonlocal stopped
+            if isinstance(message, TurnOver) and turn_over is not None:
+                since = time.monotonic()
+                turn_over(message)
+                stopped += time.monotonic() - since
+            if not isinstance(message, EpochDone | StepDone):
+                return
+            step = prepared.steps_per_epoch or 0
+            if isinstance(message, StepDone):
+                step = message.step
+            else:
+                metrics.update(message.metrics)
+            self.observer(
+                progress.RunProgress(
+                    run=started, epoch=message.epoch, epochs=prepared.epochs, step=step,
+                    steps_per_epoch=prepared.steps_per_epoch, metrics=dict(metrics),
+                    ended=isinstance(message, EpochDone),
+                )
+            )  # fmt: skip
+
+        run = self._processes.run(
+            scheduled, f"{self.request.folder.name}-{index:02d}", tell,
             save=self.request.save_to is not None and scheduled.variant.name == FULL,
-            warm_seconds=self.state.warm_seconds, turn_over=turn_over,
+            warm_seconds=self.state.warm_seconds, in_turns=turn_over is not None,
         )  # fmt: skip
+        taken = run.process_seconds
+        return attrs.evolve(run, process_seconds=None if taken is None else taken - stopped)
 
     def _keep(self, run: RunResult, index: int) -> None:
         """Store a run, and report that it has ended."""
@@ -230,85 +267,11 @@ class Groups:
             if self.store is not None:
                 self.store.add_run(self.request.folder.name, run)
             self.runs.append(run)
-        judgement = judgement_of(self.request, self.prepared, self.state, self.runs)
         seconds, left = self.group_seconds, self.total_runs - len(self.runs)
         self.observer(
             progress.RunEnded(
                 index=index, total_runs=self.total_runs, run=run,
-                speedup_so_far=speedup_so_far(self.runs, judgement),
+                speedup_so_far=speedup_so_far(self.runs, self.judgement),
                 seconds_left=None if seconds is None else seconds * left / len(self.sides),
             )
         )  # fmt: skip
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class RunMaker:
-    """Makes the runs of a measurement, each in a process of its own."""
-
-    processes: Processes
-    prepared: Prepared
-    observer: Observer
-
-    def make(
-        self,
-        scheduled: ScheduledRun,
-        run_id: str,
-        *,
-        started: progress.RunStarted,
-        save: bool = False,
-        warm_seconds: float | None = None,
-        turn_over: Tell | None = None,
-    ) -> RunResult:
-        """Make a run and return it. It is not stored.
-
-        :param started: the event of its start.
-        :param save: whether its model is saved.
-        :param warm_seconds: as `RunTask` has them.
-        :param turn_over: called at the ends of its turns, and returns when its next one comes; None
-            where it takes no turns.
-        """
-        self.observer(started)
-        stopped = 0.0
-
-        def tell(message: Progress) -> None:
-            nonlocal stopped
-            if turn_over is None or not isinstance(message, TurnOver):
-                told(message)
-                return
-            since = time.monotonic()
-            turn_over(message)
-            stopped += time.monotonic() - since
-
-        told = self._teller(started)
-        run = self.processes.run(
-            scheduled, run_id, tell, save=save, warm_seconds=warm_seconds,
-            in_turns=turn_over is not None,
-        )  # fmt: skip
-        taken = run.process_seconds
-        return attrs.evolve(run, process_seconds=None if taken is None else taken - stopped)
-
-    def _teller(self, started: progress.RunStarted) -> Tell:
-        """Return a function that turns the messages of a run's process into events."""
-        metrics: dict[str, float] = {}
-
-        def tell(message: Progress) -> None:
-            if isinstance(message, EpochDone):
-                metrics.update(message.metrics)
-                step = self.prepared.steps_per_epoch or 0
-            elif isinstance(message, StepDone):
-                step = message.step
-            else:
-                return
-            self.observer(
-                progress.RunProgress(
-                    run=started,
-                    epoch=message.epoch,
-                    epochs=self.prepared.epochs,
-                    step=step,
-                    steps_per_epoch=self.prepared.steps_per_epoch,
-                    metrics=dict(metrics),
-                    ended=isinstance(message, EpochDone),
-                )
-            )
-
-        return tell

@@ -1,13 +1,26 @@
-"""Plan a measurement before its first group: how many groups, how long, and which sides."""
+"""Plan a measurement: its groups, sides, order and seeds, and its decisions for a resume."""
 
 from __future__ import annotations
 
-import attrs
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from tfopt_core.measurement.schedule import leave_one_out
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.hooks.card import Equivalence, traits
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant, plus
+from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.figures import not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
+from tfopt_core.statistics.judgement import Judgement, stack_equivalence
+from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.turns import longest_uninterrupted
 
@@ -37,9 +50,9 @@ class Plan:
     """
 
     pairs: int
-    warm_seconds: float | None
-    isolating: bool
-    group_seconds: float | None
+    warm_seconds: float | None = None
+    isolating: bool = False
+    group_seconds: float | None = None
     note: str = ""
 
 
@@ -127,3 +140,170 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None
     if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
         warm_seconds += first
     return min(whole, warm_seconds) + BESIDE_SECONDS
+
+
+def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
+    """Return the two variants of every measurement."""
+    return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
+
+
+def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
+    """Return the variants that leave out each plugin in turn, and their contrasts.
+
+    A plugin is left out together with those that require it; if nothing is left, the baseline is
+    that variant. A single plugin is judged by the comparison itself.
+    """
+    variants: dict[str, Variant] = {}
+    contrasts = []
+    for stacked in plugins if len(plugins) > 1 else ():
+        group = _group(stacked.name, plugins)
+        rest = tuple(other for other in plugins if other.name not in group)
+        name = f"without {' and '.join(group)}" if rest else BASELINE
+        if rest:
+            variants[name] = Variant(name, rest)
+        contrasts.append(Contrast(stacked.name, group, name))
+    return list(variants.values()), contrasts
+
+
+def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
+    """Return the plugin and all that require it, in recipe order."""
+    group = {name}
+    grown = True
+    while grown:
+        needy = {p.name for p in plugins if group & set(traits(p.name, type(p.plugin)).requires)}
+        grown = not needy <= group
+        group |= needy
+    return tuple(p.name for p in plugins if p.name in group)
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """The order and seeds of the rounds, drawn from one seed that is stored with the results."""
+
+    seed: int
+
+    def runs(self, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
+        """Return one round: every variant once, all under the round's seed.
+
+        With two variants each two rounds are ABBA or BAAB, so that a linear drift of the machine's
+        speed biases neither. Which of the two is random, since a periodic load could otherwise
+        keep step with the order. More variants are put in random order.
+        """
+        seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)
+        order = list(variants)
+        if len(order) == 2:
+            first = random.Random(f"{self.seed} order of rounds {round_ // 2}").randrange(2)
+            if (first + round_) % 2:
+                order.reverse()
+        else:
+            random.Random(f"{self.seed} order of round {round_}").shuffle(order)
+        return [ScheduledRun(round_, place, variant, seed) for place, variant in enumerate(order)]
+
+
+@attrs.frozen(kw_only=True)
+class AddedStack:
+    """The stack of the second contrast: the full one with additions that are not exact.
+
+    :param additions: the plugins that the full stack lacks, or has with other settings.
+    :param resolved: the settings of the whole stack, by plugin, in its order.
+    :param equivalence: what it does to the mathematics.
+    :param certificate: what a replay of it showed; None without one.
+    """
+
+    additions: tuple[str, ...]
+    resolved: dict[str, dict[str, Any]]
+    equivalence: Equivalence
+    certificate: Certificate | None = None
+
+    @property
+    def variant(self) -> str:
+        """The name of its runs."""
+        return plus(self.additions)
+
+
+def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
+    """Return the stack of the second contrast.
+
+    :param prepared, extended: the dry builds of the stack, and of that with the additions.
+    """
+    return AddedStack(
+        additions=additions_to(prepared.resolved, extended.resolved),
+        resolved=extended.resolved,
+        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
+    )
+
+
+def additions_to(
+    stack: Mapping[str, Mapping[str, Any]], extended: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Return the plugins of an extended stack that a stack lacks or has with other settings."""
+    return tuple(name for name, settings in extended.items() if stack.get(name) != settings)
+
+
+@attrs.frozen(kw_only=True)
+class MeasurementState(Plan):
+    """The decisions of a measurement so far: its plan, and what came to it.
+
+    :param seed: the seed from which the order and the seeds of all groups are drawn.
+    :param one_after_other: why runs take no turns any more; "" while they do, or never did.
+    :param certificate: the certificate of a replay; None until it is made, or if the stack changes
+        the algorithm.
+    :param resumed: how often the measurement was resumed.
+    :param added: the stack of the second contrast; None without one.
+    """
+
+    seed: int
+    one_after_other: str = ""
+    certificate: Certificate | None = None
+    resumed: int = 0
+    added: AddedStack | None = None
+
+
+def stored_request(
+    request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
+) -> dict[str, object]:
+    """Return what the store holds of a measurement besides its runs, to resume it."""
+    return {
+        "recipe": request.recipe.to_dict(),
+        "recipe_path": recipe_path(request.recipe),
+        "resolved": prepared.resolved,
+        "prepared": unstructure(prepared),
+        "course": unstructure(state),
+        "fingerprint": code,
+    }
+
+
+def recipe_path(recipe: Recipe) -> str | None:
+    """Return the path of a recipe, by which its measurements are found again."""
+    return None if recipe.path is None else str(recipe.path.resolve())
+
+
+def state_writer(
+    store: Store, request: Request, prepared: Prepared, code: dict[str, str]
+) -> Callable[[MeasurementState], None]:
+    """Return a function that stores the state of a measurement."""
+
+    def keep(state: MeasurementState) -> None:
+        store.update_request(request.folder.name, stored_request(request, prepared, state, code))
+
+    return keep
+
+
+def judgement_of(
+    request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
+) -> Judgement:
+    """Return the rules by which the runs are judged, from recipe, dry build and state."""
+    measure = request.recipe.measure
+    return Judgement(
+        metric=prepared.quality_metric,
+        direction="max" if prepared.quality_direction == "max" else "min",
+        tolerance=measure.quality.tolerance if measure.quality else None,
+        examples=prepared.validation_examples,
+        equivalence=stack_equivalence([plugin.equivalence for plugin in prepared.plugins]),
+        target=measure.target,
+        projected=any(run.ok and not run.complete for run in runs),
+        per_step=any(run.ok and not_projected(run) is not None for run in runs),
+        certificate=state.certificate,
+        objective=measure.objective,
+        batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
+    )

@@ -14,9 +14,9 @@ from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.fingerprint import CodeAtStart, differences, fingerprint
 from tfopt_core.measurement.groups import Groups
+from tfopt_core.measurement.plan import MeasurementState, recipe_path, state_writer
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import conduct
-from tfopt_core.measurement.state import MeasurementState, recipe_path, state_writer
 from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
@@ -52,7 +52,6 @@ def resume(
         stopped = _still_stopped(stopped, store)
         # a killed replay may have left its batches, which can be large
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
-        _refuse_older(stopped)
         request = _with_measured(request, stopped, store)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
@@ -139,15 +138,7 @@ def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Measurement
     with reading(stopped.id, store.path, '"prepared" of its request'):
         prepared = structure(stopped.request["prepared"], Prepared)
     with reading(stopped.id, store.path, '"course" of its request'):
-        return prepared, MeasurementState.from_dict(stopped.request["course"])
-
-
-def _refuse_older(stopped: Unfinished) -> None:
-    if not {"prepared", "course", "fingerprint"} <= set(stopped.request):
-        raise InputError(
-            f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
-            "measure anew without --resume"
-        )
+        return prepared, structure(stopped.request["course"], MeasurementState)
 
 
 def _refuse_changes(

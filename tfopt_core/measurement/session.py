@@ -12,19 +12,19 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.certifying import certificates
-from tfopt_core.measurement.conclude import conclude, judgement_of, save_best
+from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import CodeAtStart, fingerprint
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.plan import plan_of
-from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.schedule import baseline_and_full
-from tfopt_core.measurement.state import (
+from tfopt_core.measurement.plan import (
     AddedStack,
     MeasurementState,
     added_stack,
+    baseline_and_full,
+    plan_of,
     state_writer,
     stored_request,
 )
+from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import ScheduledRun, Variant
@@ -81,9 +81,8 @@ def measure(
         if plan.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, plan.note))
         state = MeasurementState(
-            seed=seed, pairs=plan.pairs, warm_seconds=plan.warm_seconds, isolating=plan.isolating,
-            certificate=certificate, added=added,
-        )  # fmt: skip
+            **attrs.asdict(plan), seed=seed, certificate=certificate, added=added
+        )
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
@@ -94,31 +93,23 @@ def measure(
             observer=observer, began=began, code=at_start,
             keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
-        return conduct(groups, created_at, plan.group_seconds)
+        return conduct(groups, created_at)
 
 
-def conduct(groups: Groups, created_at: str, group_seconds: float | None = None) -> Results:
+def conduct(groups: Groups, created_at: str) -> Results:
     """Make the remaining groups, conclude, store the results and return them.
 
     :param created_at: when the measurement began, ISO 8601.
-    :param group_seconds: about how long a group takes, None if unknown.
     """
-    request, prepared, store = groups.request, groups.prepared, groups.store
+    request, store = groups.request, groups.store
     assert store is not None
-    groups.observer(_ready(groups, group_seconds))
+    groups.observer(_ready(groups))
     groups.go()
-    state = groups.state
-    results = conclude(
-        request=request, prepared=prepared, state=state, id_=request.folder.name,
-        created_at=created_at, runs=groups.runs, contrasts=groups.contrasts,
-        seconds=groups.seconds, interrupted=groups.stop == "interrupted",
-        group_seconds=groups.group_seconds,
-    )  # fmt: skip
+    results = conclude(groups, created_at)
     store.finish(results)
     # the results are stored before anything else can fail
-    judgement = judgement_of(request, prepared, state, groups.runs)
     try:
-        saved = save_best(request, judgement, results.runs, keep=results.interrupted)
+        saved = save_best(request, groups.judgement, results.runs, keep=results.interrupted)
     except InputError as error:
         # the verdict is printed all the same
         results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
@@ -127,7 +118,7 @@ def conduct(groups: Groups, created_at: str, group_seconds: float | None = None)
     store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one
-        results = observed(results, request, state.seed or 1, groups.runner, groups.observer)
+        results = observed(results, request, groups.state.seed or 1, groups.runner, groups.observer)
         store.finish(results)
     return results
 
@@ -153,8 +144,9 @@ def _certified(
     return found[0], added and attrs.evolve(added, certificate=found[-1])
 
 
-def _ready(groups: Groups, group_seconds: float | None) -> progress.Ready:
+def _ready(groups: Groups) -> progress.Ready:
     prepared, state = groups.prepared, groups.state
+    known = None if groups.runs else state.group_seconds  # before a resume some were made
     return progress.Ready(
         seconds=prepared.seconds,
         resolved=prepared.resolved,
@@ -162,7 +154,7 @@ def _ready(groups: Groups, group_seconds: float | None) -> progress.Ready:
         steps_per_epoch=prepared.steps_per_epoch,
         total_runs=groups.total_runs,
         warnings=prepared.warnings,
-        estimated_seconds=None if group_seconds is None else state.pairs * group_seconds,
+        estimated_seconds=None if known is None else state.pairs * known,
         warm_seconds=state.warm_seconds,
         pairs=state.pairs,
         runs_done=len(groups.runs),

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, RecipeError, TfoptError
+from tfopt_core.measurement.plan import Schedule
 from tfopt_core.measurement.progress import Event, RunProgress
-from tfopt_core.measurement.schedule import Schedule
 from tfopt_core.recipe import TuneSpec
 from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS

@@ -17,9 +17,8 @@ from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.groups import Groups
+from tfopt_core.measurement.plan import MeasurementState, Schedule
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.schedule import Schedule
-from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Objective
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult

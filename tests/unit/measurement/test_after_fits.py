@@ -15,7 +15,7 @@ def of_script(variant="baseline", round_=0, fits=2, after_fits=None, judged=None
 
 
 def test_a_run_that_raised_after_all_fits_counts_and_is_said():
-    runs = (of_script(), of_script("full", after_fits=CAUSE), of_script(after_fits=CAUSE))
+    runs = [of_script(), of_script("full", after_fits=CAUSE), of_script(after_fits=CAUSE)]
     assert without_early_ends(runs) == runs
     [said] = ends_in_words(runs)
     assert said.startswith(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out
+from tfopt_core.measurement.plan import Schedule, baseline_and_full, leave_one_out
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.records.variants import Variant
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.measure_runs import make_judgement, make_pairs, make_run
 
-from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.measurement.plan import Schedule
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
 from tfopt_core.statistics.contrasts import attribute

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from tfopt_core.errors import ClusterError
-from tfopt_core.measurement.fingerprint import shared_facts
+from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
@@ -74,13 +74,8 @@ def test_every_difference_is_named_with_its_workers():
 
 
 def test_what_machines_may_differ_in_is_not_compared_and_folders_are_relative():
-    found = shared_facts(
-        {"CPU": "fast", "memory": "8 GiB", "GPUs": "none", '"/home/a/p/train.py"': "h"},
-        "r",
-        "/home/a/p",
-    )
-
-    assert found == {"recipe": "r", '"./train.py"': "h"}
+    facts = {"CPU": "fast", "memory": "8 GiB", "GPUs": "none", '"/home/a/p/train.py"': "h"}
+    assert portable_facts(facts, "/home/a/p") == {'"./train.py"': "h"}
 
 
 @pytest.mark.parametrize(
@@ -88,13 +83,12 @@ def test_what_machines_may_differ_in_is_not_compared_and_folders_are_relative():
     ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"],
 )
 def test_workers_may_have_gpus_and_threads_of_their_own(name):
-    assert shared_facts({f"environment variable {name}": "1"}, "r", "/p") == {"recipe": "r"}
+    assert portable_facts({f"environment variable {name}": "1"}, "/p") == {}
 
 
 def test_variables_that_change_what_is_computed_are_compared():
-    assert shared_facts({"environment variable XLA_FLAGS": "x"}, "r", "/p") == {
-        "recipe": "r", "environment variable XLA_FLAGS": "x",
-    }  # fmt: skip
+    facts = {"environment variable XLA_FLAGS": "x"}
+    assert portable_facts(facts, "/p") == facts
 
 
 COORDINATED = Cluster(addresses={"chief": ("127.0.0.1:1",), "ps": ("b:2",)}, job="ps", index=0)

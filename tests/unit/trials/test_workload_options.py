@@ -10,7 +10,7 @@ from tfopt_core.commands.check import check_recipe
 from tfopt_core.errors import RecipeError
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.schedule import leave_one_out
+from tfopt_core.measurement.plan import leave_one_out
 from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import attrs
 from cattrs import unstructure
 
-from tfopt_core.hooks.card import Equivalence, traits
+from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant, plus
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.contrasts import AddedStack
 from tfopt_core.statistics.figures import not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.judgement import Judgement, stack_equivalence
@@ -198,46 +198,6 @@ class Schedule:
         else:
             random.Random(f"{self.seed} order of round {round_}").shuffle(order)
         return [ScheduledRun(round_, place, variant, seed) for place, variant in enumerate(order)]
-
-
-@attrs.frozen(kw_only=True)
-class AddedStack:
-    """The stack of the second contrast: the full one with additions that are not exact.
-
-    :param additions: the plugins that the full stack lacks, or has with other settings.
-    :param resolved: the settings of the whole stack, by plugin, in its order.
-    :param equivalence: what it does to the mathematics.
-    :param certificate: what a replay of it showed; None without one.
-    """
-
-    additions: tuple[str, ...]
-    resolved: dict[str, dict[str, Any]]
-    equivalence: Equivalence
-    certificate: Certificate | None = None
-
-    @property
-    def variant(self) -> str:
-        """The name of its runs."""
-        return plus(self.additions)
-
-
-def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
-    """Return the stack of the second contrast.
-
-    :param prepared, extended: the dry builds of the stack, and of that with the additions.
-    """
-    return AddedStack(
-        additions=additions_to(prepared.resolved, extended.resolved),
-        resolved=extended.resolved,
-        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
-    )
-
-
-def additions_to(
-    stack: Mapping[str, Mapping[str, Any]], extended: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, ...]:
-    """Return the plugins of an extended stack that a stack lacks or has with other settings."""
-    return tuple(name for name, settings in extended.items() if stack.get(name) != settings)
 
 
 @attrs.frozen(kw_only=True)

@@ -16,9 +16,7 @@ from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import CodeAtStart, fingerprint
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import (
-    AddedStack,
     MeasurementState,
-    added_stack,
     baseline_and_full,
     plan_of,
     state_writer,
@@ -29,6 +27,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.contrasts import AddedStack, added_stack
 from tfopt_core.statistics.judgement import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.results import Comparison, Quality, RunResult
+from tfopt_core.records.results import Comparison, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import unlike_counts
-from tfopt_core.statistics.figures import Pair, applied_plugins, compared_seconds, pairs_of
+from tfopt_core.statistics.figures import Pair, applied_plugins, compared_seconds, pairs_of, runs_of
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     SUSPICIOUS_DEVIATION,
@@ -34,11 +34,6 @@ def as_good(measured: Comparison) -> bool:
     )
 
 
-def fell(quality: Quality) -> str:
-    """Return which way the metric of a worse model moved."""
-    return "fell" if quality.direction == "max" else "rose"
-
-
 def no_claim(
     statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
 ) -> tuple[Verdict, str] | None:
@@ -49,7 +44,7 @@ def no_claim(
             f"no verdict: {failed} of the runs with the stack failed (those that ended well: "
             f"{statement})"
         )
-    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    invalid = not_finite(runs_of(pairs))
     if invalid is not None:
         return Verdict.VOID, f"no verdict: {invalid} ({statement})"
     return None
@@ -100,7 +95,7 @@ def identical_timings(
         return True
     if len(pairs) >= MINIMUM_PAIRS and any(len(set(side)) == 1 for side in sides):
         return True
-    runs = [run for pair in pairs for run in (pair.without, pair.with_)]
+    runs = runs_of(pairs)
     timings = [timing for run in runs if (timing := _timing(run)) is not None]
     return len(set(timings)) < len(timings)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Addition, Attribution, RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, plus
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.claims import identical_timings, inconclusive, not_finite, unlike_amounts
-from tfopt_core.statistics.figures import Pair, compared_seconds, pairs_of
+from tfopt_core.statistics.figures import Pair, compared_seconds, pairs_of, runs_of
 from tfopt_core.statistics.intervals import (
     LEVEL,
     MINIMUM_PAIRS,
@@ -23,8 +24,50 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
+from tfopt_core.statistics.judgement import Judgement, stack_equivalence, verdict_on_interval
 from tfopt_core.statistics.quality import compare_quality
+
+WORDS = {
+    Verdict.FASTER: "faster with it",
+    Verdict.SLOWER: "slower with it",
+    Verdict.NO_DIFFERENCE: "no measurable difference",
+}
+
+
+@attrs.frozen(kw_only=True)
+class AddedStack:
+    """The stack of the second contrast: the full one with additions that are not exact.
+
+    :param additions: the plugins that the full stack lacks, or has with other settings.
+    :param resolved: the settings of the whole stack, by plugin, in its order.
+    :param equivalence: what it does to the mathematics.
+    :param certificate: what a replay of it showed; None without one.
+    """
+
+    additions: tuple[str, ...]
+    resolved: dict[str, dict[str, Any]]
+    equivalence: Equivalence
+    certificate: Certificate | None = None
+
+    @property
+    def variant(self) -> str:
+        """The name of its runs."""
+        return plus(self.additions)
+
+
+def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
+    """Return the stack of the second contrast.
+
+    :param prepared, extended: the dry builds of the stack, and of that with the additions.
+    """
+    before = prepared.resolved
+    return AddedStack(
+        additions=tuple(
+            name for name, settings in extended.resolved.items() if before.get(name) != settings
+        ),
+        resolved=extended.resolved,
+        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
+    )
 
 
 def attribute(
@@ -48,35 +91,51 @@ def _row(
     reason = next(
         (run.effects[name].detail for run in with_plugin if not run.effects[name].applied), None
     )
-    run_ids = tuple(dict.fromkeys(run_id for pair in pairs for run_id in pair.run_ids))
+    run_ids = tuple(dict.fromkeys(run.id for run in runs_of(pairs)))
     row = Attribution(plugin=name, run_ids=run_ids, statement="")
-
-    def not_isolated(why: str) -> Attribution:
-        return attrs.evolve(row, statement=f"{name}: not isolated: {why}")
 
     if reason is not None:
         return attrs.evolve(row, statement=f"{name}: not applied: {reason}")
-    moved = moved_along(pairs, contrast.group)
-    if moved is not None:
-        return not_isolated(f"taking it out changes whether {moved} is applied")
-    if len(pairs) < MINIMUM_PAIRS:
-        return not_isolated(f"{len(pairs)} complete contrasts without it")
-    interval = interval_of(pairs, judgement, level)
+    interval = _isolated(pairs, contrast.group, judgement, "taking it out", level)
     if isinstance(interval, str):
-        return not_isolated(interval)
+        return attrs.evolve(row, statement=f"{name}: not isolated: {interval}")
     left, low, high = speedup_interval(interval)
     statement = _statement(contrast, pairs, interval, judgement)
     return attrs.evolve(row, left_out=left, low=low, high=high, statement=statement)
 
 
-def moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
-    """Return another plugin that takes effect on one side of a pair only; None if there is none.
-    The two stacks then differ in more than the plugin that was left out."""
+def _isolated(
+    pairs: Sequence[Pair],
+    group: Sequence[str],
+    judgement: Judgement,
+    act: str,
+    level: float = LEVEL,
+) -> Interval | str:
+    """Return the interval of the log speedup of pairs that differ by these plugins, or why there is
+    none.
+
+    :param act: what makes the difference, such as "taking it out".
+    """
     for pair in pairs:
         for other, effect in pair.without.effects.items():
             if other not in group and effect.applied != pair.with_.effects[other].applied:
-                return f'"{other}"'
-    return None
+                return f'{act} changes whether "{other}" is applied'
+    return _interval_of(pairs, judgement, level)
+
+
+def _interval_of(
+    pairs: Sequence[Pair], judgement: Judgement, level: float = LEVEL
+) -> Interval | str:
+    """Return the interval of the log speedup, or why there is none."""
+    if len(pairs) < MINIMUM_PAIRS:
+        return f"{len(pairs)} complete pairs, it takes {MINIMUM_PAIRS}"
+    figures = compared_seconds(pairs, judgement.kind)
+    if isinstance(figures, str):
+        return figures
+    interval = t_interval(log_ratios(*figures), level)
+    if identical_timings(pairs, figures, interval):
+        return "suspiciously identical timings"
+    return interval
 
 
 def _statement(
@@ -96,103 +155,62 @@ def _statement(
     if shown is Verdict.SLOWER:
         return f"{name}: slower with it, {figures}; remove it"
     if shown is Verdict.FASTER:
-        invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+        invalid = not_finite(runs_of(pairs))
         if invalid is not None:
             return f"{name}: no gain is claimed, {invalid}; {figures}"
         return f"{name}: faster with it, {figures}"
     return f"{name}: no effect on the time could be shown, {figures}"
 
 
-def interval_of(
-    pairs: Sequence[Pair], judgement: Judgement, level: float = LEVEL
-) -> Interval | str:
-    """Return the interval of the log speedup, or why there is none."""
-    figures = compared_seconds(pairs, judgement.kind)
-    if isinstance(figures, str):
-        return figures
-    interval = t_interval(log_ratios(*figures), level)
-    if identical_timings(pairs, figures, interval):
-        return "suspiciously identical timings"
-    return interval
-
-
-WORDS = {
-    Verdict.FASTER: "faster with it",
-    Verdict.SLOWER: "slower with it",
-    Verdict.NO_DIFFERENCE: "no measurable difference",
-}
-
-
-def judge_addition(
-    runs: Sequence[RunResult],
-    judgement: Judgement,
-    *,
-    variant: str,
-    additions: tuple[str, ...],
-    resolved: Mapping[str, Mapping[str, Any]],
-    equivalence: Equivalence,
-    certificate: Certificate | None,
-) -> Addition:
+def judge_addition(runs: Sequence[RunResult], judgement: Judgement, added: AddedStack) -> Addition:
     """Judge the stack with additions against the full stack and return the contrast.
 
     Its pairs are of the same groups as those of the verdict, and its interval has the same level:
     it is a question of its own, and nothing that is said of the stack depends on it.
 
     :param judgement: the rules for the stack.
-    :param variant: the name of its runs.
-    :param additions: the plugins that the full stack lacks, or has with other settings.
-    :param resolved: the settings of all its plugins.
-    :param equivalence: what it does to the mathematics.
-    :param certificate: what a replay of it against the baseline showed.
     """
-    judgement = attrs.evolve(judgement, equivalence=equivalence, certificate=certificate)
-    pairs = pairs_of(runs, FULL, variant)
-    over_baseline = pairs_of(runs, BASELINE, variant)
-    draft = Addition(
-        plugins=additions,
-        resolved=resolved,
-        equivalence=equivalence,
-        variant=variant,
-        verdict=Verdict.NONE,
-        pairs=len(pairs),
-        run_ids=tuple(run_id for pair in pairs for run_id in pair.run_ids),
-        quality=compare_quality(over_baseline, judgement),
-        statement="",
+    judgement = attrs.evolve(
+        judgement, equivalence=added.equivalence, certificate=added.certificate
     )
-    name = " and ".join(additions)
+    pairs, over_baseline = (pairs_of(runs, side, added.variant) for side in (FULL, BASELINE))
+    draft = Addition(
+        plugins=added.additions, resolved=added.resolved, equivalence=added.equivalence,
+        variant=added.variant, verdict=Verdict.NONE, pairs=len(pairs),
+        run_ids=tuple(run.id for run in runs_of(pairs)),
+        quality=compare_quality(over_baseline, judgement), statement="",
+    )  # fmt: skip
 
     def concluded(verdict: Verdict, text: str) -> Addition:
+        name = " and ".join(added.additions)
         return attrs.evolve(draft, verdict=verdict, statement=f"{name}: {text}")
 
-    reason = _not_applied(pairs, additions)
+    reason = _not_applied(pairs, added.additions)
     if reason is not None:
         return concluded(Verdict.NOT_APPLIED, reason)
-    failed = [run for run in runs if run.variant == variant and run.status == "failed"]
-    if len(pairs) < MINIMUM_PAIRS:
-        because = f": {len(failed)} of its runs failed" if failed else ""
-        return concluded(
-            Verdict.NONE, f"not isolated by {len(pairs)} complete pairs, it takes "
-            f"{MINIMUM_PAIRS}{because}",
-        )  # fmt: skip
-    moved = moved_along(pairs, additions)
-    if moved is not None:
-        why = f"not isolated: adding it changes whether {moved} is applied"
-        return concluded(Verdict.NONE, why)
-    interval = interval_of(pairs, judgement)
+    failed = sum(run.variant == added.variant and run.status == "failed" for run in runs)
+    doubt = f"{failed} of its runs failed" if failed else None
+    interval = _isolated(pairs, added.additions, judgement, "adding it")
     if isinstance(interval, str):
-        return concluded(Verdict.NONE, f"not isolated: {interval}")
+        return concluded(
+            Verdict.NONE, "; ".join(filter(None, (f"not isolated: {interval}", doubt)))
+        )
     speedup, low, high = speedup_interval(interval)
-    total, total_low, total_high = _total(over_baseline, judgement)
-    draft = attrs.evolve(
-        draft, speedup=speedup, low=low, high=high, confidence=interval.confidence,
-        total=total, total_low=total_low, total_high=total_high,
-    )  # fmt: skip
-    doubt = _doubt(pairs, len(failed))
+    draft = attrs.evolve(draft, speedup=speedup, low=low, high=high, confidence=interval.confidence)
+    over, whole = "", _interval_of(over_baseline, judgement)
+    if isinstance(whole, Interval):
+        total, least, most = speedup_interval(whole)
+        draft = attrs.evolve(draft, total=total, total_low=least, total_high=most)
+        over = f"; {total:.2f}x ({least:.2f} to {most:.2f}) over the baseline"
+    figures = interval_in_words(interval)
+    doubt = doubt or not_finite(runs_of(pairs)) or unlike_amounts(pairs)
     if doubt is not None:
-        figures = interval_in_words(interval)
         return concluded(Verdict.NONE, f"no gain is claimed, {doubt}; {figures}")
     verdict = verdict_on_interval(low, high)
-    return concluded(verdict, _in_words(verdict, interval, judgement) + _total_in_words(draft))
+    if verdict is Verdict.INCONCLUSIVE:
+        return concluded(verdict, inconclusive(interval) + over)
+    of_what = judgement.kind.qualifier
+    return concluded(verdict, f"{WORDS[verdict]} on top of the stack{of_what}: {figures}{over}")
 
 
 def _not_applied(pairs: Sequence[Pair], additions: Sequence[str]) -> str | None:
@@ -204,35 +222,3 @@ def _not_applied(pairs: Sequence[Pair], additions: Sequence[str]) -> str | None:
                 named = "" if len(additions) == 1 else f'"{name}" '
                 return f"{named}not applied: {effect.detail}"
     return None
-
-
-def _doubt(pairs: Sequence[Pair], failed: int) -> str | None:
-    """Return why no gain may be claimed; None if one may."""
-    if failed:
-        return f"{failed} of its runs failed"
-    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
-    return invalid or unlike_amounts(pairs)
-
-
-def _in_words(verdict: Verdict, interval: Interval, judgement: Judgement) -> str:
-    if verdict is Verdict.INCONCLUSIVE:
-        return inconclusive(interval)
-    figures = interval_in_words(interval)
-    return f"{WORDS[verdict]} on top of the stack{judgement.kind.qualifier}: {figures}"
-
-
-def _total(
-    pairs: Sequence[Pair], judgement: Judgement
-) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Return the speedup over the baseline, with its interval; None where there is none."""
-    if len(pairs) < MINIMUM_PAIRS:
-        return None, None, None
-    interval = interval_of(pairs, judgement)
-    return (None, None, None) if isinstance(interval, str) else speedup_interval(interval)
-
-
-def _total_in_words(addition: Addition) -> str:
-    if addition.total is None or addition.total_low is None or addition.total_high is None:
-        return ""
-    figures = f"{addition.total:.2f}x ({addition.total_low:.2f} to {addition.total_high:.2f})"
-    return f"; {figures} over the baseline"

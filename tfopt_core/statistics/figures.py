@@ -139,10 +139,10 @@ class Pair:
     without: RunResult
     with_: RunResult
 
-    @property
-    def run_ids(self) -> tuple[str, str]:
-        """The ids of both runs."""
-        return self.without.id, self.with_.id
+
+def runs_of(pairs: Sequence[Pair]) -> list[RunResult]:
+    """Return both runs of each pair."""
+    return [run for pair in pairs for run in (pair.without, pair.with_)]
 
 
 def pairs_of(

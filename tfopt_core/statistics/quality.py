@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.records.results import Quality
 from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.claims import not_finite
-from tfopt_core.statistics.figures import Pair
+from tfopt_core.statistics.figures import Pair, runs_of
 from tfopt_core.statistics.intervals import QUALITY_LEVEL, t_interval
 from tfopt_core.statistics.judgement import Judgement
 
@@ -32,7 +32,7 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     if not judgement.metric:
         return _without_figures(judgement, NO_METRIC)
     certificate = judgement.certificate
-    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    invalid = not_finite(runs_of(pairs))
     if invalid is not None:
         quality = _without_figures(judgement, invalid)
         statement = None if certificate is None else certificate.statement

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.results import Comparison, RunResult
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.records.results import Comparison, MemoryContrast, Quality, RunResult
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.claims import (
     as_good,
     examples,
-    fell,
     fits_into_memory,
     identical_timings,
     inconclusive,
@@ -23,6 +22,7 @@ from tfopt_core.statistics.figures import (
     applied_plugins,
     compared_seconds,
     pairs_of,
+    runs_of,
     total_seconds,
 )
 from tfopt_core.statistics.intervals import (
@@ -34,13 +34,21 @@ from tfopt_core.statistics.intervals import (
     t_interval,
 )
 from tfopt_core.statistics.judgement import (
+    INDIFFERENCE,
     Judgement,
     band_in_words,
+    indifferent,
     no_difference_in_words,
     verdict_on_interval,
 )
-from tfopt_core.statistics.memory import compare_memory
 from tfopt_core.statistics.quality import compare_quality
+
+# 1 MiB: what is swapped out is not resident. The counter is that of the whole machine, and some
+# pages of processes that sleep are always moved.
+SWAPPED_PAGES = 256
+# The fields of a run, and what they hold; the one that is judged stands last.
+PROCESS, DEVICE = "peak_rss_bytes", "peak_device_bytes"
+SUBJECTS = {PROCESS: "peak memory", DEVICE: "peak device memory"}
 
 
 def compare(
@@ -64,7 +72,7 @@ def compare(
         high=None,
         confidence=None,
         pairs=len(pairs),
-        run_ids=tuple(run_id for pair in pairs for run_id in pair.run_ids),
+        run_ids=tuple(run.id for run in runs_of(pairs)),
         statement="",
         quality=compare_quality(pairs, judgement),
         objective=judgement.objective,
@@ -148,12 +156,8 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
         return Verdict.STEPS_FASTER, f"steps are faster: {figures}"
     if good:
         return Verdict.FASTER, f"faster{kind.qualifier}: {figures}"
-    if quality is not None and quality.verdict is QualityVerdict.WORSE:
-        assert quality.difference is not None
-        return Verdict.WORSE, (
-            f"faster but worse: {quality.metric} {fell(quality)} by "
-            f"{abs(quality.difference):.4f} ({figures})"
-        )
+    if worse := _worse(quality):
+        return Verdict.WORSE, f"faster {worse} ({figures})"
     if kind.of_cut_runs:
         projected = kind.qualifier if kind is ComparisonKind.STEADY else ""
         return Verdict.QUALITY_OPEN, (
@@ -163,6 +167,15 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     reported = quality is not None and (quality.baseline is not None or not quality.metric)
     why = "" if reported else " (the metric was not reported)"
     return Verdict.QUALITY_OPEN, f"training is faster; quality not established{why}: {figures}"
+
+
+def _worse(quality: Quality | None) -> str:
+    """Return `but worse: val_accuracy fell by 0.0120`; "" unless the model is shown to be worse."""
+    if quality is None or quality.verdict is not QualityVerdict.WORSE:
+        return ""
+    assert quality.difference is not None
+    moved = "fell" if quality.direction == "max" else "rose"
+    return f"but worse: {quality.metric} {moved} by {abs(quality.difference):.4f}"
 
 
 def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
@@ -176,3 +189,99 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
             side.append(total_seconds(run) / count)
     interval = t_interval(log_ratios(*sides))
     return f"; time for each example {interval_in_words(interval)}"
+
+
+def compare_memory(
+    measured: Comparison, pairs: Sequence[Pair], runs: Sequence[RunResult], judgement: Judgement
+) -> tuple[MemoryContrast, ...]:
+    """Return the contrast of each figure that all runs of the pairs have.
+
+    :param measured: the comparison of the same pairs, with its quality.
+    :param runs: all runs of the measurement, failed ones too.
+    """
+    contrasts = []
+    for figure in SUBJECTS:
+        peaks = [(getattr(p.without, figure), getattr(p.with_, figure)) for p in pairs]
+        if not all(before and after for before, after in peaks):
+            continue
+        before, after = zip(*peaks, strict=True)
+        # of the stack over the baseline: a ratio below 1 is less memory
+        interval = t_interval(log_ratios(after, before))
+        verdict, statement = _memory_verdict(figure, interval, measured, pairs, runs, judgement)
+        ratio, low, high = speedup_interval(interval)
+        contrasts.append(
+            MemoryContrast(
+                figure=figure, verdict=verdict, ratio=ratio, low=low, high=high,
+                confidence=interval.confidence, pairs=interval.count, statement=statement,
+            )
+        )  # fmt: skip
+    return tuple(contrasts)
+
+
+def _memory_verdict(
+    figure: str, interval: Interval, measured: Comparison, pairs: Sequence[Pair],
+    runs: Sequence[RunResult], judgement: Judgement,
+) -> tuple[MemoryVerdict, str]:  # fmt: skip
+    """Return the verdict on one ratio, and its statement."""
+    judged = runs_of(pairs)
+    subject, figures = _subject(figure, judged), interval_in_words(interval)
+    unknown = _memory_unknown(pairs, judged) if figure == PROCESS else None
+    if unknown is not None:
+        return MemoryVerdict.NONE, f"no verdict on {subject}: {unknown} ({figures})"
+    _, low, high = speedup_interval(interval)
+    # less memory is to this ratio what less time is to a speedup; it hardly varies from run to run,
+    # so that a difference of some pages is sure, and yet is none
+    none = Verdict.NO_DIFFERENCE if indifferent(low, high) else None
+    match none or verdict_on_interval(1 / high, 1 / low):
+        case Verdict.FASTER:
+            return _lower(subject, figures, measured, pairs, runs, judgement)
+        case Verdict.SLOWER:
+            return MemoryVerdict.HEAVIER, f"{subject} higher: {figures}"
+        case Verdict.NO_DIFFERENCE:
+            return MemoryVerdict.NO_DIFFERENCE, (
+                f"no measurable difference in {subject} (within {INDIFFERENCE:.0%}): {figures}"
+            )
+        case _:
+            return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval)}"
+
+
+def _lower(
+    subject: str, figures: str, measured: Comparison, pairs: Sequence[Pair],
+    runs: Sequence[RunResult], judgement: Judgement,
+) -> tuple[MemoryVerdict, str]:  # fmt: skip
+    """Return the verdict on less memory, by what was trained with it."""
+    unlike = unlike_training(pairs, judgement)
+    if unlike is not None:
+        return MemoryVerdict.NONE, f"no verdict on {subject}: {unlike} ({figures})"
+    statement = f"{subject} lower: {figures}"
+    refused = no_claim(statement, pairs, runs)
+    if refused is not None:
+        return MemoryVerdict.NONE, refused[1]
+    if as_good(measured):
+        return MemoryVerdict.LIGHTER, statement
+    if worse := _worse(measured.quality):
+        return MemoryVerdict.WORSE, f"{subject} lower {worse} ({figures})"
+    return MemoryVerdict.QUALITY_OPEN, f"{subject} lower; quality not established: {figures}"
+
+
+def _memory_unknown(pairs: Sequence[Pair], judged: Sequence[RunResult]) -> str | None:
+    """Return why the resident memory of these runs tells nothing of what they need, if so."""
+    swapped = sum(run.disturbance.get("swapped_pages", 0.0) > SWAPPED_PAGES for run in judged)
+    if swapped:
+        return (
+            f"swapping in {swapped} of {len(judged)} runs, and what is swapped out is not resident"
+        )
+    if any(pair.without.started != pair.with_.started for pair in pairs):
+        return "the processes of a pair were started in different ways, which differ in memory"
+    return None
+
+
+def _subject(figure: str, judged: Sequence[RunResult]) -> str:
+    """Return what is compared, and of which process or part of a training if not of all."""
+    several = any(run.fit.workers > 1 for run in judged)
+    cut = any(not run.complete for run in judged)
+    return (
+        SUBJECTS[figure]
+        + (" of the chief" if several else "")
+        + (" of runs that were cut short" if cut else "")
+    )

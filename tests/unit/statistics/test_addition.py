@@ -5,7 +5,7 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import judge_addition
+from tfopt_core.statistics.contrasts import AddedStack, judge_addition
 from tfopt_core.statistics.verdict import compare
 
 PLUS = "plus low"
@@ -24,12 +24,12 @@ def three_a_round(baseline=10.0, full=8.0, plus=4.0, **changes):
     ]  # fmt: skip
 
 
-def judged(runs, **changes):
-    facts = {
-        "variant": PLUS, "additions": ("low",), "resolved": {"p": {}, "low": {}},
-        "equivalence": "rounding", "certificate": DIVERGES, **changes,
-    }  # fmt: skip
-    return judge_addition(runs, make_judgement(equivalence="exact"), **facts)
+def judged(runs):
+    added = AddedStack(
+        additions=("low",), resolved={"p": {}, "low": {}}, equivalence="rounding",
+        certificate=DIVERGES,
+    )  # fmt: skip
+    return judge_addition(runs, make_judgement(equivalence="exact"), added)
 
 
 def test_it_is_the_ratio_over_the_stack_with_an_interval_from_the_same_rounds():
@@ -84,7 +84,7 @@ def test_fewer_than_four_pairs_say_nothing():
     runs = [run for run in three_a_round() if run.variant != PLUS or run.round < 2]
     added = judged(runs)
     assert (added.verdict, added.speedup, added.pairs) == (Verdict.NONE, None, 2)
-    assert added.statement == "low: not isolated by 2 complete pairs, it takes 4"
+    assert added.statement == "low: not isolated: 2 complete pairs, it takes 4"
 
 
 def test_nothing_of_it_changes_the_verdict_on_the_stack():

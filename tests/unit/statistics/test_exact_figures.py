@@ -9,10 +9,10 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
 from support.report_results import make_comparison, make_quality
 
+from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.run import Block, StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
-from tfopt_core.statistics.advice import next_steps
 from tfopt_core.statistics.claims import examples, failed_for_good, inconclusive
 from tfopt_core.statistics.figures import pairs_of
 from tfopt_core.statistics.fit_figures import (

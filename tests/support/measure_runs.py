@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import Block, FitOutcome
-from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.figures import Judgement
 
 
 def make_fit(**changes):

@@ -22,7 +22,7 @@ from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, ScheduledRun
 from tfopt_core.statistics.certificate import certify
-from tfopt_core.statistics.judgement import stack_equivalence
+from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request

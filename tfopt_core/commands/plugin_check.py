@@ -21,7 +21,7 @@ from tfopt_core.measurement.certifying import most_batches, replay_all
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.judgement import stack_equivalence
+from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.testing import check_plugin
 from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, with_settings

@@ -15,12 +15,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.variants import BASELINE, Variant
-from tfopt_core.statistics.certificate import (
-    Certificate,
-    certify,
-    impossible,
-    without_unsteady,
-)
+from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner

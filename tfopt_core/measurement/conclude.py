@@ -17,10 +17,9 @@ from tfopt_core.records.results import Addition, Attribution, Comparison, Result
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.contrasts import attribute, judge_addition
-from tfopt_core.statistics.figures import not_projected, pairs_of, ratios
+from tfopt_core.statistics.figures import Judgement, not_projected, pairs_of, ratios
 from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.intervals import seconds_in_words
-from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder

@@ -28,12 +28,8 @@ from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, Tur
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.claims import (
-    failed_for_good,
-    no_pair_possible,
-    speedup_so_far,
-)
-from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.claims import failed_for_good, no_pair_possible, speedup_so_far
+from tfopt_core.statistics.figures import Judgement
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request

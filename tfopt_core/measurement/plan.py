@@ -17,9 +17,8 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack
-from tfopt_core.statistics.figures import not_projected
+from tfopt_core.statistics.figures import Judgement, not_projected, stack_equivalence
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
-from tfopt_core.statistics.judgement import Judgement, stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.turns import longest_uninterrupted

@@ -28,7 +28,7 @@ from tfopt_core.records.results import Results
 from tfopt_core.records.variants import ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack, added_stack
-from tfopt_core.statistics.judgement import stack_equivalence
+from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.processes import Processes, prepare

@@ -19,13 +19,15 @@ from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics import intervals
-from tfopt_core.statistics.figures import compared_seconds, not_projected, pairs_of
-from tfopt_core.statistics.intervals import range_in_words
-from tfopt_core.statistics.judgement import (
+from tfopt_core.statistics.figures import (
     band_in_words,
+    compared_seconds,
     no_difference_in_words,
+    not_projected,
+    pairs_of,
     verdict_on_interval,
 )
+from tfopt_core.statistics.intervals import range_in_words
 
 
 @attrs.frozen(kw_only=True)

@@ -66,6 +66,12 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
         examples=_examples(baseline),
         batches=stack.steps,
     )
+
+    def concluded(
+        kind: Literal["certified", "diverges", "impossible"], statement: str
+    ) -> Certificate:
+        return attrs.evolve(drawn, kind=kind, statement=statement)
+
     difference = data_difference(equivalence, baseline.epochs, stack.epochs)
     if difference is not None:
         if baseline.reproducible is False:
@@ -73,39 +79,37 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
                 "the workload's data differ each time that they are built or read, with one seed "
                 "too; seed what draws in them"
             )
-            return _concluded(drawn, "impossible", f"no certificate: {cause}")
-        drawn = attrs.evolve(drawn, other_examples=difference.examples)
-        statement = f"{_declared(equivalence)} {difference.statement}"
-        return _concluded(drawn, "diverges", statement)
+            return concluded("impossible", f"no certificate: {cause}")
+        drawn = attrs.evolve(drawn, other_examples=difference[1])
+        statement = f"{_declared(equivalence)} {difference[0]}"
+        return concluded("diverges", statement)
     if equivalence == "rounding":  # after which callbacks may act otherwise
-        return _concluded(drawn, "diverges", _rounds(drawn))
+        return concluded("diverges", _rounds(drawn))
     unlike = unlike_counts(baseline.counts, stack.counts)
     if unlike is not None:
         what, before, after = unlike
         statement = f"{_declared(equivalence)} {what}: {after} instead of {before}"
-        return _concluded(drawn, "diverges", statement)
+        return concluded("diverges", statement)
     if (stack.initial_difference or 0.0) > SAME:
         statement = f"{_declared(equivalence)} it begins with other weights or random states"
-        return _concluded(drawn, "diverges", statement)
+        return concluded("diverges", statement)
     if max(loss or 0.0, weight or 0.0) > SAME:
         own = stack.own_difference
         if own is not None and own > SAME:
             cause = "a training with the stack does not repeat itself on this machine: weights"
-            return _concluded(
-                drawn, "impossible", f"no certificate: {cause} differ by up to {_share(own)}"
-            )
+            return concluded("impossible", f"no certificate: {cause} differ by up to {_share(own)}")
         apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
-        return _concluded(drawn, "diverges", f"{_declared(equivalence)} {apart}")
+        return concluded("diverges", f"{_declared(equivalence)} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
-        return _concluded(drawn, "impossible", f"no certificate: {gap}")
+        return concluded("impossible", f"no certificate: {gap}")
     same = (
         "same training up to the order of examples" if equivalence == "order" else "same training"
     )
     replayed = f"{_steps(stack)} replayed, {_apart(drawn, 'differ by at most')}"
     scope = _scope(baseline, stack)
     scope += f"; {UNDECLARED}" if equivalence == "unknown" else ""
-    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
+    return concluded("certified", f"{same}, certified: {replayed}{scope}")
 
 
 def _steps(side: Replayed) -> str:
@@ -165,12 +169,6 @@ def _relative(a: float, b: float) -> float:
         return 0.0
     share = abs(a - b) / max(abs(a), abs(b))
     return m.inf if m.isnan(share) else share
-
-
-def _concluded(
-    drawn: Certificate, kind: Literal["certified", "diverges", "impossible"], statement: str
-) -> Certificate:
-    return attrs.evolve(drawn, kind=kind, statement=statement)
 
 
 def _rounds(drawn: Certificate) -> str:
@@ -275,22 +273,11 @@ def _shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-@attrs.frozen
-class DataDifference:
-    """How the data of two sides differ.
-
-    :param statement: the difference in words.
-    :param examples: whether the examples differ, and not only their order.
-    """
-
-    statement: str
-    examples: bool
-
-
 def data_difference(
     equivalence: Equivalence, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
-) -> DataDifference | None:
-    """Return how the stack's data differ from the baseline's; None if no difference was read.
+) -> tuple[str, bool] | None:
+    """Return how the stack's data differ from the baseline's, in words, and whether the examples
+    do, and not only their order; None if no difference was read.
 
     :param equivalence: "exact" and "unknown" require the same batches in the same order; "order"
         and "rounding" allow another order of the same examples.
@@ -299,11 +286,11 @@ def data_difference(
         if ours.whole and theirs.whole:
             examples = _examples_differ(number, baseline, stack)
             if examples is not None:
-                return DataDifference(examples, examples=True)
+                return examples, True
         if equivalence in ("exact", "unknown"):
             order = _order_differs(number, baseline, stack)
             if order is not None:
-                return DataDifference(order, examples=False)
+                return order, False
     return None
 
 

@@ -9,7 +9,14 @@ from tfopt_core.records.results import Comparison, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import unlike_counts
-from tfopt_core.statistics.figures import Pair, applied_plugins, compared_seconds, pairs_of, runs_of
+from tfopt_core.statistics.figures import (
+    Judgement,
+    Pair,
+    applied_plugins,
+    compared_seconds,
+    pairs_of,
+    runs_of,
+)
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     SUSPICIOUS_DEVIATION,
@@ -19,7 +26,6 @@ from tfopt_core.statistics.intervals import (
     pairs_needed,
     seconds_in_words,
 )
-from tfopt_core.statistics.judgement import Judgement
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100

@@ -14,7 +14,15 @@ from tfopt_core.records.variants import BASELINE, FULL, Contrast, plus
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.claims import identical_timings, inconclusive, not_finite, unlike_amounts
-from tfopt_core.statistics.figures import Pair, compared_seconds, pairs_of, runs_of
+from tfopt_core.statistics.figures import (
+    Judgement,
+    Pair,
+    compared_seconds,
+    pairs_of,
+    runs_of,
+    stack_equivalence,
+    verdict_on_interval,
+)
 from tfopt_core.statistics.intervals import (
     LEVEL,
     MINIMUM_PAIRS,
@@ -24,7 +32,6 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement, stack_equivalence, verdict_on_interval
 from tfopt_core.statistics.quality import compare_quality
 
 WORDS = {

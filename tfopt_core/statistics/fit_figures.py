@@ -24,13 +24,13 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     mean = mean_step(outcome.blocks)
     step = None if mean is None else mean.seconds
     pieces = outcome.cut_short or any(block.in_turns for block in outcome.blocks)
-    projection = project(outcome) if pieces else Projection(None)
+    projected = project(outcome) if pieces else ""
     return FitResult(
         **facts,
         one_time_seconds=one_time_seconds(outcome, step),
         step_seconds=step,
         step_error=None if mean is None or mean.error == math.inf else mean.error,
-        examples_per_second=_examples_per_second(outcome.batch_size, step),
+        examples_per_second=outcome.batch_size / step if outcome.batch_size and step else None,
         epochs_to_target=reached,
         seconds_to_target=_seconds_to(reached, outcome),
         # those of a training that was cut short compare with nothing
@@ -38,8 +38,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
             name: values[-1] for name, values in outcome.history.items() if not outcome.cut_short
         },
         complete=not outcome.cut_short,
-        projected_seconds=projection.seconds,
-        why_not_projected=projection.why_not if outcome.cut_short else "",
+        projected_seconds=projected if isinstance(projected, float) else None,
+        why_not_projected=projected if isinstance(projected, str) and outcome.cut_short else "",
         wall_seconds=outcome.wall_seconds if outcome.name else None,
     )
 
@@ -69,12 +69,6 @@ def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
     if epoch is None or outcome.resumed:
         return None
     return outcome.epoch_end_seconds[epoch - 1]
-
-
-def _examples_per_second(batch_size: int | None, step_seconds: float | None) -> float | None:
-    if batch_size is None or not step_seconds:
-        return None
-    return batch_size / step_seconds
 
 
 # So many shapes are named.
@@ -142,14 +136,6 @@ class MeanStep:
     error: float
 
 
-@attrs.frozen
-class Projection:
-    """The projected seconds of the whole training, or why they are unknown."""
-
-    seconds: float | None
-    why_not: str = ""
-
-
 def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
     """Return the mean step over the warm blocks, of a run that took turns over those in turns.
 
@@ -174,7 +160,7 @@ def first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
     return [block for block in _firsts(blocks)[1:] if not block.cold]
 
 
-def project(outcome: FitOutcome) -> Projection:
+def project(outcome: FitOutcome) -> float | str:
     """Return the wall time of the whole training from its pieces, or why it is unknown.
 
     What is traced and fills a cache counts as it was observed, and all other steps at the mean
@@ -188,15 +174,15 @@ def project(outcome: FitOutcome) -> Projection:
         # the first epoch may have counted them
         of_first = [block for block in outcome.blocks if block.epoch == outcome.blocks[0].epoch]
         if len(of_first) == len(outcome.blocks):
-            return Projection(None, UNKNOWN_STEPS)
+            return UNKNOWN_STEPS
         an_epoch = sum(block.steps for block in of_first)
     step = mean_step(outcome.blocks)
     if step is None:
-        return Projection(None, NO_STEP)
+        return NO_STEP
     starts = first_of_later_epochs(outcome.blocks)
     wanted = LEAST_STARTS if outcome.cut_short else 1
     if len(starts) < min(wanted, epochs - 1):
-        return Projection(None, NO_EDGE)
+        return NO_EDGE
     observed = [block for block in outcome.blocks if block.cold not in ("", TURN)]
     steps = epochs * an_epoch if outcome.cut_short else outcome.steps
     left = (steps - sum(block.steps for block in observed)) * step.seconds
@@ -207,7 +193,7 @@ def project(outcome: FitOutcome) -> Projection:
     # callbacks also act at the end of the last epoch
     left += epochs * _mean(outcome.edge_seconds)
     seconds = outcome.setup_seconds + math.fsum(block.seconds for block in observed) + left
-    return Projection(seconds + _validations(outcome, epochs))
+    return seconds + _validations(outcome, epochs)
 
 
 def _firsts(blocks: Sequence[Block]) -> list[Block]:

@@ -121,15 +121,12 @@ def bound_in_words(bound: float | None) -> str:
 
 def interval_in_words(interval: Interval) -> str:
     """Return the speedup with its interval: `1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
-    return (
-        f"{speedup_interval(interval)[0]:.2f}x ({ends_in_words(interval)}, {interval.count} pairs)"
-    )
-
-
-def ends_in_words(interval: Interval) -> str:
-    """Return the interval in words: `98% interval 1.24 to 1.26`."""
-    _, low, high = speedup_interval(interval)
-    return f"{confidence_in_words(interval)} interval {range_in_words(low, high)}"
+    speedup, low, high = speedup_interval(interval)
+    percent = 100 * interval.confidence
+    # with a decimal where rounding would claim certainty
+    confidence = f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"
+    ends = f"{confidence} interval {range_in_words(low, high)}"
+    return f"{speedup:.2f}x ({ends}, {interval.count} pairs)"
 
 
 def range_in_words(low: float, high: float) -> str:
@@ -138,9 +135,3 @@ def range_in_words(low: float, high: float) -> str:
     while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in (low, high)):
         digits += 1
     return f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def confidence_in_words(interval: Interval) -> str:
-    """Return the confidence, with a decimal where rounding would claim certainty: `98%`."""
-    percent = 100 * interval.confidence
-    return f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"

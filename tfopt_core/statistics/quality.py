@@ -10,9 +10,8 @@ import attrs
 from tfopt_core.records.results import Quality
 from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.claims import not_finite
-from tfopt_core.statistics.figures import Pair, runs_of
+from tfopt_core.statistics.figures import Judgement, Pair, runs_of
 from tfopt_core.statistics.intervals import QUALITY_LEVEL, t_interval
-from tfopt_core.statistics.judgement import Judgement
 
 NO_METRIC = "the script reports no metric that is known to be better high, or low"
 

@@ -18,12 +18,18 @@ from tfopt_core.statistics.claims import (
     unlike_training,
 )
 from tfopt_core.statistics.figures import (
+    INDIFFERENCE,
+    Judgement,
     Pair,
     applied_plugins,
+    band_in_words,
     compared_seconds,
+    indifferent,
+    no_difference_in_words,
     pairs_of,
     runs_of,
     total_seconds,
+    verdict_on_interval,
 )
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
@@ -32,14 +38,6 @@ from tfopt_core.statistics.intervals import (
     log_ratios,
     speedup_interval,
     t_interval,
-)
-from tfopt_core.statistics.judgement import (
-    INDIFFERENCE,
-    Judgement,
-    band_in_words,
-    indifferent,
-    no_difference_in_words,
-    verdict_on_interval,
 )
 from tfopt_core.statistics.quality import compare_quality
 

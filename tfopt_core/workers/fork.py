@@ -21,8 +21,15 @@ import attrs
 
 from tfopt_core.records.messages import CannotMount, Tell
 from tfopt_core.training.scripts.private_folder import PRIVATE
-from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
-from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, Runner, SpawnRunner
+from tfopt_core.workers.spawn import (
+    FELL_BACK,
+    ControlledProcess,
+    ParentGone,
+    ProcessOutcome,
+    Runner,
+    SpawnRunner,
+    answer,
+)
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
 from tfopt_core.workers.task import RunTask, Task
 

@@ -97,14 +97,6 @@ class _Killed(Exception):
     """The process must be killed at once; the message is the cause."""
 
 
-class _NeverJoined(Exception):
-    """The others of a cluster did not come in time."""
-
-    def __init__(self, gathering: Gathering) -> None:
-        super().__init__()
-        self.gathering = gathering
-
-
 def converse(
     process: Process,
     channel: socket.socket,
@@ -143,10 +135,6 @@ def converse(
             tell(message)
             if isinstance(message, TurnOver):  # it was stopped until its next turn
                 deadlines.leave_out(time.monotonic() - told)
-    except _NeverJoined as error:
-        # it waits in native code with Python's lock held: it could not even write its stacks
-        end_group(process)
-        return None, error.gathering.cause()
     except _Killed as error:
         end_group(process)
         return None, str(error)
@@ -226,14 +214,14 @@ class _Deadlines:
         """Raise an error if a limit was exceeded.
 
         :raises TimeoutError: naming the limit.
-        :raises _NeverJoined: if the others of its cluster did not come.
-        :raises _Killed: if it was called off.
+        :raises _Killed: if it was called off, or the others of its cluster did not come.
         """
         limits, now = self._limits, time.monotonic()
         if limits.called_off is not None and (reason := limits.called_off()) is not None:
             raise _Killed(reason)
         if self._gathering is not None and now - self._last > self._gathering.seconds:
-            raise _NeverJoined(self._gathering)
+            # it waits in native code with Python's lock held: it could not even write its stacks
+            raise _Killed(self._gathering.cause())
         if limits.total is not None and now - self._begun > limits.total:
             raise TimeoutError(f"took longer than its limit of {seconds_in_words(limits.total)}")
         silence = None if self._gathering is not None else limits.silence

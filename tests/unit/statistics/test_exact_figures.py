@@ -14,7 +14,7 @@ from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.run import Block, StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.claims import examples, failed_for_good, inconclusive
-from tfopt_core.statistics.figures import pairs_of
+from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
 from tfopt_core.statistics.fit_figures import (
     SHOWN,
     _relative_error,
@@ -30,7 +30,6 @@ from tfopt_core.statistics.intervals import (
     range_in_words,
     seconds_in_words,
 )
-from tfopt_core.statistics.judgement import RELATIVE_TOLERANCE, verdict_on_interval
 from tfopt_core.statistics.quality import compare_quality
 
 SIDES = ("baseline", "full")

@@ -19,9 +19,9 @@ from support.simulated_training import STALLS, Training
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.figures import verdict_on_interval
 from tfopt_core.statistics.fit_figures import project, summarize
 from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
-from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.statistics.verdict import compare
 
 FEW, MANY = 300, pytest.param(2000, marks=pytest.mark.thorough)
@@ -82,7 +82,7 @@ def outcomes(name, count):
 @pytest.mark.parametrize("name", mostly_thorough(STALLS, KEPT))
 @pytest.mark.parametrize("count", [FEW, MANY])
 def test_a_projection_is_right_on_average_with_stalls_and_refills(count, name):
-    ratios = [project(o).seconds / total for o, total in outcomes(name, count)]
+    ratios = [project(o) / total for o, total in outcomes(name, count)]
     print(f"projected / true, {name}: {np.mean(ratios):.3f} (sd {np.std(ratios):.3f})")
     assert 0.97 <= np.mean(ratios) <= 1.03
 

@@ -16,8 +16,8 @@ from support.simulated_search import (
 )
 
 from tfopt_core.recipe.model import PAIRS
+from tfopt_core.statistics.figures import verdict_on_interval
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
-from tfopt_core.statistics.judgement import verdict_on_interval
 from tfopt_core.tuning.results import NotTried, StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 

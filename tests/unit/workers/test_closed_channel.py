@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tfopt_core.workers import supervise
-from tfopt_core.workers.process_control import DirectProcess
+from tfopt_core.workers.spawn import DirectProcess
 from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, end_group
 
 HANGS = """

@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tfopt_core.workers.process_control import ControlledProcess, ParentGone, start_process
+from tfopt_core.workers.spawn import ControlledProcess, ParentGone, start_process
 from tfopt_core.workers.supervise import end_group
 
 pytestmark = pytest.mark.skipif(
@@ -106,7 +106,7 @@ def test_what_stays_in_the_session_is_ended_without_a_word(start):
 def test_all_is_ended_with_the_process_that_started_it(start):
     code = f"""
         import os, socket, sys, time
-        from tfopt_core.workers.process_control import ParentGone, start_process
+        from tfopt_core.workers.spawn import ParentGone, start_process
         ours, theirs = socket.socketpair()
         code = {DAEMON!r} + "; import time; time.sleep({SLEEPER})"
         program = [sys.executable, "-c", code]

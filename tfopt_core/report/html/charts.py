@@ -25,7 +25,7 @@ from tfopt_core.report.html.svg import (
 )
 from tfopt_core.report.style import units
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
-from tfopt_core.statistics.judgement import INDIFFERENCE
+from tfopt_core.statistics.figures import INDIFFERENCE
 
 LABEL_CHARACTERS, TITLE_CHARACTERS = 34, 44
 ROW, MARGIN = 34.0, 10.0

@@ -106,25 +106,10 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             return why_nothing_trained(end)
         patches = self.session.patches
         tapes = 0 if self.own is None else self.own.loop.tapes
-        why = why_nothing_trained(
+        return why_nothing_trained(
             end, fits=calls, updates=patches.updates, batches_alone=patches.batches_alone,
             tapes=tapes,
         )  # fmt: skip
-        return why + self._about_precision(end, calls)
-
-    def _about_precision(self, end: ScriptEnd, fits: int) -> str:
-        """Return what the scope of the dtype policy may have to do with that; "" if nothing."""
-        precision = self.session.precision
-        if precision.policy == "float32" or fits:
-            return ""
-        if precision.scope == "global" and end.error is not None:
-            return (
-                f"; {precision.policy} was in effect while the script built its model: if that "
-                'is the cause, scope = "layers" sets it when fit is called'
-            )
-        if precision.scope == "layers" and end.error is None:
-            return f'; {precision.policy} with scope = "layers" needs fit, "global" does not'
-        return ""
 
     # While the script runs
 

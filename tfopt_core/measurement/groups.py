@@ -6,7 +6,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from time import process_time
 from typing import Literal
@@ -187,7 +186,7 @@ class Groups:
         all that follow."""
         try:
             with called_off(self.runner) as end:
-                runs = TurnsOfProcesses(makes, source, nullcontext, end).carry_out()
+                runs = TurnsOfProcesses(makes, source, end).carry_out()
         except CannotTakeTurns:
             self._take_no_turns(WAITS)
             return [make(None) for make in makes]

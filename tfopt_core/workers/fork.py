@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Self
@@ -76,7 +77,6 @@ class ForkRunner:
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
     _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
     _trusted: bool = attrs.field(default=True, init=False)
-    _ended: bool = attrs.field(default=False, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -95,26 +95,6 @@ class ForkRunner:
         for server in self._servers.values():
             server.close()
         self._servers.clear()
-
-    @contextlib.contextmanager
-    def called_off(self) -> Iterator[Callable[[], None]]:
-        """Yield a function that ends the processes of this block."""
-        earlier = self.spawn
-
-        def end() -> None:
-            self._ended = True
-
-        def reason() -> str | None:
-            own = earlier.limits.called_off
-            return "interrupted" if self._ended else own and own()
-
-        try:
-            self.spawn = attrs.evolve(
-                earlier, limits=attrs.evolve(earlier.limits, called_off=reason)
-            )
-            yield end
-        finally:
-            self.spawn, self._ended = earlier, False
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         if why_not_forked(task, environment) is not None:
@@ -171,11 +151,24 @@ class ForkRunner:
         )  # fmt: skip
 
 
-def called_off(runner: Runner) -> contextlib.AbstractContextManager[Callable[[], None]]:
-    """Return a block with a function that ends the processes of a runner, where it forks them."""
-    if isinstance(runner, ForkRunner):
-        return runner.called_off()
-    return contextlib.nullcontext(lambda: None)
+@contextlib.contextmanager
+def called_off(runner: Runner) -> Iterator[Callable[[], None]]:
+    """Yield a function that ends the processes of this block, where the runner forks them."""
+    if not isinstance(runner, ForkRunner):
+        yield lambda: None
+        return
+    earlier, ended = runner.spawn, threading.Event()
+
+    def reason() -> str | None:
+        own = earlier.limits.called_off
+        return "interrupted" if ended.is_set() else own and own()
+
+    limits = attrs.evolve(earlier.limits, called_off=reason)
+    try:
+        runner.spawn = attrs.evolve(earlier, limits=limits)
+        yield ended.set
+    finally:
+        runner.spawn = earlier
 
 
 @attrs.define(eq=False)

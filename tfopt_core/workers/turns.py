@@ -59,13 +59,11 @@ class TurnsOfProcesses(Generic[Result]):
     :param work: starts a process and waits for its end, for each of them; it is given the function
         that the process' messages are told to.
     :param source: draws the order.
-    :param paused: entered while a process is stopped.
     :param interrupt: ends the process that runs.
     """
 
     work: Sequence[Callable[[Tell], Result]]
     source: random.Random
-    paused: Callable[[], contextlib.AbstractContextManager[object]]
     interrupt: Callable[[], object]
     _turn: int = 0
     _turns: int = 0
@@ -122,10 +120,9 @@ class TurnsOfProcesses(Generic[Result]):
         """Let the others train, and have the process go on when its turn comes again."""
         _await_stop(pid)
         if len(self._begun) == len(self.work) or _has_room_for_another(pid):
-            with self.paused():
-                with self._changed:
-                    self._pass_on()
-                self._await_turn(place)
+            with self._changed:
+                self._pass_on()
+            self._await_turn(place)
         _resume(pid)
 
     def _await_turn(self, place: int) -> None:

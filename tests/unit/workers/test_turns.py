@@ -3,7 +3,6 @@ stopped."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import random
@@ -86,7 +85,7 @@ def workers(tmp_path):
 
 def in_turns(work, interrupt=lambda: None):
     source = random.Random(1)
-    return TurnsOfProcesses(work, source, contextlib.nullcontext, interrupt).carry_out()
+    return TurnsOfProcesses(work, source, interrupt).carry_out()
 
 
 def test_one_side_computes_at_a_time_and_no_time_passes_for_the_other(workers, tmp_path):

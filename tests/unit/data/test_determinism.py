@@ -88,6 +88,11 @@ def test_stages_without_a_function_repeat_but_for_a_shuffle():
     assert not any(found.values())
 
 
+def test_what_is_random_in_a_part_of_a_zip_is_named():
+    plan = DataPlan.from_dataset(tf.data.Dataset.zip(dataset().map(inner_random), dataset()))
+    assert random_ops(plan, 0) == ("RandomUniform",)
+
+
 def test_a_function_is_traced_once_for_each_kind_of_its_elements():
     traced = []
 

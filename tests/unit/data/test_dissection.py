@@ -85,6 +85,13 @@ def test_each_step_is_a_stage_that_does_the_same_when_built_anew(make, kind, sai
     assert [type(stage) for stage in again.stages] == [type(stage) for stage in plan.stages]
 
 
+def test_row_splits_of_a_ragged_batch_keep_their_type():
+    given = dataset().map(as_vector).ragged_batch(2, row_splits_dtype=tf.int32)
+    plan = DataPlan.from_dataset(given)
+    assert plan.stages[-1].row_splits == "int32"
+    assert lower_stages(plan.stages).element_spec == given.element_spec
+
+
 def sources(folder):
     ragged = tf.ragged.constant([[1], [], [2, 3]])
     sparse = tf.sparse.from_dense([[0, 1], [2, 0], [0, 0]])
@@ -119,6 +126,12 @@ def test_each_source_is_known_for_what_it_is(tmp_path):
         anew = lower_stages(plan.stages)
         assert anew.element_spec == given.element_spec
         assert epochs(anew) == epochs(given)
+
+
+def test_arrays_are_not_copied():
+    tensor = tf.zeros((4, 2))
+    plan = DataPlan.from_dataset(tf.data.Dataset.from_tensor_slices((tensor, tensor)))
+    assert plan.source.value[0] is tensor
 
 
 def test_many_data_sets_behind_each_other_do_not_nest():
@@ -184,6 +197,13 @@ def test_files_that_are_read_in_turn_by_the_older_reader_repeat_but_are_not_look
 
 def test_the_authors_word_for_what_is_not_understood_counts():
     assert DataPlan.from_dataset(generated(), deterministic=True).source.deterministic
+
+
+def test_batches_by_length_are_batches():
+    lengths = dataset().map(as_vector).bucket_by_sequence_length(
+        lambda x: tf.shape(x)[0], bucket_boundaries=[2], bucket_batch_sizes=[2, 2]
+    )  # fmt: skip
+    assert DataPlan.from_dataset(lengths).batched
 
 
 def test_a_data_set_that_holds_much_is_not_serialized(monkeypatch):

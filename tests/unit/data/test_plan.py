@@ -22,6 +22,13 @@ def double(x):
 PLAN = DataPlan.from_arrays([1, 2, 3]).map(double).shuffle(seed=1).batch(2)
 
 
+def test_a_plan_never_changes():
+    stages = PLAN.stages
+    PLAN.insert(1, Cache())
+    PLAN.prefetch()
+    assert PLAN.stages is stages
+
+
 def test_a_map_after_a_batch_is_a_map_of_batches():
     assert isinstance(PLAN.stages[1], MapExamples)
     assert isinstance(PLAN.map(double).stages[-1], MapBatches)

@@ -75,6 +75,20 @@ def test_files_of_keras_callbacks_stay_as_they_are(tmp_path):
     assert parts["ModelCheckpoint 2"].note == "2 saves, one every 2 steps"
 
 
+def test_only_the_path_of_the_kind_is_changed(tmp_path):
+    import keras
+
+    from tfopt_core.diagnosis.epoch_parts import with_files_in
+
+    class Mine(keras.callbacks.ModelCheckpoint):
+        log_dir = None
+
+    built = with_files_in(built_with(tmp_path, Mine(str(tmp_path / "m.keras"))), tmp_path / "new")
+    [other] = built.training.callbacks
+    assert other.filepath == str(tmp_path / "new" / "0" / "m.keras")
+    assert other.log_dir is None
+
+
 def test_the_seconds_are_those_of_the_callback(tmp_path):
     import keras
 

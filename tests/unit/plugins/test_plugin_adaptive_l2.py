@@ -15,7 +15,7 @@ from tfopt_model.l2 import L2
 from tfopt_model.scaled_l2 import scale_penalties
 
 from tfopt_core import Workload
-from tfopt_core.errors import PluginRefused
+from tfopt_core.errors import PluginError, PluginRefused
 from tfopt_core.training.fit import train
 
 
@@ -125,3 +125,18 @@ def test_second_fit_of_a_script_goes_on_with_the_variable_that_is_traced() -> No
 def test_without_validation_data_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginRefused, match=r"no validation data.*use l2"):
         build_here(small_workload(validation=False), AdaptiveL2(), folder=tmp_path)
+
+
+@pytest.mark.tensorflow
+def test_strength_that_never_changed_is_named(tmp_path: Path) -> None:
+    plugin = AdaptiveL2(window=5)
+    built, _ = train_here(small_workload(), L2(), plugin, folder=tmp_path, epochs=2)
+    effect = plugin.report_effect(built.run, built.model)
+    assert not effect.applied
+    assert "never changed in 2 epochs: a trend is taken over 5" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_missing_metric_lists_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r'no metric "val_los"; the metrics are: .*val_loss'):
+        train_here(small_workload(), AdaptiveL2(monitor="val_los"), folder=tmp_path)

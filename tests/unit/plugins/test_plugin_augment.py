@@ -13,15 +13,18 @@ import pytest
 from support.lazy_modules import keras, tf
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
-from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS
+from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS, made_layers
 from tfopt_data.cache import Cache
 from tfopt_data.callables import load_function
+from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
+from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.recipe import read_recipe
 from tfopt_core.testing import make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}
@@ -99,10 +102,43 @@ def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
 
 
 @pytest.mark.tensorflow
+def test_augmentation_sees_what_the_maps_before_the_batch_made() -> None:
+    seen: list[tuple[int | None, ...]] = []
+
+    def flat(x: Any, y: Any) -> Any:
+        return x[..., 0], y
+
+    def noted(x: Any, y: Any) -> Any:
+        seen.append(tuple(x.shape))
+        return x, y
+
+    calm = DataPlan.from_arrays(GREY, LABELS).map(flat).batch(4)
+    plan = with_augmentation(calm, noted).plan
+    stack = stack_of(VectorizeMap(), build_dataset=plan)
+    next(iter(lower(stack.build_dataset(make_run(), "train"))))
+    assert set(seen) == {(2, 2)}
+    assert "vectorize-map" in Augment.before
+
+
+@pytest.mark.tensorflow
 def test_validation_data_stay_as_they_are() -> None:
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
     stack = stack_of(Augment(layers=[BRIGHTNESS]), build_dataset=plan)
     assert stack.build_dataset(make_run(), "validation") is plan
+
+
+@pytest.mark.tensorflow
+def test_whole_batches_without_examples_are_refused() -> None:
+    def opaque() -> Any:
+        yield GREY[:4], LABELS[:4]
+
+    spec = (tf.TensorSpec((None, 2, 2, 1)), tf.TensorSpec((None,), tf.int64))
+    batches = tf.data.Dataset.from_generator(opaque, output_signature=spec)
+    plan = DataPlan.from_dataset(batches)
+    plan = attrs.evolve(plan, stages=(attrs.evolve(plan.source, batched=True),), given=())
+    with pytest.raises(PluginRefused, match="no single examples"):
+        with_augmentation(plan, twice)
+    assert with_augmentation(plan, twice, "batches").done
 
 
 # What it does
@@ -235,6 +271,14 @@ def test_layers_that_drew_nothing_are_not_applied() -> None:
 
 
 @pytest.mark.tensorflow
+def test_pydataset_is_left_to_its_owner() -> None:
+    class Batches(keras.utils.PyDataset):
+        num_batches = 1
+
+    assert "PyDataset" in with_augmentation(DataPlan.from_pydataset(Batches()), twice).reason
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
@@ -258,6 +302,28 @@ def test_dictionaries_are_refused_for_layers() -> None:
         augmented(Augment(layers=[BRIGHTNESS]), plan)
 
 
+def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
+    text = """
+        name = "a"
+        [workload]
+        use = "flights"
+        [[plugins]]
+        use = "augment"
+        layers = [
+            { layer = "RandomFlip", mode = "horizontal" },
+            { layer = "RandomBrigthness", factor = [0.1, 0.2] },
+        ]
+        on = "pictures"
+    """
+    path = tmp_path / "recipe.toml"
+    path.write_text(textwrap.dedent(text))
+    _, problems = assemble(read_recipe(path).require().plugins)
+    said = [str(problem) for problem in problems]
+    assert len(said) == 2
+    assert any('did you mean "RandomBrightness"' in line for line in said)
+    assert any('expected "examples" or "batches", got "pictures"' in line for line in said)
+
+
 @pytest.mark.tensorflow
 def test_the_layers_that_it_knows_are_those_of_keras() -> None:
     found = {
@@ -271,6 +337,13 @@ def test_the_layers_that_it_knows_are_those_of_keras() -> None:
     if tuple(map(int, keras.__version__.split(".")[:2])) >= (3, 15):
         assert found == {*RANDOM_LAYERS, *OTHER_LAYERS}
     assert set(MIXING_LAYERS) < set(RANDOM_LAYERS)
+
+
+@pytest.mark.tensorflow
+def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(keras.layers, "RandomFlip")
+    with pytest.raises(PluginRefused, match=r'^Keras 3\.\d+\.\d+ has no layer "RandomFlip"'):
+        made_layers([{"layer": "RandomFlip"}], "7")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from support.lazy_modules import tf
 from tfopt_data.autotune import Autotune, with_autotune
 
 from tfopt_core import DataPlan
+from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_machine, make_run, stack_of
 
@@ -28,6 +29,13 @@ def test_auto_takes_what_this_process_may_use():
     assert (resolved.cpu_budget, resolved.ram_budget_mib) == (3, 512)
     fixed = Autotune(cpu_budget=1, ram_budget_mib=7).resolve(Probe())
     assert (fixed.cpu_budget, fixed.ram_budget_mib) == (1, 7)
+
+
+def test_switched_off_no_budget_is_set():
+    [*_, stage] = with_autotune(PLAN, False, 3, 512).plan.stages
+    assert isinstance(stage, AutotuneStage)
+    assert stage.describe() == "autotune: off"
+    assert stage.ram_budget_bytes is None
 
 
 def test_it_stays_on_where_what_is_read_ahead_decides_an_order():

@@ -119,6 +119,13 @@ def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.tensorflow
+def test_dropping_is_read_back(train: Callable[..., Driven]) -> None:
+    driven = train(Batch(last="drop"), plan=examples().batch(16))
+    assert driven.effect.applied
+    assert driven.effect.detail.startswith("train: drops 2 examples an epoch")
+
+
 def normalized() -> Any:
     norm = keras.layers.BatchNormalization(name="norm")
     return keras.Sequential([keras.Input((4,)), norm, keras.layers.Dense(1)])
@@ -179,6 +186,11 @@ def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None
     with pytest.raises(PluginRefused, match="EarlyStopping acts on the training loss"):
         _configured(model, examples().batch(16), callbacks=(stop(monitor="loss"),))
     _configured(model, examples().batch(16), callbacks=(stop(monitor="val_loss"),))
+
+
+def test_validation_data_stay_as_they_are() -> None:
+    plan = examples().batch(16)
+    assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan
 
 
 def test_math_is_what_becomes_of_the_examples() -> None:

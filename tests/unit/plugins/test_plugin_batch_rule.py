@@ -85,6 +85,12 @@ def test_whatever_compile_takes_gets_the_scaled_rate(kind: str) -> None:
     assert inner.beta_1 == (0.9 if kind == "name" else 0.7)
 
 
+def test_a_rate_that_is_kept_leaves_the_options_alone() -> None:
+    options = TrainingOptions(optimizer="adam")
+    assert with_scaled_rate(options, "keep", 8) is options
+    assert with_scaled_rate(options, "linear", 1) is options
+
+
 @pytest.mark.tensorflow
 def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
     schedules = keras.optimizers.schedules

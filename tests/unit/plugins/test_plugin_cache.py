@@ -91,6 +91,11 @@ def test_cache_goes_after_a_batch_only_where_batches_are_computed() -> None:
     assert kinds(with_cache(plan).plan) == ["source", "batch", "map_batches", "cache"]
 
 
+def test_deterministic_generator_is_cached_before_its_shuffle() -> None:
+    plan = DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True).shuffle(2).batch(1)
+    assert kinds(with_cache(plan).plan) == ["source", "cache", "shuffle", "batch"]
+
+
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
@@ -177,6 +182,13 @@ def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() ->
     data = lower(rewrite.plan)
     assert [[batch.numpy().tolist() for batch in data] for _ in range(3)] == plain
     assert plain[0] != plain[1]
+
+
+@pytest.mark.tensorflow
+def test_generator_given_as_tf_data_stays_refused() -> None:
+    given = tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_types=tf.int32)
+    rewrite = with_cache(DataPlan.from_dataset(given.map(decode)))
+    assert "deterministic=True" in rewrite.reason
 
 
 @pytest.mark.tensorflow

@@ -87,6 +87,16 @@ def test_resolve_falls_back_to_a_part_where_the_disk_is_full() -> None:
     assert (resolved.storage, resolved.memory_mib) == ("partial", 32)
 
 
+def test_resolve_without_a_disk_to_ask_for_takes_that_of_the_working_directory() -> None:
+    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=10)
+    assert Cache().resolve(probe).storage == "disk-or-partial"
+
+
+def test_resolve_does_without_validation_data() -> None:
+    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=100)
+    assert Cache().resolve(probe).storage == "memory"
+
+
 def test_memory_that_is_given_by_name_is_what_may_be_used() -> None:
     probe = FakeProbe(sizes={"train": (MIB, 10)}, free=2**30, disk=0)
     assert Cache(memory_mib=10).resolve(probe).storage == "memory"
@@ -148,6 +158,16 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
     assert first.stages[1].count == second.stages[1].count == 30
     assert "30 of 100 elements, about 23 KiB, the others streamed" in rewrite.done
     assert elements(rewrite.plan) == elements(plan)
+
+
+@pytest.mark.tensorflow
+def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tfopt_core.data.sampling.TENSOR_OVERHEAD_BYTES", 192)
+    plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
+    part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
+    assert part.stages[1].count == 3
 
 
 @pytest.mark.tensorflow

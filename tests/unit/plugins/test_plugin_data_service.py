@@ -227,6 +227,20 @@ def test_a_worker_that_dies_is_named() -> None:
     service.stop()
 
 
+def test_a_service_that_is_stopped_has_no_death_to_tell() -> None:
+    causes: queue.Queue[str] = queue.Queue()
+    sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    service = LocalService("grpc://localhost:1", (sleeper,))
+    watch = threading.Thread(target=service._watch, args=(causes.put,), daemon=True)
+    watch.start()
+    service.stop()
+    service.stop()
+    watch.join(60)
+    with contextlib.suppress(queue.Empty):
+        raise AssertionError(causes.get(timeout=0.1))
+    assert service.alive == 0
+
+
 # Where it may pay
 
 WAITING = diagnosis(

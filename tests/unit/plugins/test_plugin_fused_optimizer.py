@@ -104,6 +104,20 @@ def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> Non
 
 
 @pytest.mark.tensorflow
+def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one() -> None:
+    table, optimizer = keras.Variable(np.zeros((3, 1), "float32")), keras.optimizers.Adam()
+    optimizer.build([table])
+    gradient = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), [3, 1])
+    model = keras.Model()
+    model.optimizer = optimizer
+    with FusedUpdates(min_elements=1).within(model):
+        optimizer.apply([gradient], [table])
+    _, _, momentum, velocity = optimizer.variables
+    np.testing.assert_allclose(momentum.numpy()[1], 0.1 * (1 + 2), rtol=1e-6)
+    np.testing.assert_allclose(velocity.numpy()[1], 0.001 * (1 + 4), rtol=1e-6)
+
+
+@pytest.mark.tensorflow
 def test_optimizers_that_keep_their_own_updates_are_named() -> None:
     from keras import optimizers as kinds
 

@@ -176,6 +176,18 @@ def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps: Any, compil
 
 
 @pytest.mark.tensorflow
+def test_one_program_computes_the_gradient_of_any_number_of_unmasked_steps() -> None:
+    import tensorflow as tf
+    from tfopt_model.lstm_kernel import _compiled_backpropagation
+
+    steps = tf.ones((STEPS, BATCH, UNITS))
+    given = (steps, steps, (steps,) * 4, steps, steps, steps[0], tf.ones((4 * UNITS, UNITS)))
+    program = _compiled_backpropagation().experimental_get_compiler_ir
+    texts = [program(tf.constant(count), *given)(stage="hlo") for count in (2, 5)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None:
     states = [np.full((BATCH, UNITS), value, "float32") for value in (0.5, -0.3)]

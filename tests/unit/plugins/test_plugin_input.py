@@ -130,6 +130,12 @@ def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
     assert [batch.numpy().tolist() for batch in lower(plan)] == [[0, 1], [2, 3]]
 
 
+def test_prefetch_stays_before_that_to_the_device() -> None:
+    plan = with_prefetch(DataPlan.from_arrays(np.arange(4)).batch(2), 3).plan
+    plan = with_prefetch_to_device(plan, "/gpu:0").plan
+    assert plan.describe()[-2:] == ("prefetch: 3", "prefetch: AUTOTUNE, to /gpu:0")
+
+
 @pytest.mark.tensorflow
 def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> None:
     endless = DataPlan.from_arrays(np.arange(16)).batch(5).shuffle(16, seed=7).repeat()
@@ -143,6 +149,12 @@ def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> 
     assert orders(endless) != orders(endless.prefetch(16))
     assert with_prefetch(endless, 16).plan is endless
     assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
+
+
+def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
+    run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
+    plan = DataPlan.from_arrays(np.arange(4))
+    assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
 @pytest.mark.tensorflow

@@ -62,6 +62,15 @@ def test_files_read_one_after_another_are_read_at_once(tmp_path: Path) -> None:
     assert sorted(read(rewrite.plan)) == sorted(read(plan))
 
 
+def test_flat_map_of_a_given_data_set_over_its_files_is_found(tmp_path: Path) -> None:
+    paths = write_records(tmp_path, 2, 2, 2)
+    given_data = tf.data.Dataset.from_tensor_slices(paths).shuffle(3).flat_map(records).batch(2)
+    rewrite = with_interleave(DataPlan.from_dataset(given_data), 3)
+    assert rewrite.done
+    found = sorted(record for batch in lower(rewrite.plan) for record in batch.numpy())
+    assert found == sorted(f"{n}-{i}".encode() for n in range(3) for i in range(2))
+
+
 def test_text_files_of_a_concatenation_are_read_at_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text(f"{name}1\n{name}2\n")
@@ -94,6 +103,12 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
     rewrite = with_interleave(plan, 4)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
+
+
+def test_windows_are_not_mixed() -> None:
+    given_data = tf.data.Dataset.range(9).window(3).flat_map(lambda window: window.batch(3))
+    plan = DataPlan.from_dataset(given_data)
+    assert with_interleave(plan, 3).plan is plan
 
 
 def test_auto_takes_two_files_for_each_cpu_and_sixteen_at_most() -> None:

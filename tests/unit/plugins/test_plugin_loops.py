@@ -20,6 +20,7 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Shuffle
+from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.hooks import Gpu
 from tfopt_core.plugins import Diagnosis, PluginRefused
 
@@ -136,6 +137,12 @@ def test_a_cache_of_what_is_kept_is_left_out() -> None:
 def test_a_generator_of_unknown_make_is_not_kept() -> None:
     plan = DataPlan.from_generator(lambda: iter([(1.0, 2.0)])).batch(2)
     assert "not known to yield the same" in with_resident(plan).reason
+
+
+def test_nothing_but_batches_and_their_maps_may_follow() -> None:
+    stages = plan_of().shuffle(seed=1).batch(4).map(scaled, deterministic=True).prefetch().stages
+    assert why_not_gathered(stages[1:]) == ""
+    assert "stands behind" in why_not_gathered(plan_of().batch(4).repeat().stages[1:])
 
 
 # Memory

@@ -16,7 +16,7 @@ from support.plugin_drive import CPU, FakeProbe, machine_with, make_run
 from tfopt_distribute.cluster_settings import OWNERS
 from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.parameter_server import ParameterServer
-from tfopt_distribute.tpu import Tpu
+from tfopt_distribute.tpu import Tpu, check_full_batches
 
 from tfopt_core import DataPlan
 from tfopt_core.hooks.card import traits
@@ -156,6 +156,15 @@ def test_a_training_of_one_process_is_not_called_distributed(tmp_path: Path) -> 
 
 
 @pytest.mark.tensorflow
+def test_a_single_worker_is_none_of_several(tmp_path: Path) -> None:
+    kind = tf.distribute.MultiWorkerMirroredStrategy
+    strategy = kind.__new__(kind)  # a real one must be the first thing that a process makes
+    run = make_run(tmp_path, strategy=strategy, cluster=cluster(0, workers=1))
+    [effect] = stack_of(MultiWorker()).report_effects(run, None).values()
+    assert effect.detail == "the cluster has a single worker, this one"
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(("job", "index"), [("worker", 1), ("ps", 0)])
 def test_workers_and_parameter_servers_serve_and_build_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, index: int
@@ -255,6 +264,11 @@ def test_batches_of_two_sizes_are_refused_for_a_tpu(
     with pytest.raises(PluginRefused, match=said):
         Tpu().build_dataset(make_run(tmp_path), "train", plan)
     assert Tpu().build_dataset(make_run(tmp_path), "validation", plan) is plan
+
+
+def test_full_batches_are_fine_for_a_tpu() -> None:
+    check_full_batches(numbers(8))
+    check_full_batches(DataPlan.from_arrays(np.arange(9)).batch(4, drop_remainder=True))
 
 
 @pytest.mark.tensorflow

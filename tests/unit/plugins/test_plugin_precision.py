@@ -88,6 +88,13 @@ def test_float16_reports_its_loss_scale(
 
 
 @pytest.mark.tensorflow
+def test_float32_by_the_hardware_keeps_the_reason(train: Callable[..., Driven]) -> None:
+    effect = train(MixedPrecision().resolve(FakeProbe(machine=CPU))).effect
+    assert not effect.applied
+    assert "neither bfloat16 nor float16" in effect.detail
+
+
+@pytest.mark.tensorflow
 def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) -> None:
     def pinned() -> Any:
         dense = keras.layers.Dense

@@ -42,6 +42,11 @@ def test_what_is_out_of_line_is_named_with_the_figures():
     assert out_of_line({"a": 0.15, "b": 0.001}, "bfloat16") == ()
 
 
+def test_a_text_that_is_not_auto_is_an_error_with_the_mend():
+    with pytest.raises(ValueError, match='must be "auto" or an array of names, got "all"'):
+        MixedPrecision(float32_layers="all")
+
+
 def network(keras: Any) -> Any:
     layers = keras.layers
     keras.utils.set_random_seed(3)

@@ -39,6 +39,14 @@ def test_shuffle_of_decoded_examples_is_moved_to_the_source_and_takes_all() -> N
     assert rewrite.done.startswith("shuffle: all examples, anew each epoch, before map_examples")
 
 
+@pytest.mark.parametrize(("size", "buffer"), [("auto", None), ("all", None), (9, 9)])
+def test_buffer_is_as_large_as_was_asked_for(size: Any, buffer: int | None) -> None:
+    [shuffle] = [
+        s for s in with_shuffle_up(decoded().shuffle(8), size).plan.stages if s.kind == "shuffle"
+    ]
+    assert shuffle.buffer_size == buffer
+
+
 def test_behind_a_source_that_streams_the_buffer_keeps_its_size() -> None:
     plan = DataPlan.from_generator(lambda: iter([1, 2])).map(twice, deterministic=True).shuffle(8)
     rewrite = with_shuffle_up(plan)

@@ -120,6 +120,14 @@ def test_saved_model_loads_without_tfopt_and_keeps_its_slots(
 
 
 @pytest.mark.tensorflow
+def test_unwrapped_model_can_be_trained_on(train: Callable[..., Driven]) -> None:
+    driven = train(LrSchedule(final_fraction=0.5))
+    model = driven.stack.unwrap(driven.model)
+    model.fit(np.zeros((4, 4)), np.zeros((4, 1)), verbose=0)
+    assert int(model.optimizer.iterations) == 9
+
+
+@pytest.mark.tensorflow
 def test_training_stops_at_the_target(train: Callable[..., Driven]) -> None:
     driven = train(TargetStop(metric="loss", at_most=1e9), epochs=5)
     assert driven.effect.applied

@@ -7,7 +7,7 @@ import pytest
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.training.scripts.call import lengthen
 from tfopt_core.training.scripts.defaults import judged_metric
-from tfopt_core.training.scripts.limits import CutShort, cut_short
+from tfopt_core.training.scripts.limits import CutShort, cut_in_words, cut_short
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,12 @@ from tfopt_core.training.scripts.limits import CutShort, cut_short
 )
 def test_steps_are_whole_epochs_where_they_fit(limits, steps_per_epoch, cut):
     assert cut_short(WorkloadSpec(script="train.py", **limits), steps_per_epoch) == cut
+
+
+def test_both_limits_are_said():
+    words = cut_in_words(WorkloadSpec(script="train.py", max_epochs=1, max_steps=50))
+    assert words == "cut short for a quick look: at most 1 epoch and 50 steps of each fit"
+    assert cut_in_words(WorkloadSpec(script="train.py")) is None
 
 
 def call(epochs=6, often=1, cut=None, last_epoch=None):

@@ -46,6 +46,20 @@ def test_steps_of_data_of_unknown_length_are_counted_by_reading_them(tmp_path):
     assert found.seconds > found.steps * found.step_seconds > 0
 
 
+def test_steps_are_counted_before_some_are_timed_which_use_the_data_up(tmp_path):
+    left = [(X[:8], X[:8, :1])] * 40
+
+    def batches():
+        yield left[0]
+        while len(left) > 1:
+            yield left.pop()
+
+    signature = tuple(tf.TensorSpec((8, width)) for width in (3, 1))
+    data = tf.data.Dataset.from_generator(batches, output_signature=signature).unbatch().batch(8)
+    found = estimate_of(data, tmp_path)
+    assert found.steps == 3 * 40
+
+
 def test_a_generator_is_not_used_up_to_count_it(tmp_path):
     def examples():
         yield from zip(X, X[:, :1], strict=True)

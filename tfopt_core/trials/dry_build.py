@@ -263,20 +263,25 @@ def estimates(workload: Workload, *jobs: Job) -> list[Estimate | None]:
     :raises Exception: whatever the workload raises in a step of the only job, as in every run.
     :raises WorkloadError: if one of several cannot make a step, as it could not in a run.
     """
-    made: list[Built] = []
+    begun = perf_counter()
+    made = [build(jobs[0], workload)]
+    building = perf_counter() - begun
+    # before steps are timed, which use up what is read only once
+    counted = made[0].run.steps_per_epoch or _counted(made[0])
+    if counted is None:
+        return [None for _ in jobs]
 
     def built_of(job: Job) -> Built:
         made.append(build(job, workload))
         return made[-1]
 
-    timed = time_steps([partial(built_of, job) for job in jobs], ESTIMATE_SECONDS)
+    further = [partial(built_of, job) for job in jobs[1:]]
+    timed = time_steps([lambda: made[0], *further], ESTIMATE_SECONDS)
     for one in timed:
         if one.why_not:
             raise WorkloadError(f"timing some steps {one.why_not}")
-    an_epoch = _steps_per_epoch(made[-1])
-    if an_epoch is None:
-        return [None for _ in jobs]
-    steps = an_epoch * made[-1].run.epochs
+    timed[0] = attrs.evolve(timed[0], set_up_seconds=building + timed[0].set_up_seconds)
+    steps = _steps_per_epoch(made[-1], counted) * made[-1].run.epochs
     return [
         Estimate(one.step_seconds, one.set_up_seconds + steps * one.step_seconds, steps)
         for one in timed
@@ -288,13 +293,12 @@ def without_stack(job: Job) -> Job:
     return attrs.evolve(job, plugins=(), variant=BASELINE)
 
 
-def _steps_per_epoch(built: Built) -> float | None:
-    """Return the training steps of an epoch, plus the validation's time in steps."""
-    train = built.run.steps_per_epoch
-    if train is None:
-        train = _counted(built)
-    if train is None:
-        return None
+def _steps_per_epoch(built: Built, counted: int) -> float:
+    """Return the training steps of an epoch, plus the validation's time in steps.
+
+    :param counted: the steps without the stack, where those with it are unknown.
+    """
+    train = built.run.steps_per_epoch or counted
     validation = built.plans.get("validation")
     if validation is None or validation.examples is None or not built.run.batch_size:
         return float(train)

@@ -25,6 +25,7 @@ class composes its own message; its attributes hold the facts.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -34,7 +35,7 @@ from typing import Any
 
 import attrs
 
-MESSAGE_LENGTH = 300
+MESSAGE_LENGTH, MOST_NOTES = 300, 6
 
 # Keras prints parts of its messages in bold.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -108,14 +109,27 @@ def describe(error: BaseException) -> str:
     cure, text = cure_of(str(error)), str(error)
     if len(error.args) > 1 and isinstance(error.args[1], attrs.Attribute):
         text = error.args[0]  # a validator's own words stand first
-    message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", text)).split())
-    more = [*getattr(error, "__notes__", ()), *(() if cure is None else (cure,))]
+    message = _in_one_line(_BOILERPLATE.sub("", _COLOUR.sub("", text)))
+    notes = getattr(error, "__notes__", None)
+    more = [_in_one_line(str(note)) for note in (notes if isinstance(notes, list) else ())]
+    # tfopt's own come last
+    more = [note[:MESSAGE_LENGTH] for note in more[-MOST_NOTES:]] + ([cure] if cure else [])
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
     elif more:
         message = message.removesuffix(".")
     phrase = f"raised {type(error).__name__}" + (f": {message}" if message else "")
     return "; ".join((phrase, *more))
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(_COLOUR.sub("", text).split())
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error; not to one that nothing can be set on, as of a frozen class."""
+    with contextlib.suppress(Exception):
+        error.add_note(note)
 
 
 def message_of(error: BaseException) -> str:

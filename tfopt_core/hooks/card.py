@@ -15,6 +15,7 @@ from tfopt_core.errors import (
     PluginError,
     PluginRefused,
     TfoptError,
+    add_note,
     describe,
     ran_out_of_memory,
 )
@@ -97,7 +98,7 @@ def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:
         raise
     except BaseException as error:
         if place := _place(error):
-            error.add_note(f"at {place}")
+            add_note(error, f"at {place}")
         raise PluginError(
             plugin, hook, describe(error), out_of_memory=ran_out_of_memory(error)
         ) from error

@@ -16,6 +16,7 @@ from tfopt_core.errors import (
     PluginError,
     StageError,
     TfoptError,
+    add_note,
     describe,
     ran_out_of_memory,
 )
@@ -244,7 +245,7 @@ class Stack:
         except Exception as error:
             if not isinstance(error, TfoptError):
                 for note in self._functions_put_in():
-                    error.add_note(note)
+                    add_note(error, note)
             raise
 
     def _functions_put_in(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any, ClassVar, cast
 
@@ -516,6 +517,34 @@ def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> 
 def test_the_bold_of_keras_messages_is_left_out() -> None:
     error = TypeError("Exception encountered.\n\n\x1b[1mInput 'y' is float32.\x1b[0m\n")
     assert describe(error) == "raised TypeError: Exception encountered. Input 'y' is float32."
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    text: str
+
+
+@pytest.mark.promise(25, injected="a hook that raises an error on which nothing can be set")
+def test_an_error_that_takes_no_note_names_plugin_and_hook_all_the_same() -> None:
+    @plugin
+    class Fails(Plugin):
+        @hookimpl
+        def wrap_model(self, model):
+            raise Frozen("no model")
+
+    stack = stack_of(Fails(), wrap_model=object())
+    with pytest.raises(PluginError, match='"Fails", hook "wrap_model": raised Frozen: no model'):
+        stack.wrap_model(make_run())
+
+
+def test_the_notes_of_an_error_stand_in_its_line_in_short() -> None:
+    error = ValueError("no rows")
+    error.__notes__ = [*"abcdefgh", "\x1b[31mfirst\nsecond", 3, "long " * 1000]
+    described = describe(error)
+    assert described.startswith("raised ValueError: no rows; f; g; h; first second; 3; long long")
+    assert len(described) < 400
+    error.__notes__ = "no list"  # type: ignore[assignment]
+    assert describe(error) == "raised ValueError: no rows"
 
 
 def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message() -> None:

@@ -167,7 +167,8 @@ def end_of(returncode: int, stderr: str) -> str:
     last = (stderr.strip().splitlines() or ["no message"])[-1][:MESSAGE_LENGTH]
     if returncode > 0:
         return f"ended with status {returncode}: {last}"
-    return f"crashed by {signal.Signals(-returncode).name}: {last}"
+    names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
+    return f"crashed by {names.get(-returncode, f'signal {-returncode}')}: {last}"
 
 
 def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:

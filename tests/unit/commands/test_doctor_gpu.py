@@ -49,5 +49,6 @@ def test_steps_that_fail_for_the_same_reason_and_one_that_never_ended_are_told_a
 
 def test_a_crash_is_named_with_its_signal():
     assert end_of(-11, "one\nCheck failed: x\n") == "crashed by SIGSEGV: Check failed: x"
+    assert end_of(-40, "") == "crashed by signal 40: no message"
     assert end_of(1, "") == "ended with status 1: no message"
     assert end_of(0, "a warning") == ""

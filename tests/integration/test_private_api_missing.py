@@ -16,6 +16,8 @@ from tfopt_data.augment import Augment
 from tfopt_data.frozen_prefix import halves
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_model.l2 import L2
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.split_batch import SplitBatch
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
@@ -32,6 +34,8 @@ from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -269,3 +273,22 @@ def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_th
     sentence = without("model-cut")
     assert halves(small_model()) == sentence
     assert disabled_so_far() == (sentence,)
+
+
+@pytest.mark.parametrize(
+    "plugin", [Chunked(steps=2, xla=False), MixedPrecision(policy="mixed_bfloat16")]
+)
+def test_without_any_member_a_stack_trains_as_with_them_and_what_it_misses_is_a_warning(
+    plugin, tmp_path, monkeypatch
+):
+    given = workload()
+    _, whole = train_here(given, plugin, folder=tmp_path / "with", batch_size=8, seed=3)
+    monkeypatch.setattr(private_api, "_asked", {})
+    monkeypatch.setattr(private_api, "is_there", lambda *member: False)
+    built, bare = train_here(given, plugin, folder=tmp_path / "without", batch_size=8, seed=3)
+    # its output may be rounded too, where the layers of outputs are not known
+    np.testing.assert_allclose(bare.history["loss"], whole.history["loss"], rtol=0.02)
+    task = PrepareTask(function="", look="", job=built.job)
+    told = prepare(task, lambda job: given).warnings
+    assert disabled_so_far()
+    assert {*disabled_so_far()} <= {*told}

@@ -25,7 +25,7 @@ from tfopt_runtime.xla import Xla
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.lr_schedule import LrSchedule
 
-from tfopt_core.errors import PluginError, WorkloadError
+from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
@@ -755,6 +755,21 @@ def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugi
         made.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0)
     assert set(found[0]) == {"loss", "accuracy", "val_loss", "val_accuracy", "val_data_loss"}
     assert int(made.optimizer.iterations) == 4
+
+
+def test_an_error_of_a_dry_fit_that_a_plugin_may_have_caused_is_none_that_a_script_can_hide(
+    tmp_path,
+):
+    def broken(y: Any, predicted: Any) -> Any:
+        error = ValueError("no loss")
+        error.add_note("a plugin has changed it")
+        raise error
+
+    with session(tmp_path) as (made_session, _):
+        made_session.on_fit = lambda fit, started: fit.reported_metrics(fit.built(made_session.job))
+        made = network(loss=broken)
+        with pytest.raises(PreparationFailed, match="fit 1 raised ValueError: no loss; a plugin"):
+            made.fit(*examples(), verbose=0)
 
 
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):

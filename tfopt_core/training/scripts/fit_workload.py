@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower, lower_stages
-from tfopt_core.errors import PluginError, WorkloadError, describe
+from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, describe
 from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
@@ -141,6 +141,7 @@ class FitWorkload(Workload):
         train function with at most `DRY_STEPS` steps.
 
         :raises WorkloadError: if a step fails.
+        :raises PreparationFailed: if one fails and a plugin may be the cause.
         """
         # a call may otherwise be a whole epoch, as in a resident loop
         steps = min(DRY_STEPS, built.training.steps_per_execution)
@@ -159,9 +160,10 @@ class FitWorkload(Workload):
                     [stopping_after(1)], replaced, **changed, verbose=0, **once
                 )
         except Exception as error:
+            said = f"fit {self.call.number} {describe(error)}"
             if hasattr(error, "__notes__"):  # a plugin may have caused it
-                raise
-            raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
+                raise PreparationFailed(said) from error  # of which the script hides none
+            raise WorkloadError(said) from error
         finally:
             timed.uninstall()
         last = {name: values[-1] for name, values in history.history.items()}

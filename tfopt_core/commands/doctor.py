@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import sys
@@ -32,12 +33,15 @@ start = time.perf_counter()
 import tensorflow as tf, keras
 seconds = time.perf_counter() - start
 from tfopt_core.private_api import all_missing
+from tfopt_core.training.device_check import missing_libraries
 gpus = tf.config.list_physical_devices("GPU")
 print(json.dumps({
     "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
     "seconds": seconds, "missing": all_missing(),
     "devices": [d.name for d in tf.config.list_physical_devices()],
     "gpus": [gpu.name.removeprefix("/physical_device:") for gpu in gpus],
+    "missing_libraries": [] if gpus else missing_libraries(),
+    "built_for": list(tf.sysconfig.get_build_info().get("cuda_compute_capabilities", ())),
 }))
 """
 
@@ -72,6 +76,7 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     import subprocess
 
     from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
+    from tfopt_core.hooks.machine import ask_driver
     from tfopt_core.report.listing import DoctorFinding
     from tfopt_core.training.runtime import check_environment
 
@@ -105,11 +110,61 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     yield DoctorFinding("TensorFlow", True, f"{versions}, imported in {report['seconds']:.1f} s")
     yield from private_api_findings(report["missing"])
     yield DoctorFinding("devices", None, ", ".join(report["devices"]))
-    if machine.gpus and not report["gpus"]:
-        mend = f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES"
-        yield DoctorFinding("GPUs", False, "the driver lists GPUs, and TensorFlow opens none", mend)
+    yield from gpu_findings(machine, **{
+        key: report[key] for key in ("gpus", "missing_libraries", "built_for")
+    })  # fmt: skip
     for device in report["gpus"]:
         yield from device_findings(device)
+    if report["gpus"]:
+        yield from process_findings(
+            ask_driver("compute-apps", "pid", "process_name", "used_memory")
+        )
+
+
+def gpu_findings(
+    machine: Machine, gpus: Sequence[str], missing_libraries: Sequence[str],
+    built_for: Sequence[str],
+) -> Iterator[DoctorFinding]:  # fmt: skip
+    """Yield findings on GPUs that TensorFlow does not open, or has no code for.
+
+    :param gpus: those that TensorFlow opens.
+    :param built_for: the compute capabilities of TensorFlow's code: "sm_90", "compute_120".
+    """
+    from tfopt_core.report.listing import DoctorFinding
+
+    if machine.gpus and not gpus:
+        missing = f"; missing: {', '.join(missing_libraries)}" if missing_libraries else ""
+        detail = f"the driver lists GPUs, and TensorFlow opens none{missing}"
+        mend = WITH_CUDA if missing else f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES"
+        yield DoctorFinding("GPUs", False, detail, mend)
+    found = (re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[a-z]?", name) for name in built_for)
+    newest = max(((int(match[1]), int(match[2])) for match in found if match), default=None)
+    for gpu in machine.gpus if gpus and newest is not None else ():
+        if gpu.compute_capability > newest:  # as Blackwell was
+            here, known = (".".join(map(str, one)) for one in (gpu.compute_capability, newest))
+            detail = (
+                f"{gpu.name}: its compute capability {here} is newer than TensorFlow's code, which "
+                f"goes up to {known}: kernels are compiled when first used, which can take many "
+                "minutes, or fail"
+            )
+            yield DoctorFinding("GPUs", None, detail, "use a TensorFlow that was built for it")
+
+
+def process_findings(listing: str) -> Iterator[DoctorFinding]:
+    """Yield a finding for each process on a GPU: its id, program and memory in MiB, as
+    `nvidia-smi` lists them."""
+    from tfopt_core.report.listing import DoctorFinding
+
+    mend = "wait for it or stop it: timings beside it mean little"
+    for line in listing.splitlines():
+        pid, _, rest = line.partition(",")
+        program, _, mebibytes = rest.rpartition(",")
+        if pid.strip().isdigit():
+            # a container is not told how much the processes outside of it use: "[N/A]"
+            held = mebibytes.strip()
+            held = f"holds {int(held) / 1024:.1f} GiB" if held.isdigit() else "uses memory"
+            detail = f"process {pid.strip()} ({program.strip()}) {held}"
+            yield DoctorFinding("GPU in use", None, detail, mend)
 
 
 def device_findings(

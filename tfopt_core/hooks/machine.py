@@ -159,15 +159,21 @@ def _gpus() -> tuple[Gpu, ...]:
     """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver."""
     if not Path("/proc/driver/nvidia").exists():
         return ()
-    query = "--query-gpu=name,compute_cap,memory.total,memory.free"
+    return parse_gpus(ask_driver("gpu", "name", "compute_cap", "memory.total", "memory.free"))
+
+
+def ask_driver(subject: str, *columns: str) -> str:
+    """Return what `nvidia-smi` lists of its GPUs ("gpu") or of the processes on them
+    ("compute-apps"), as CSV; "" where it cannot be asked."""
+    query = f"--query-{subject}={','.join(columns)}"
     try:
         answer = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader,nounits"],
             capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return ()
-    return parse_gpus(answer.stdout)
+        return ""
+    return answer.stdout
 
 
 def parse_gpus(listing: str) -> tuple[Gpu, ...]:

@@ -5,14 +5,45 @@ A step may crash the process or hang, so a line of JSON is printed before and af
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tfopt_core.errors import describe
 
 CONVOLUTION, DENSE = "a convolution", "a dense layer"
+# What TensorFlow 2.18 to 2.21 open to use a GPU.
+LIBRARIES = (
+    "libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11",
+    "libcusolver.so.11", "libcusparse.so.12", "libcudnn.so.9",
+)  # fmt: skip
+
+
+def missing_libraries(
+    libraries: Sequence[str] = LIBRARIES, search_path: Sequence[str] | None = None
+) -> list[str]:
+    """Return the libraries that neither the system nor a package of NVIDIA holds.
+
+    TensorFlow finds those of packages by its RPATH, which does not hold for `ctypes`.
+    """
+    folders = sys.path if search_path is None else search_path
+    packaged = (f"nvidia/*/lib/{name}" for name in libraries)
+    return [
+        name
+        for name, pattern in zip(libraries, packaged, strict=True)
+        if not _opens(name) and not any(any(Path(one).glob(pattern)) for one in folders)
+    ]
+
+
+def _opens(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def train_steps(device: str) -> Iterator[dict[str, str]]:

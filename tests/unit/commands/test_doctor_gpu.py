@@ -6,8 +6,19 @@ import json
 
 import pytest
 
-from tfopt_core.commands.doctor import device_findings, end_of, read_steps
+from tfopt_core.commands.doctor import (
+    device_findings,
+    end_of,
+    gpu_findings,
+    process_findings,
+    read_steps,
+)
 from tfopt_core.errors import cure_of
+from tfopt_core.hooks import Gpu
+from tfopt_core.testing import make_machine
+from tfopt_core.training.device_check import missing_libraries
+
+BLACKWELL = make_machine(gpus=(Gpu("GB200", (12, 0), 2**37),))
 
 
 @pytest.mark.tensorflow
@@ -52,3 +63,28 @@ def test_a_crash_is_named_with_its_signal():
     assert end_of(-40, "") == "crashed by signal 40: no message"
     assert end_of(1, "") == "ended with status 1: no message"
     assert end_of(0, "a warning") == ""
+
+
+def test_libraries_that_are_in_no_package_of_nvidia_are_named_where_no_gpu_is_opened(tmp_path):
+    folder = tmp_path / "nvidia" / "cudnn" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "libtfopt_none.so.9").touch()
+    names = ("libc.so.6", "libtfopt_none.so.9", "libtfopt_none.so.8")
+    missing = missing_libraries(names, [str(tmp_path)])
+    [finding] = gpu_findings(BLACKWELL, [], missing, [])
+    assert finding.detail.endswith("; missing: libtfopt_none.so.8")
+    [finding] = gpu_findings(BLACKWELL, [], [], [])
+    assert "CUDA_VISIBLE_DEVICES" in finding.mend
+
+
+def test_a_gpu_newer_than_the_code_is_a_warning():
+    [finding] = gpu_findings(BLACKWELL, ["GPU:0"], [], ["sm_70", "sm_90a", "gfx90a"])
+    assert "capability 12.0 is newer than TensorFlow's code, which goes up to 9.0" in finding.detail
+    assert list(gpu_findings(BLACKWELL, ["GPU:0"], [], ["sm_90", "compute_120"])) == []
+
+
+def test_other_processes_are_named_with_the_memory_they_hold():
+    listing = "4711, /usr/bin/python3, -m x, 20480\n12, [Not Found], [N/A]\nNo running processes\n"
+    first, second = process_findings(listing)
+    assert first.detail == "process 4711 (/usr/bin/python3, -m x) holds 20.0 GiB"
+    assert second.detail == "process 12 ([Not Found]) uses memory"

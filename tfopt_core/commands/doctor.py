@@ -138,9 +138,9 @@ def gpu_findings(
         mend = WITH_CUDA if missing else f"{WITH_CUDA}, and look at CUDA_VISIBLE_DEVICES"
         yield DoctorFinding("GPUs", False, detail, mend)
     found = (re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[a-z]?", name) for name in built_for)
-    newest = max(((int(match[1]), int(match[2])) for match in found if match), default=None)
-    for gpu in machine.gpus if gpus and newest is not None else ():
-        if gpu.compute_capability > newest:  # as Blackwell was
+    known_to_it = [(int(match[1]), int(match[2])) for match in found if match]
+    for gpu in machine.gpus if gpus and known_to_it else ():
+        if gpu.compute_capability > (newest := max(known_to_it)):  # as Blackwell was
             here, known = (".".join(map(str, one)) for one in (gpu.compute_capability, newest))
             detail = (
                 f"{gpu.name}: its compute capability {here} is newer than TensorFlow's code, which "

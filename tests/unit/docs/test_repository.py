@@ -15,8 +15,8 @@ import tfopt_core
 ROOT = Path(__file__).parents[3]
 TOP_LEVEL = {
     ".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
-    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "plugins", "pyproject.toml",
-    "recipes", "skills", "tests", "tfopt_core", "tools", "workloads",
+    "README.md", "SECURITY.md", "benchmarks", "changelog.d", "docs", "examples", "plugins",
+    "pyproject.toml", "recipes", "skills", "tests", "tfopt_core", "tools", "workloads",
 }  # fmt: skip
 BUNDLED_DATA = "workloads/tfopt_workloads/data/"
 MOST_BYTES = 300_000

@@ -66,8 +66,9 @@ def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project, anew=anew, before=HASTY) as process:
         children = processes_once_it_hangs(process, project)
-        # the fork server, what keeps the run, the run, its sleeper; one less of a forked command
-        assert len(children) == (4 if anew else 3)
+        # the fork server, what keeps the run, the run, its sleeper; one less of a forked command,
+        # and on a busy machine what ends just now
+        assert len(children) >= (4 if anew else 3)
         process.kill()
         process.wait()
         wait_until("the children's death", lambda: not alive(children))

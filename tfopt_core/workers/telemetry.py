@@ -41,10 +41,11 @@ def read_counters(vmstat: Path = Path("/proc/vmstat")) -> dict[str, float]:
         chosen = [each for number, each in enumerate(times) if number in ours]
         chosen = chosen if len(chosen) == len(ours) else times
         # guest time is part of user time already
+        names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
         sums = {
             name: sum(getattr(each, name) for each in chosen)
-            for name in chosen[0]._fields
-            if not name.startswith("guest")
+            for name in names
+            if hasattr(chosen[0], name)
         }
         counters["cpus"], counters["total"] = len(chosen), sum(sums.values())
         waiting = sum(sums.get(name, 0.0) for name in ("idle", "iowait", "steal"))

@@ -27,8 +27,9 @@ LOOK_SECONDS = 0.005
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
 # A turn of so many seconds in which the CPUs did next to nothing waits for what a stopped process
-# holds, such as a lock or a port: ten turns.
-WAITING_SECONDS, WAITING_CPU_SHARE = 5.0, 0.02
+# holds, such as a lock or a port: ten turns. Or it waits for tf.data's tuning thread, whose sleeps
+# double up to a minute: none is longer than the thread has lived.
+WAITING_SECONDS, WAITING_CPU_SHARE, LONGEST_SLEEP_SECONDS = 5.0, 0.02, 60.0
 
 
 def can_take_turns(workload: WorkloadSpec, objective: Objective) -> bool:
@@ -147,8 +148,9 @@ class TurnsOfProcesses(Generic[Result]):
 
 @attrs.define(eq=False)
 class _Watch:
-    """Notices a turn in which nothing computes."""
+    """Notices a turn in which nothing computes, of processes that start now."""
 
+    _begun: float = attrs.field(factory=time.monotonic)
     _turns: int = -1
     _since: float = 0.0
     _cpu_seconds: float = 0.0
@@ -156,10 +158,12 @@ class _Watch:
     def is_idle(self, turns: int) -> bool:
         """Return whether the turn of this number has been idle for too long."""
         now, used = time.monotonic(), _cpu_seconds_of_children()
+        seconds = now - self._since
         # what a process has used is gone with it
-        idle = 0 <= used - self._cpu_seconds <= WAITING_CPU_SHARE * WAITING_SECONDS
-        if turns == self._turns and idle:
-            return now - self._since >= WAITING_SECONDS
+        may_use = WAITING_CPU_SHARE * max(WAITING_SECONDS, seconds)
+        if turns == self._turns and 0 <= used - self._cpu_seconds <= may_use:
+            sleep = min(self._since - self._begun, LONGEST_SLEEP_SECONDS)
+            return seconds > max(WAITING_SECONDS, sleep)
         self._turns, self._since, self._cpu_seconds = turns, now, used
         return False
 

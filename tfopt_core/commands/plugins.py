@@ -60,10 +60,11 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     """
     from tfopt_core.commands.plugin_check import check_installed
     from tfopt_core.report.listing import render_doctor
-    from tfopt_core.report.style.console import make_console
+    from tfopt_core.report.style.console import make_console, plain
 
     _described(name)
-    findings = tuple(check_installed(name, target, overrides, debug=debug))
+    with make_console(stderr=True).status(f"checking {plain(name)}, with three short trainings"):
+        findings = tuple(check_installed(name, target, overrides, debug=debug))
     make_console().print(render_doctor(findings))
     return 1 if any(finding.ok is False for finding in findings) else 0
 

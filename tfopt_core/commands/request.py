@@ -250,5 +250,4 @@ def seconds_of(option: str, text: str) -> float:
     try:
         return duration(text)
     except Invalid as error:
-        fault = error.faults[0]
-        raise InputError(f"{option}: {fault.message}; {fault.mend}") from error
+        raise InputError(f"{option}: {error}") from error

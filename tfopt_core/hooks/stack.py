@@ -198,8 +198,7 @@ class Stack:
             return effect_of(changes)
         effect = _call("report_effect", implementation, run=run, model=model, changes=changes)
         if not isinstance(effect, Effect):
-            why = f"returned type {type(effect).__name__}; return an Effect"
-            raise PluginError(stacked.name, "report_effect", why)
+            raise _returned(stacked.name, "report_effect", effect, "an Effect")
         return effect
 
     def unwrap(self, model: Any) -> Any:
@@ -291,8 +290,12 @@ def _has(plan: Any, stage: Any) -> bool:
 
 def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, wanted: str) -> None:
     if value is None or (expected is not None and not isinstance(value, expected)):
-        what = "nothing" if value is None else f"type {type(value).__name__}"
-        raise PluginError(plugin, hook, f"returned {what}; return {wanted}")
+        raise _returned(plugin, hook, value, wanted)
+
+
+def _returned(plugin: str, hook: str, value: Any, wanted: str) -> PluginError:
+    what = "nothing" if value is None else f"type {type(value).__name__}"
+    return PluginError(plugin, hook, f"returned {what}; return {wanted}")
 
 
 def _call(hook: str, implementation: pluggy.HookImpl, **arguments: Any) -> Any:

@@ -25,6 +25,10 @@ class Fault:
     mend: str = ""
     at: KeyPath = ()
 
+    def __str__(self) -> str:
+        sentence = f"{self.message}; {self.mend}" if self.mend else self.message
+        return f"{join_path('', self.at)}: {sentence}" if self.at else sentence
+
 
 @attrs.frozen
 class Place:

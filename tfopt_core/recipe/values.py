@@ -80,7 +80,7 @@ class Invalid(ValueError):
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
-        super().__init__("; ".join(fault.message for fault in faults))
+        super().__init__("; ".join(map(str, faults)))
 
 
 def faults_of(value: object, annotation: Any) -> list[Fault]:

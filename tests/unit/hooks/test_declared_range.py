@@ -58,6 +58,8 @@ def test_the_shipped_ranges_are_of_their_settings(name):
     ("search", "kind", "message"),
     [
         ({"low": 2, "high": 1}, float, "not below high"),
+        ({"low": 2, "hi": 1}, float, 'wrong: hi: unknown key; did you mean "high"?; "high" is'),
+        (0.5, float, "or choices such as [32, 64, 128]"),
         ([1.0], float, "nothing to search"),
         ({"low": 0.0, "high": 1.0}, float, "holds what it refuses"),
         (["a", "b"], float, "expected a number"),

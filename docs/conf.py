@@ -28,8 +28,10 @@ extensions = ["myst_parser"]
 root_doc = "README"
 include_patterns = [
     "*.md",
+    "changelog.d/README.md",
     "docs/**.md",
     "examples/third_party_plugin/README.md",
+    "skills/tfopt/SKILL.md",
     "workloads/README.md",
 ]
 exclude_patterns = [".*", "**/.*", "build", "dist"]

@@ -9,6 +9,8 @@ PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("examples/*/*.md"),
+    ROOT / "changelog.d" / "README.md",
+    ROOT / "skills" / "tfopt" / "SKILL.md",
     ROOT / "workloads" / "README.md",
 ]
 

@@ -82,7 +82,7 @@ def without_replaced(base: Node, top: Node) -> Node:
     time = below(top, "measure")
     if "budget" in time and "pairs" not in time:
         base = _edit(base, "measure", ["pairs"])
-    elif "pairs" in time and "budget" not in time and time["pairs"].value != "auto":
+    elif "pairs" in time and "budget" not in time:
         base = _edit(base, "measure", ["budget"])
     measure = base.table().get("measure")
     if measure is None:

@@ -138,7 +138,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
     from tfopt_core.recipe import Recipe, WorkloadSpec
     from tfopt_core.statistics.intervals import log_ratios, median
     from tfopt_core.training.factory import load_workload
-    from tfopt_core.training.sources import as_plan, batched_plan
+    from tfopt_core.training.input.sources import as_plan, batched_plan
 
     recipe = Recipe(name=name, workload=WorkloadSpec(use=name, options=options))
     keras.utils.set_random_seed(SEED)

@@ -27,9 +27,9 @@ from tfopt_core.commands.first_contact import NothingToMeasure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.results import FitResult, Results, RunResult
+from tfopt_core.scripts.in_process import Stacked, optimized_dataset, stacked_here
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import check_environment
-from tfopt_core.training.scripts.in_process import Stacked, optimized_dataset, stacked_here
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,8 +9,9 @@ from tfopt_core.hooks.plugin_class import number_or, size_in_words, user_cache_f
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs import OptimizedNodes, optimized_step
-from tfopt_core.training.layers import (
+from tfopt_core.training.loops.report import loop_report
+from tfopt_core.training.model.graphs import OptimizedNodes, optimized_step
+from tfopt_core.training.model.layers import (
     TRAINED_PART,
     in_order,
     nested_layers,
@@ -19,8 +20,7 @@ from tfopt_core.training.layers import (
     parents,
     trained_part,
 )
-from tfopt_core.training.loops.report import loop_report
-from tfopt_core.training.loss_scaling import overflow_steps
+from tfopt_core.training.model.loss_scaling import overflow_steps
 from tfopt_core.training.replay.data import example_digests
 
 __all__ = [

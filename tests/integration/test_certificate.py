@@ -26,9 +26,9 @@ from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
+from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.state import restore_variables, save_variables, state_difference
-from tfopt_core.training.sources import as_plan
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 

@@ -8,7 +8,7 @@ from support.lazy_modules import keras, tf
 
 from tfopt_core.data import DataPlan, MapExamples
 from tfopt_core.data.lower import lower, lower_stages
-from tfopt_core.training.sources import as_plan, batched_plan
+from tfopt_core.training.input.sources import as_plan, batched_plan
 
 pytestmark = pytest.mark.tensorflow
 

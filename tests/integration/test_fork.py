@@ -177,7 +177,7 @@ SCRIPT = """
 # A fork server on a machine that refuses a mount after the private folder was begun.
 REFUSED = """
 import os, socket, sys
-from tfopt_core.training.scripts import overlay_mount
+from tfopt_core.scripts.folders import overlay_mount
 from tfopt_core.workers import fork_server
 
 def refused(folders, place, through):

@@ -26,11 +26,11 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console
+from tfopt_core.scripts.own.loop import NOT_WATCHED
+from tfopt_core.scripts.running import ScriptEnd
+from tfopt_core.scripts.session import Session
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.own_loop import NOT_WATCHED
-from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.trials.scripts.work import ScriptTraining

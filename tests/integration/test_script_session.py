@@ -31,11 +31,11 @@ from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.variants import Variant
+from tfopt_core.scripts.fitting import train_fit
+from tfopt_core.scripts.session import Session
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import replay
-from tfopt_core.training.scripts.fitting import train_fit
-from tfopt_core.training.scripts.session import Session
+from tfopt_core.trials.replay import replay
 
 pytestmark = pytest.mark.tensorflow
 
@@ -775,7 +775,7 @@ def test_an_error_of_a_dry_fit_that_a_plugin_may_have_caused_is_none_that_a_scri
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
     import keras
 
-    from tfopt_core.training.scripts.fitting import effects_of
+    from tfopt_core.scripts.fitting import effects_of
 
     class EachBatch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

@@ -24,7 +24,7 @@ from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console
-from tfopt_core.training.scripts.private_folder import why_no_overlay
+from tfopt_core.scripts.folders.private_folder import why_no_overlay
 from tfopt_core.trials import processes
 from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.spawn import SpawnRunner

@@ -16,11 +16,11 @@ from tfopt_core.errors import CannotShare
 from tfopt_core.hooks import RuntimeOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.scripts.fitting import FitState, train_fit
+from tfopt_core.scripts.session import Session
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.scripts.fitting import FitState, train_fit
-from tfopt_core.training.scripts.session import Session
 
 SEED = 5
 # Dropout draws random numbers, Adam has variables of its own, and Keras shuffles the arrays.

@@ -251,7 +251,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
 
     def as_a_program() -> int:
         if mounts is not None:  # a fork has one thread, as a program that begins
-            overlay_mount = importlib.import_module("tfopt_core.training.scripts.overlay_mount")
+            overlay_mount = importlib.import_module("tfopt_core.scripts.folders.overlay_mount")
             overlay_mount.mount_overlays(**json.loads(mounts))
         given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         added = [path for path in given if path and path not in import_path]

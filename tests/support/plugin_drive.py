@@ -20,8 +20,8 @@ from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Machine, RunContext, TrainingOptions
 from tfopt_core.training.loops.report import LoopReport, note_loop
-from tfopt_core.training.loss_scaling import compile_model, prepare_scaling
-from tfopt_core.training.precision import apply_precision, set_policy
+from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling
+from tfopt_core.training.model.precision import apply_precision, set_policy
 
 CPU = Machine(
     system="Linux", cpu_model="a CPU", cpu_count=2, cpu_count_total=8, memory_bytes=8 * 2**30

@@ -11,8 +11,8 @@ import attrs
 import pytest
 
 from support.real_process import python, run
-from tfopt_core.training.scripts.copied_folder import CopiedFolder
-from tfopt_core.training.scripts.private_folder import OverlayMounts, why_no_overlay
+from tfopt_core.scripts.folders.copied_folder import CopiedFolder
+from tfopt_core.scripts.folders.private_folder import OverlayMounts, why_no_overlay
 
 WAYS = ("overlay", "copy")
 PROGRAM = """

@@ -15,7 +15,7 @@ from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
-from tfopt_core.training.holdout import PLACE, with_holdout
+from tfopt_core.trials.holdout import PLACE, with_holdout
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog

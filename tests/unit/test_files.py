@@ -173,7 +173,7 @@ WRITTEN_OTHERWISE = {
     "tfopt_core/commands/output.py", "tfopt_core/commands/scaffold/__init__.py",
     "tfopt_core/files.py",
     "tfopt_core/training/distributed/serving.py", "tfopt_core/training/replay/state.py",
-    "tfopt_core/training/scripts/overlay_mount.py", "tfopt_core/trials/outcomes.py",
+    "tfopt_core/scripts/folders/overlay_mount.py", "tfopt_core/trials/outcomes.py",
     "tfopt_core/workers/child.py", "tfopt_core/workers/fork.py", "tfopt_core/workers/spawn.py",
     "plugins/tfopt_data/kept_rows.py", "plugins/tfopt_data/service_local.py",
 }  # fmt: skip

@@ -33,7 +33,7 @@ start = time.perf_counter()
 import tensorflow as tf, keras
 seconds = time.perf_counter() - start
 from tfopt_core.private_api import all_missing
-from tfopt_core.training.device_check import missing_libraries
+from tfopt_core.trials.device_check import missing_libraries
 gpus = tf.config.list_physical_devices("GPU")
 print(json.dumps({
     "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
@@ -177,7 +177,7 @@ def device_findings(
     from tfopt_core.report.listing import DoctorFinding
 
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-P", "-m", "tfopt_core.training.device_check", device]
+    command = [sys.executable, "-P", "-m", "tfopt_core.trials.device_check", device]
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, timeout=time_limit_seconds, check=False

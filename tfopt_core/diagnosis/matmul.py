@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.hooks import Machine
-from tfopt_core.training.graphs import LOOPS, called_graphs, live_operations, rounds_of
+from tfopt_core.training.model.graphs import LOOPS, called_graphs, live_operations, rounds_of
 
 # Of products in each type.
 PEAK_SECONDS = 0.5

@@ -15,7 +15,7 @@ from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.records.messages import Tell
-from tfopt_core.training.scripts.own_effects import parameters, trained_models
+from tfopt_core.scripts.own.effects import parameters, trained_models
 from tfopt_core.trials.scripts.own_loop import LoopOfScript, baseline_in_words
 from tfopt_core.workers.task import DiagnoseTask
 

@@ -17,8 +17,13 @@ from tfopt_core.diagnosis.step_rounds import LoopRounds
 from tfopt_core.hooks import Finding
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.training.build import Built
-from tfopt_core.training.graphs import StepGraph, graph_findings, layers_without_xla, supports_xla
-from tfopt_core.training.layers import augmenting_layers, frozen_share
+from tfopt_core.training.model.graphs import (
+    StepGraph,
+    graph_findings,
+    layers_without_xla,
+    supports_xla,
+)
+from tfopt_core.training.model.layers import augmenting_layers, frozen_share
 
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03

@@ -31,13 +31,13 @@ from tfopt_core.records.diagnosis import Bounds, Diagnosed
 from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs import (
+from tfopt_core.training.job import Job
+from tfopt_core.training.model.graphs import (
     StepGraph,
     supports_xla,
     traced_step,
 )
-from tfopt_core.training.job import Job
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import estimates, resolve_all, without_stack

@@ -19,11 +19,11 @@ from tfopt_core.hooks import (
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.defaults import WorkloadDefaults
 from tfopt_core.training.factory import load_workload
+from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.job import Job
-from tfopt_core.training.layers import count_names_from_first_build
-from tfopt_core.training.loss_scaling import compile_model, prepare_scaling, with_scaled_step
-from tfopt_core.training.precision import apply_precision, set_policy
-from tfopt_core.training.shuffle_draws import ShuffleDraws
+from tfopt_core.training.model.layers import count_names_from_first_build
+from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling, with_scaled_step
+from tfopt_core.training.model.precision import apply_precision, set_policy
 from tfopt_core.training.strategy import Joined, apart_from_earlier_strategies, hide_one_device
 from tfopt_core.training.workload import Workload
 

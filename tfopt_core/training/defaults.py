@@ -12,7 +12,7 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
 from tfopt_core.hooks import RunContext, TrainingOptions
 from tfopt_core.hooks.values import Defaults
-from tfopt_core.training.sources import as_plan, batched_plan
+from tfopt_core.training.input.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
 
 

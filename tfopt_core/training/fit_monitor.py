@@ -16,8 +16,8 @@ from tfopt_core.records.run import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
 from tfopt_core.training.clock import StepClock, running_ns
-from tfopt_core.training.layers import optimizers_of
-from tfopt_core.training.loss_scaling import overflow_steps
+from tfopt_core.training.model.layers import optimizers_of
+from tfopt_core.training.model.loss_scaling import overflow_steps
 from tfopt_core.training.timed_function import TimedFunction
 
 # Progress is reported at most this often: the parent redraws once a second.

@@ -14,7 +14,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
-from tfopt_core.training.layers import frozen_share
+from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, note_trace
 from tfopt_core.training.loops.resident import ResidentFunction
@@ -24,8 +24,8 @@ from tfopt_core.training.loops.train_functions import (
     loop_of,
     pass_end,
 )
+from tfopt_core.training.model.layers import frozen_share
 from tfopt_core.training.runtime import device_sync
-from tfopt_core.training.sources import shapes_in_words
 
 # Keras' optimizers whose variables begin as constants, whatever the weights are when they are made.
 FROM_CONSTANTS = (

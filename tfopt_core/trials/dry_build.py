@@ -24,10 +24,10 @@ from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.records.variants import BASELINE
+from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.step_timing import time_steps

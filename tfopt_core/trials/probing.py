@@ -24,10 +24,10 @@ from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
+from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.build import Built, baseline_plans, build
+from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.spawn import SpawnRunner

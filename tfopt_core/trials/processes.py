@@ -20,10 +20,10 @@ from tfopt_core.records.messages import Failure, Tell
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.scripts.folders.copied_folder import CopiedFolder
+from tfopt_core.scripts.folders.private_folder import PRIVATE, OverlayMounts, why_no_overlay
 from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.runtime import process_environment
-from tfopt_core.training.scripts.copied_folder import CopiedFolder
-from tfopt_core.training.scripts.private_folder import PRIVATE, OverlayMounts, why_no_overlay
 from tfopt_core.trials.outcomes import (
     MODEL_FILE,
     ended,

@@ -25,11 +25,11 @@ from tfopt_core.training.distributed.serving import ending_together, facts_of_se
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import CutsShort
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import replay
 from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
 from tfopt_core.training.strategy import Joined, join
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import prepare
+from tfopt_core.trials.replay import replay
 from tfopt_core.trials.request import with_settings
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
 from tfopt_core.workers.task import LookTask, PrepareTask, ReplayTask, RunTask, named_function

@@ -19,7 +19,7 @@ from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.store.lock import held
-from tfopt_core.training.holdout import with_holdout
+from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.candidates import proposing_plugins, search_space

@@ -21,7 +21,7 @@ from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.statistics.figures import pairs_of
-from tfopt_core.training.holdout import with_holdout
+from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, TrialOutcome, TuneResult

@@ -21,7 +21,7 @@ from typing import Self
 import attrs
 
 from tfopt_core.records.messages import CannotMount, Tell
-from tfopt_core.training.scripts.private_folder import PRIVATE
+from tfopt_core.scripts.folders.private_folder import PRIVATE
 from tfopt_core.workers.spawn import (
     FELL_BACK,
     ControlledProcess,

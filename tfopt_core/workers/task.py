@@ -25,8 +25,8 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import CannotMount, Failure, Message, OthersServed
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.run import RunReport
+from tfopt_core.scripts.folders.private_folder import PrivateFolder
 from tfopt_core.training.job import CheckpointConfig, Job
-from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.run:carry_out"

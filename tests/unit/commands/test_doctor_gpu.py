@@ -16,7 +16,7 @@ from tfopt_core.commands.doctor import (
 from tfopt_core.errors import cure_of
 from tfopt_core.hooks import Gpu
 from tfopt_core.testing import make_machine
-from tfopt_core.training.device_check import missing_libraries
+from tfopt_core.trials.device_check import missing_libraries
 
 BLACKWELL = make_machine(gpus=(Gpu("GB200", (12, 0), 2**37),))
 

@@ -15,7 +15,7 @@ from tfopt_core.data.dissect.walk import has_stage, is_batched, known_cardinalit
 from tfopt_core.data.functions import is_stateful_op
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-from tfopt_core.training.sources import as_plan, batched_plan
+from tfopt_core.training.input.sources import as_plan, batched_plan
 
 pytestmark = pytest.mark.tensorflow
 

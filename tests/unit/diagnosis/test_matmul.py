@@ -14,7 +14,7 @@ from tfopt_core.diagnosis.matmul import (
 )
 from tfopt_core.hooks import Gpu
 from tfopt_core.testing import make_machine
-from tfopt_core.training.graphs import traced_step
+from tfopt_core.training.model.graphs import traced_step
 
 pytestmark = pytest.mark.tensorflow
 

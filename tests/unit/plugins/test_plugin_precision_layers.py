@@ -13,12 +13,12 @@ from tfopt_precision.gradient_errors import out_of_line, relative_error
 from tfopt_precision.mixed_precision import MixedPrecision, layers_with_weights
 
 from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions
-from tfopt_core.training.loss_scaling import (
+from tfopt_core.training.model.loss_scaling import (
     overflow_steps,
     prepare_scaling,
     with_scaled_step,
 )
-from tfopt_core.training.precision import apply_precision, set_policy
+from tfopt_core.training.model.precision import apply_precision, set_policy
 
 X = np.random.default_rng(2).random((16, 6), dtype="float32")
 Y = X.sum(1, keepdims=True)

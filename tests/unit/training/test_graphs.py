@@ -7,7 +7,7 @@ import inspect
 import pytest
 from support.lazy_modules import keras, tf
 
-from tfopt_core.training.graphs import StepGraph, graph_findings, optimized_graph, traced_step
+from tfopt_core.training.model.graphs import StepGraph, graph_findings, optimized_graph, traced_step
 
 pytestmark = pytest.mark.tensorflow
 

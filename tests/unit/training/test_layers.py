@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.lazy_modules import keras, layers
 
-from tfopt_core.training.layers import frozen_share
+from tfopt_core.training.model.layers import frozen_share
 
 pytestmark = pytest.mark.tensorflow
 

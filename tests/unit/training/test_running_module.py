@@ -21,7 +21,7 @@ RUN = """
 import sys
 from pathlib import Path
 from tfopt_core.training.factory import module_file
-from tfopt_core.training.scripts.running import run_script
+from tfopt_core.scripts.running import run_script
 name = sys.argv[1]
 end = run_script(module_file(name, Path.cwd()), ["--lr", "1"], name)
 print(end.error, file=sys.stderr)

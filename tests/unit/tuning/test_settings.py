@@ -23,7 +23,7 @@ from support.tuned import make_tuned
 from tfopt_core.errors import RecipeError, StoreError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
-from tfopt_core.training.holdout import with_holdout
+from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.tuning.results import SettingsSearch, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings import ValueSearch

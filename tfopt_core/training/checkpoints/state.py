@@ -13,9 +13,9 @@ from tfopt_core.data.functions import all_ops
 from tfopt_core.errors import InputError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
-from tfopt_core.training.layers import optimizers_of
 from tfopt_core.training.loops.graph_steps import one_step
 from tfopt_core.training.loops.train_functions import reads_before_fit
+from tfopt_core.training.model.layers import optimizers_of
 
 # Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
 _AS_BITS = {1: np.uint8, 2: np.uint16}

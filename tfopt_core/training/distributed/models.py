@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.build import Built
-from tfopt_core.training.layers import optimizers_of
+from tfopt_core.training.model.layers import optimizers_of
 
 
 def check_data(built: Built) -> None:

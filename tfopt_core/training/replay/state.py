@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import ReplayImpossible
-from tfopt_core.training.layers import nested_layers, optimizers_of
+from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
 
 @attrs.define(eq=False)

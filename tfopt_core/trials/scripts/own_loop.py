@@ -14,17 +14,17 @@ from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.records.messages import StepDone, Tell
 from tfopt_core.records.run import OWN_LOOP, FitOutcome, RunReport
-from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.own_data import EPOCHS, OwnData
-from tfopt_core.training.scripts.own_effects import (
+from tfopt_core.scripts.defaults import ScriptDefaults
+from tfopt_core.scripts.own.data import EPOCHS, OwnData
+from tfopt_core.scripts.own.effects import (
     NO_DATA_SET,
     effects_of_loop,
     parameters,
     trained_models,
 )
-from tfopt_core.training.scripts.own_loop import OwnLoop
-from tfopt_core.training.scripts.session import Session
+from tfopt_core.scripts.own.loop import OwnLoop
+from tfopt_core.scripts.session import Session
+from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
 from tfopt_core.trials.probing import ProcessProbe

@@ -12,14 +12,14 @@ from tfopt_core.errors import InputError, WorkloadError, ran_out_of_memory
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer, Message, ProcessStarted
 from tfopt_core.records.run import RunReport
+from tfopt_core.scripts.call import lengthen
+from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.scripts.fitting import FitOfScript, FitState, effects_of, train_fit
+from tfopt_core.scripts.limits import cut_in_words, stopping_after
+from tfopt_core.scripts.own.loop import NOT_WATCHED
+from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.data import EPOCHS
-from tfopt_core.training.scripts.call import lengthen
-from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.scripts.fitting import FitOfScript, FitState, effects_of, train_fit
-from tfopt_core.training.scripts.limits import cut_in_words, stopping_after
-from tfopt_core.training.scripts.own_loop import NOT_WATCHED
-from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.run import Load, pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
 from tfopt_core.trials.turns import Turn

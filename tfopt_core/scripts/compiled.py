@@ -12,7 +12,7 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
 from tfopt_core.training.loops.graph_steps import FunctionCache
-from tfopt_core.training.loss_scaling import scaling_optimizer, with_changes
+from tfopt_core.training.model.loss_scaling import scaling_optimizer, with_changes
 
 # Options that a stack cannot change, since the script has compiled its model already.
 ATTRIBUTE = "_tfopt_compiled"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.model.layers import nested_layers
 
 FULL = ("float32", "float64")
 

@@ -13,11 +13,11 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect, RuntimeOptions
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Defaults
+from tfopt_core.scripts.defaults import ScriptDefaults
+from tfopt_core.scripts.fitting import FitOfScript, effects_of, train_fit
+from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import seen_by_tensorflow
-from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit
-from tfopt_core.training.scripts.session import Session
 
 LATE = "TensorFlow reads this at its start, and has started already; use `tfopt train` for a script"
 

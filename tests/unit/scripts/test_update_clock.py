@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from tfopt_core.training.scripts.update_clock import BLOCK_NS, FIRST_READS, UpdateClock
+from tfopt_core.scripts.own.update_clock import BLOCK_NS, FIRST_READS, UpdateClock
 
 MS = 1_000_000
 

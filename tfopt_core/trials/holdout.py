@@ -17,10 +17,10 @@ from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
-from tfopt_core.training.sources import as_plan
+from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.workload import Workload
 
-PLACE = "tfopt_core.training.holdout:build"
+PLACE = "tfopt_core.trials.holdout:build"
 # The share of the training examples that is set aside, and the seed by which they are drawn: the
 # same ones in each run.
 SHARE, SEED = 0.2, 20_261_123

@@ -9,7 +9,7 @@ from tfopt_core.data import DataPlan, lower_plan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
-from tfopt_core.training.holdout import split, with_holdout
+from tfopt_core.trials.holdout import split, with_holdout
 
 pytestmark = pytest.mark.tensorflow
 

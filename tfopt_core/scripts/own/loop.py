@@ -13,11 +13,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks import Finding
+from tfopt_core.scripts.keras_patches import replace
+from tfopt_core.scripts.own.data import OwnData
+from tfopt_core.scripts.own.update_clock import UpdateClock
+from tfopt_core.scripts.session import Session
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.scripts.keras_patches import replace
-from tfopt_core.training.scripts.own_data import OwnData
-from tfopt_core.training.scripts.session import Session
-from tfopt_core.training.scripts.update_clock import UpdateClock
 
 # A function that is traced in more calls than this is traced for each new argument.
 USUAL_TRACES = 4

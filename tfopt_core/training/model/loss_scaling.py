@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import optimizers_of
+from tfopt_core.training.model.layers import optimizers_of
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.scripts.limits import CutShort
+from tfopt_core.scripts.limits import CutShort
 
 # What `fit` takes for arrays where it is given none.
 KERAS_BATCH_SIZE = 32

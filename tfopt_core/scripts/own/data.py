@@ -14,12 +14,12 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.scripts.defaults import ScriptDefaults
+from tfopt_core.scripts.fit_data import unchanged
+from tfopt_core.scripts.keras_patches import replace
+from tfopt_core.scripts.own.update_clock import UpdateClock
+from tfopt_core.scripts.session import Session
 from tfopt_core.training.clock import running_ns
-from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.fit_data import unchanged
-from tfopt_core.training.scripts.keras_patches import replace
-from tfopt_core.training.scripts.session import Session
-from tfopt_core.training.scripts.update_clock import UpdateClock
 
 # Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
 LIBRARIES = ("tensorflow", "keras")

@@ -19,10 +19,13 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
 from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
 from tfopt_core.records.run import FitOutcome
+from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.fit import train
+from tfopt_core.training.input.sources import as_plan, first_batches
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.replay.data import (
@@ -36,9 +39,6 @@ from tfopt_core.training.replay.data import (
     why_unread,
 )
 from tfopt_core.training.replay.state import StateFiles
-from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.scripts.fitting import train_fit
-from tfopt_core.training.sources import as_plan, first_batches
 from tfopt_core.training.workload import Workload
 
 BATCHES = "batches"

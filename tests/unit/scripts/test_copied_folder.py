@@ -9,8 +9,8 @@ import socket
 import pytest
 
 from tfopt_core.errors import InputError
-from tfopt_core.training.scripts import copied_folder
-from tfopt_core.training.scripts.copied_folder import CopiedFolder
+from tfopt_core.scripts.folders import copied_folder
+from tfopt_core.scripts.folders.copied_folder import CopiedFolder
 
 
 @pytest.fixture

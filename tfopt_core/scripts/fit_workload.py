@@ -14,22 +14,22 @@ from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, des
 from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
+from tfopt_core.scripts.call import FitCall
+from tfopt_core.scripts.compiled import Compiled
+from tfopt_core.scripts.defaults import ScriptDefaults, judged_metric
+from tfopt_core.scripts.fit_data import FitData, LoweredData, unchanged
+from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
+from tfopt_core.training.input.keras_data import counted_as, weighed
+from tfopt_core.training.input.sources import ended_after
 from tfopt_core.training.job import Job
-from tfopt_core.training.keras_data import counted_as, weighed
-from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.graph_steps import goes_on_as_traced
 from tfopt_core.training.loops.train_functions import loop_of
-from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
-from tfopt_core.training.precision import apply_precision, keep_in_float32
-from tfopt_core.training.scripts.call import FitCall
-from tfopt_core.training.scripts.compiled import Compiled
-from tfopt_core.training.scripts.defaults import ScriptDefaults, judged_metric
-from tfopt_core.training.scripts.fit_data import FitData, LoweredData, unchanged
-from tfopt_core.training.scripts.limits import cut_in_words, stopping_after
-from tfopt_core.training.sources import ended_after
+from tfopt_core.training.model.layers import nested_layers
+from tfopt_core.training.model.loss_scaling import prepare_scaling, with_scaled_step
+from tfopt_core.training.model.precision import apply_precision, keep_in_float32
 from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.workload import Workload
 

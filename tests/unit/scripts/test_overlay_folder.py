@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from support.private_run import run_privately
 
-from tfopt_core.training.scripts import overlay_mount
-from tfopt_core.training.scripts.private_folder import OverlayMounts, why_no_overlay
+from tfopt_core.scripts.folders import overlay_mount
+from tfopt_core.scripts.folders.private_folder import OverlayMounts, why_no_overlay
 
 
 @pytest.fixture

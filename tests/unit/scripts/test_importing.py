@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tfopt_core.training.scripts.importing import EarlyEnvironment, WhenImported
+from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.training.scripts.running import ScriptEnd, why_nothing_trained
+from tfopt_core.scripts.running import ScriptEnd, why_nothing_trained
 
 RUN = """
 import json, sys
 from pathlib import Path
-from tfopt_core.training.scripts.running import run_script
+from tfopt_core.scripts.running import run_script
 end = run_script(Path(sys.argv[1]), sys.argv[2:])
 told = {"status": end.status, "error": end.error, "exited": end.exited, "read": end.read_input}
 print("\\nEND " + json.dumps(told))

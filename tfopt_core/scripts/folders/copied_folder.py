@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.training.scripts.private_folder import (
+from tfopt_core.scripts.folders.private_folder import (
     Change,
     PrivateFolder,
     entries_of,

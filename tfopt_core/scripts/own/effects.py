@@ -10,8 +10,8 @@ from tfopt_core.hooks import Effect
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.own_loop import with_unreached
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.own_loop import OwnLoop
+from tfopt_core.scripts.defaults import ScriptDefaults
+from tfopt_core.scripts.own.loop import OwnLoop
 
 NO_DATA_SET = "the script's loop iterates over no tf.data.Dataset"
 IN_GRAPH = "the script iterates over its data within a tf.function, where they stay as they are"

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.scripts.keras_patches import replace
+from tfopt_core.scripts.keras_patches import replace
 
 # Libraries in which the functions are replaced wherever they are exported, and nowhere else.
 EXPORTING = ("keras", "tensorflow")

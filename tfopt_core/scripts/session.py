@@ -16,19 +16,19 @@ from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Change
+from tfopt_core.scripts.call import FitCall
+from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
+from tfopt_core.scripts.defaults import ScriptDefaults
+from tfopt_core.scripts.fit_data import FitData
+from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.scripts.keras_patches import KerasPatches
+from tfopt_core.scripts.limits import cut_short
+from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.job import Job
-from tfopt_core.training.loss_scaling import scaling_optimizer
-from tfopt_core.training.precision import keep_in_float32, set_policy
-from tfopt_core.training.scripts.call import FitCall
-from tfopt_core.training.scripts.compiled import Compiled, compiled_of, let_go
-from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.fit_data import FitData
-from tfopt_core.training.scripts.fit_workload import FitWorkload
-from tfopt_core.training.scripts.keras_patches import KerasPatches
-from tfopt_core.training.scripts.limits import cut_short
-from tfopt_core.training.scripts.seeding import Seeding
-from tfopt_core.training.shuffle_draws import ShuffleDraws
+from tfopt_core.training.model.loss_scaling import scaling_optimizer
+from tfopt_core.training.model.precision import keep_in_float32, set_policy
 from tfopt_core.training.strategy import apart_from_earlier_strategies, hide_one_device
 
 # The hooks that act before `fit`, or on the model itself.

@@ -20,7 +20,7 @@ import attrs
 
 from tfopt_core.hooks import Finding
 from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.model.layers import nested_layers
 
 # The attributes of an op that name functions it calls.
 _CALLED = ("f", "body", "then_branch", "else_branch", "branches")

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.training.scripts import overlay_mount
+from tfopt_core.scripts.folders import overlay_mount
 
 Change = Literal["new", "changed", "removed"]
 

@@ -12,9 +12,9 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
 from tfopt_core.data.lower import Later, lower_stages
-from tfopt_core.training.scripts.call import FitCall
-from tfopt_core.training.shuffle_draws import ShuffleDraws
-from tfopt_core.training.sources import first_batches
+from tfopt_core.scripts.call import FitCall
+from tfopt_core.training.input.shuffle_draws import ShuffleDraws
+from tfopt_core.training.input.sources import first_batches
 
 
 @attrs.define(eq=False)

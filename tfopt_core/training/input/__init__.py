@@ -1,0 +1,1 @@
+"""The data of a fit, in what Keras takes and as plans."""

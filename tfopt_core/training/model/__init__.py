@@ -1,0 +1,1 @@
+"""A model and its optimizers: layers, traced graphs, precision."""

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import attrs
 import pytest
 from support.forked_command import HASTY
 from support.real_process import python
@@ -134,6 +135,39 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
             path = tmp_path / f"{name}-{number}.toml"
             path.write_text(lines.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
+
+
+@named("race")
+def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_reference(benchmark):
+    from peers import standings as rows
+
+    def row(system, losses, exact=True):
+        reports = tuple({"epoch_seconds": [1.0, 1.0], "losses": [2.0, loss]} for loss in losses)
+        return rows.Row(system, system, exact, reports)
+
+    steady, noisy = row("stock Keras", [1.0, 1.01, 0.99]), row("stock Keras", [1.0, 1.06, 0.94])
+    other = row("PyTorch", [1.09, 1.1, 1.08])
+    assert rows.loss_tolerance([steady]) == 0.05
+    assert rows.is_void(other, [steady, other])
+    assert rows.loss_tolerance([noisy]) == pytest.approx(0.158, abs=0.01)
+    assert not rows.is_void(other, [noisy, other])
+    on_jax = row("Keras on JAX", [1.12, 1.1, 1.11])
+    assert not rows.is_void(other, [steady, on_jax, other])
+    assert rows.is_void(other, [steady, row("Keras on JAX", [1.1] * 3, exact=False), other])
+    assert rows.is_void(row("PyTorch", [1.0, float("nan"), 1.0]), [noisy])
+
+
+@named("race")
+def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
+    from peers.limits import Limits, Work
+
+    limits = Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
+    work = Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
+    assert work.least_seconds(limits, True, 32) == pytest.approx(5.0)  # the last batch is half full
+    assert work.least_seconds(limits, False, 32) == pytest.approx(1.25)
+    bound_by_memory = attrs.evolve(work, epoch_bytes=1e11)
+    assert bound_by_memory.least_seconds(limits, True, 32) == pytest.approx(50.0)
+    assert attrs.evolve(work, step_operations=None).least_seconds(limits, True, 32) is None
 
 
 @named("catalogue")

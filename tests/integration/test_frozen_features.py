@@ -36,13 +36,13 @@ def frozen_base(*between):
     return base
 
 
-def transfer(base=frozen_base, first=(), dropout=0.3):
+def transfer(base=frozen_base, first=()):
     pictures = hidden = keras.Input((8, 8, 3))
     for layer in [*first, layers.Rescaling(1 / 127.5, offset=-1.0)]:
         hidden = layer(hidden)
     hidden = base()(hidden, training=False)
     hidden = layers.GlobalAveragePooling2D(name="pool")(hidden)
-    hidden = layers.Dropout(dropout)(hidden)
+    hidden = layers.Dropout(0.3)(hidden)
     return keras.Model(pictures, layers.Dense(2)(hidden))
 
 

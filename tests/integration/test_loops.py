@@ -71,13 +71,13 @@ def unvalidated(**changes: Any) -> Workload:
     return workload(**{"validation": None, "optimizer": "sgd", **changes})
 
 
-def trained(folder, given, *plugins, epochs=EPOCHS, cuts_short=None):
+def trained(folder, given, *plugins, epochs=EPOCHS):
     built = build_here(
         given, *plugins, folder=folder, seed=5, epochs=epochs,
         batch_size=None if isinstance(given.train, DataPlan) and given.train.batched
         else BATCH_SIZE,
     )  # fmt: skip
-    outcome = train(built, perf_counter_ns(), lambda message: None, cuts_short)
+    outcome = train(built, perf_counter_ns(), lambda message: None)
     return built, outcome
 
 
@@ -98,21 +98,21 @@ def stock(folder, make, *beside):
     return STOCK[key]
 
 
-def assert_like_stock(folder, make, loop, *beside, within=None, iterations=STEPS * EPOCHS):
+def assert_like_stock(folder, make, loop, *beside):
     """Two trainings of the workload that is made, without the loop and with it."""
     plain_weights, plain = stock(folder, make, *beside)
     built, outcome = trained(folder / "ours", make(), *beside, loop)
     effect = effect_of(built, loop)
     assert effect.applied, effect.detail
     assert ("compiled whole by XLA" in effect.detail) is (loop.xla is True)
-    within = within or (2e-4 if loop.xla else 1e-6)
+    within = 2e-4 if loop.xla else 1e-6
     assert set(outcome.history) == set(plain.history)
     for name, values in plain.history.items():
         assert outcome.history[name] == pytest.approx(values, abs=within), name
     for ours, theirs in zip(built.model.get_weights(), plain_weights, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=within)
     assert outcome.steps == plain.steps
-    assert int(built.model.optimizer.iterations) == iterations
+    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS
     return built, outcome
 
 

@@ -99,7 +99,7 @@ def run(tmp_path, make, *plugins, config=None, batch_size=BATCH, disk=None, note
     return built, train(built, perf_counter_ns(), told.append, checkpointer=checkpointer)
 
 
-def assert_goes_on(tmp_path, make, *plugins, at=(0,), close=0.0, notes=None, **options):
+def assert_goes_on(tmp_path, make, *plugins, at=(0,), notes=None, **options):
     """Going on from these checkpoints ends as the undisturbed training ended.
 
     There is one after each epoch, and the last one is that of the finished training. By default
@@ -121,11 +121,9 @@ def assert_goes_on(tmp_path, make, *plugins, at=(0,), close=0.0, notes=None, **o
         assert outcome.epochs == plain.epochs
         assert outcome.history.keys() == plain.history.keys()
         for metric, values in plain.history.items():
-            np.testing.assert_allclose(
-                outcome.history[metric], values, rtol=close, err_msg=f"{metric} from {name}"
-            )
+            np.testing.assert_array_equal(outcome.history[metric], values, f"{metric} from {name}")
         for was, now in zip(weights, again.model.get_weights(), strict=True):
-            np.testing.assert_allclose(now, was, rtol=close * 10, atol=close, err_msg=name)
+            np.testing.assert_array_equal(now, was, name)
     return names
 
 

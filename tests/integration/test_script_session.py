@@ -85,10 +85,10 @@ def network(**options: Any) -> Any:
     return model
 
 
-def histories(*fits: dict[str, Any], model: Any = network) -> list[dict[str, list[float]]]:
+def histories(*fits: dict[str, Any]) -> list[dict[str, list[float]]]:
     import keras
 
-    made = model()
+    made = network()
     found = []
     for arguments in fits:
         keras.utils.set_random_seed(SEED)

@@ -85,7 +85,6 @@ def tfopt(
 def python(
     *words: str | Path,
     cwd: Path,
-    env: Mapping[str, str] | None = None,
     before: Path | None = None,
     without_tfopt: bool = False,
 ) -> Done:
@@ -96,10 +95,10 @@ def python(
     :param before: Python code that its process executes first, such as `HASTY`.
     :param without_tfopt: as where tfopt is not installed.
     """
-    texts, env = [str(word) for word in words], dict(env or environment())
+    texts = [str(word) for word in words]
     return _ended(
         lambda streams: forked_command.start_python(
-            texts, cwd, env, streams, before=before, without_tfopt=without_tfopt
+            texts, cwd, environment(), streams, before=before, without_tfopt=without_tfopt
         )
     )
 

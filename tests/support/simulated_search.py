@@ -112,14 +112,12 @@ def make_search(
     log: SearchLog | None = None,
     observer=lambda event: None,
     later: list[TuneCandidate] = (),
-    shares: Callable[[Stack], dict[str, float]] = lambda stack: {},
 ) -> GreedySearch:
-    """A search over these candidates; `later` are those that only a stack with plugins has, and
-    `shares` gives those of the parts of a step."""
+    """A search over these candidates; `later` are those that only a stack with plugins has."""
     every = [*candidates, *later]
 
     def look(stack: Stack) -> SearchLook:
-        bound = BoundStep(stack=names_of(stack), sentence="it", shares=shares(stack))
+        bound = BoundStep(stack=names_of(stack), sentence="it", shares={})
         return SearchLook(bound, tuple(every if stack else candidates), ())
 
     if log is None:

@@ -116,10 +116,8 @@ def admissible_pairs(known: Mapping[str, Candidate]) -> set[Pair]:
     }
 
 
-def covering_array(
-    known: Mapping[str, Candidate], size: int = PLUGINS_A_STACK
-) -> tuple[tuple[str, ...], ...]:
-    """Return stacks of at most so many plugins, and those that these require, in recipe order.
+def covering_array(known: Mapping[str, Candidate]) -> tuple[tuple[str, ...], ...]:
+    """Return stacks of at most PLUGINS_A_STACK plugins and those that these require.
 
     Every admissible pair stands in one of them. Pairs of exact plugins stand in stacks of exact
     plugins only, so that these can be certified.
@@ -130,7 +128,7 @@ def covering_array(
     for pool in (exact, known):
         within = {pair for pair in open_pairs if with_required(set(pair), known) <= set(pool)}
         while within:
-            names = _next_stack(within, sorted(pool), known, size)
+            names = _next_stack(within, sorted(pool), known)
             covered = set(pairs(tuple(names)))
             within -= covered
             open_pairs -= covered
@@ -141,13 +139,13 @@ def covering_array(
 
 
 def _next_stack(
-    open_pairs: set[Pair], pool: Sequence[str], known: Mapping[str, Candidate], size: int
+    open_pairs: set[Pair], pool: Sequence[str], known: Mapping[str, Candidate]
 ) -> set[str]:
     """Return the stack that grows greedily from the first open pair of the busiest plugin."""
     degree = {name: sum(name in pair for pair in open_pairs) for name in pool}
     first = min(open_pairs, key=lambda pair: (-max(degree[name] for name in pair), sorted(pair)))
     names = with_required(set(first), known)
-    while len(names) < size:
+    while len(names) < PLUGINS_A_STACK:
         gains = []
         for name in pool:
             grown = with_required(names | {name}, known)

@@ -93,9 +93,9 @@ class Touched(ast.NodeVisitor):
             self.attributes.add(attribute)
 
 
-def touched_by(path: Path, text: str = "") -> Touched:
+def touched_by(path: Path) -> Touched:
     found = Touched(path.name)
-    found.visit(ast.parse(text or path.read_text(encoding="utf-8")))
+    found.visit(ast.parse(path.read_text(encoding="utf-8")))
     return found
 
 

@@ -31,11 +31,6 @@ class Interval:
         """The nominal confidence, 0.95 for a level of 0.05."""
         return 1 - self.level
 
-    @property
-    def excludes_no_difference(self) -> bool:
-        """Whether the interval of log ratios excludes 0."""
-        return not self.low <= 0 <= self.high
-
 
 def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the mean and two-sided Student t interval of independent values.

@@ -9,13 +9,10 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
 
 
-def batch_callbacks(
-    callbacks: Sequence[Any], methods: Sequence[str] = BATCH_METHODS
-) -> tuple[str, ...]:
-    """Return the class names of the callbacks that override one of these batch methods.
+def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
+    """Return the class names of the callbacks that override a method of the training's batches.
 
     Checkpoints that are saved by epochs override these methods too, but do nothing there.
     """
@@ -28,7 +25,7 @@ def batch_callbacks(
         and any(
             getattr(getattr(callback, method, None), "__func__", None)
             is not getattr(keras.callbacks.Callback, method)
-            for method in methods
+            for method in BATCH_METHODS
         )
     )
 

@@ -21,10 +21,6 @@ def printing(x):
     return x
 
 
-def by_python(x):
-    return tf.py_function(lambda v: v, [x], tf.int64)
-
-
 def inner_random(x):
     return tf.cond(x > 0, lambda: tf.random.uniform(()), lambda: 0.0)
 

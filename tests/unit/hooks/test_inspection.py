@@ -10,6 +10,7 @@ import pytest
 from attrs import validators
 from support.real_process import make_distribution
 
+from tfopt_core import DataPlan
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.installed import inspection
 from tfopt_core.plugins import Plugin, hookimpl, setting
@@ -60,7 +61,7 @@ def test_a_class_with_a_misspelt_hook_is_not_described() -> None:
         """Takes nothing."""
 
         @hookimpl
-        def build_datset(self, plan):  # type: ignore[no-untyped-def]
+        def build_datset(self, plan: DataPlan) -> DataPlan:
             return plan
 
     with pytest.raises(PluginDefinitionError, match='did you mean "build_dataset"'):

@@ -18,9 +18,9 @@ from tfopt_core.testing import make_run
 ROWS = np.random.default_rng(0).normal(size=(8, 40)).astype("float32")
 
 
-def dense_layer(activation: Any = "relu", units: int = 6) -> Any:
+def dense_layer(activation: Any = "relu") -> Any:
     keras.utils.set_random_seed(1)
-    layer = keras.layers.Dense(units, activation, bias_initializer="normal")
+    layer = keras.layers.Dense(6, activation, bias_initializer="normal")
     layer.build((None, ROWS.shape[1]))
     return layer
 

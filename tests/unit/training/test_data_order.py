@@ -21,12 +21,6 @@ def shuffled(count: int = 8, seed: int = 1, **options: Any) -> Any:
     return tf.data.Dataset.range(count).shuffle(count, seed=seed, **options)
 
 
-def without_autotune(dataset: Any) -> Any:
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.with_options(options)
-
-
 def filling() -> Any:
     return tf.data.Dataset.from_tensors(tf.zeros([0], tf.int64)).repeat()
 

@@ -14,10 +14,10 @@ from tfopt_core.errors import WorkloadError
 pytestmark = pytest.mark.tensorflow
 
 
-def elements(plan, stages=None):
+def elements(plan):
     """What the plan's maps yield, one after the other, as often as it is iterated."""
     data = tf.data.Dataset.from_tensor_slices(plan.source.value)
-    for stage in plan.stages[1:stages]:
+    for stage in plan.stages[1:]:
         data = data.map(stage.function)
     return data
 

@@ -92,9 +92,7 @@ class Synchronous:
         dataset = self.built.run.datasets.get(split)
         if dataset is None:
             return None
-        return self._shared_out(dataset.repeat() if endless else dataset, split)
-
-    def _shared_out(self, dataset: Any, split: str) -> Any:
+        dataset = dataset.repeat() if endless else dataset
         run = self.built.run
         if split == "train" and self.built.workload.class_weight is not None:
             dataset = with_class_weight(dataset, self.built.workload.class_weight)
@@ -108,18 +106,6 @@ class Synchronous:
         if self.built.training.loop != "keras":
             function.report.why_not = over_replicas(self.built.run.replicas)
         return function
-
-    def train_on(self, dataset: Any) -> Any:
-        """Make `fit` train on another data set than the run's. Return what `fit` iterates over.
-
-        :param dataset: batches of any size, of a known number.
-        """
-        function = self.train_function()
-        function.steps_per_epoch, function.batch_size = int(dataset.cardinality()), None
-        function.uneven_last = True
-        self.built.model.steps_per_execution = function.steps
-        self.built.model.train_function = function
-        return self._shared_out(dataset, "train")
 
     def endless_function(self, steps: int) -> ReplicatedFunction:
         """Return a train function over endless data, to time a loop with `steps` steps a call."""

@@ -150,6 +150,22 @@ def check_proof_and_recipe(folder: Path, found: dict) -> None:
     assert [one["name"] for one in plan["plan"]["plugins"]] == stack
 
 
+@pytest.mark.promise(7, injected="SIGINT of `tfopt tune` after its first trial")
+def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
+    folder = project(tmp_path)
+    search = ("tune", "recipe.toml", *TRIED, "--json", "found.json")
+    with started(*search, cwd=folder, before=HASTY) as process:
+        wait_until("a first trial", lambda: trials(folder))
+        begun = descendants(process)
+        signal_once(process, signal.SIGINT)
+        assert process.wait() == 130
+        wait_until("the end of its processes", lambda: not alive(begun))
+    found = json.loads((folder / "found.json").read_text())
+    assert found["interrupted"]
+    assert [one["plugin"] for one in found["trials"]] == [one["plugin"] for one in trials(folder)]
+    assert "--resume" in (folder / "stdout.txt").read_text()
+
+
 @pytest.mark.promise(51, injected="SIGKILL of `tfopt tune` in the trial after its first")
 def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
     folder = project(tmp_path)

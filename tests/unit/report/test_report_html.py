@@ -140,6 +140,18 @@ def test_the_raw_numbers_in_the_page_are_those_of_json_packed_if_they_are_many()
         assert len(html.encode()) < 500_000
 
 
+def test_a_large_measurement_has_a_small_page() -> None:
+    blocks = tuple(Block(10, 0.5 if n % 4 == 0 else 0.1, n // 25) for n in range(200))
+    history = {f"metric_{letter}": tuple(1 / (n + 1) for n in range(100)) for letter in "abcdefgh"}
+    plugins = [f"plugin-{n}" for n in range(8)]
+    variants = ["baseline", "full", *(f"without {name}" for name in plugins)]
+    fit = make_fit(blocks=blocks, history=history)
+    runs = tuple(make_run(n, variants[n % 10], fits=(fit,)) for n in range(160))
+    html = page.html_page(crowded(runs=runs, resolved={name: {} for name in plugins}))
+    assert len(html.encode()) < 500_000
+    assert html.count("<svg") >= 16
+
+
 def test_too_many_raw_numbers_are_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PACKED_BYTES", 1000)
     html = page.html_page(many(100))

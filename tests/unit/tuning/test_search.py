@@ -320,22 +320,16 @@ def test_what_is_tried_is_told_before_and_the_trial_after_it(tmp_path):
     assert events[2] == search.trials[0]
 
 
-EMPTY = SearchRecord(id="x", target="", facts={})
-
-
-def proved_faster(
-    source, folder, stacks: int, noise: float, proposed: bool = False
-) -> tuple[bool, str]:
-    """Whether a search over no-ops found a stack, and the verdict of its fresh pairs."""
-    factors = {f"p{number}": 1.0 for number in range(stacks)}
+def proved_faster(source, folder, noise: float, proposed: bool) -> tuple[bool, str]:
+    """Whether a search over 20 no-ops found a stack, and the verdict of its fresh pairs."""
+    factors = {f"p{number}": 1.0 for number in range(20)}
     simulated = SimulatedMachine(factors, source, noise=noise)
-    log = NoLog(folder, EMPTY)
+    log = NoLog(folder, SearchRecord(id="x", target="", facts={}))
     candidates = [candidate(name, proposed=proposed) for name in factors]
     search = make_search(simulated, folder, candidates, log=log)
     search.go()
     if not search.best:
         return False, "nothing"
-
     ratios = source.normal(0, noise * 2**0.5, PAIRS).tolist()
     return True, verdict_on_interval(*speedup_interval(t_interval(ratios))[1:])
 
@@ -349,8 +343,9 @@ class NoLog(SearchLog):
 
 @pytest.mark.parametrize(("noise", "proposed"), [(0.02, False), (0.05, True)])
 def test_a_search_over_twenty_no_ops_ends_in_faster_in_at_most_5_percent(noise, proposed, tmp_path):
+    # A fixed seed: where 2.5% of the proofs err, 1 seed in 60 draws more than 10 in 200
     source, searches = np.random.default_rng(1), 200
-    ends = [proved_faster(source, tmp_path, 20, noise, proposed) for _ in range(searches)]
+    ends = [proved_faster(source, tmp_path, noise, proposed) for _ in range(searches)]
     # the search itself is fooled again and again: that is why its figures are no gain
     assert sum(found for found, _ in ends) > 0.05 * searches
     assert sum(verdict == "faster" for _, verdict in ends) <= 0.05 * searches

@@ -36,6 +36,10 @@ def test_the_winner_can_be_read_and_says_why_each_plugin_is_in(tmp_path):
     assert "no gain" in text
     assert "A CPU" in text
     assert is_unchanged(text)
+    stopped = make_results(interrupted=True)
+    for proof in (None, stopped):
+        text = winner_text(make_tuned(proof=proof), recipe(tmp_path), tmp_path)
+        assert "# Not proved: interrupted before the fresh pairs were done" in text
 
 
 SETTINGS = SettingsSearch(

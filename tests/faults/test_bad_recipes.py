@@ -54,11 +54,11 @@ BAD = [
 ]  # fmt: skip
 
 
-def applied(tmp_path, recipe: str | bytes, *arguments: str, command: str = "apply") -> Done:
+def applied(tmp_path, recipe: str | bytes, *arguments: str) -> Done:
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     data = recipe.encode() if isinstance(recipe, str) else recipe
     (project / "recipe.toml").write_bytes(data)
-    return tfopt_here(command, "recipe.toml", *arguments, cwd=project)
+    return tfopt_here("apply", "recipe.toml", *arguments, cwd=project)
 
 
 def check_lines(done: Done) -> None:
@@ -71,9 +71,8 @@ def check_lines(done: Done) -> None:
         assert len(line) < 500
 
 
-@pytest.mark.promise(
-    26, injected="no TOML, bare CR, 5,000 levels, 5,000 digits, over 1 MiB, and more"
-)
+@pytest.mark.promise(26, injected="what is no TOML, and devices as a base, in the command's hands")
+@pytest.mark.promise(27, injected="unknown plugins, an empty stack, no target where one is needed")
 @pytest.mark.parametrize(("recipe", "said"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD])
 def test_a_bad_recipe_is_refused_with_file_and_line(recipe, said, tmp_path):
     done = applied(tmp_path, GOOD.replace(*recipe) if isinstance(recipe, tuple) else recipe)

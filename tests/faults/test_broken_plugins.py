@@ -151,11 +151,12 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     assert not (site / "other_module_was_imported").exists()
 
 
-@pytest.mark.promise(23, injected="the same, with `apply train.py` and `plugins`")
+@pytest.mark.promise(23, injected="the same, with `apply train.py`, `plugins` and `schema`")
 @pytest.mark.parametrize(
     "command",
     [
         ["plugins"],
+        ["schema"],
         pytest.param(
             ["apply", "train.py", "--pairs", "4"],
             marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],

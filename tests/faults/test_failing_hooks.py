@@ -75,7 +75,9 @@ def here(site, tmp_path, monkeypatch):
         sys.modules.pop(module, None)
 
 
-@pytest.mark.promise(25, injected="a hook of each time raises, returns a dict, or exits")
+@pytest.mark.promise(
+    25, injected="hooks that are called before the first run raise, return a dict, exit"
+)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("how", "said"),
@@ -85,7 +87,7 @@ def here(site, tmp_path, monkeypatch):
         ("exits", "SystemExit: 7"),
     ],
 )
-# before any process, and in the dry build
+# the first two are called before any process starts, the last one in the dry build
 @pytest.mark.parametrize("hook", ["equivalence", "configure_runtime", "resolve"])
 def test_a_hook_that_fails_before_the_first_run_ends_the_command(hook, how, said, here, capsys):
     code = here(

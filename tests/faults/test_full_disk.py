@@ -64,12 +64,15 @@ def test_every_run_that_was_stored_before_the_disk_was_full_can_be_read(tmp_path
     assert integrity == "ok"
 
 
+# The command, and what its error names.
 COMMANDS = {
-    "json": ["report", "last", "--project", "PROJECT", "--json", "out.json"],
-    "html": ["report", "last", "--project", "PROJECT", "--html", "out.html"],
-    "recipe": ["recipes", "copy", "quickstart"],
-    "scaffold": ["plugins", "new", "my-plugin"],
-    "results": ["apply", "quickstart"],
+    "json": (["report", "last", "--project", "PROJECT", "--json", "out.json"], '"out.json"'),
+    "html": (["report", "last", "--project", "PROJECT", "--html", "out.html"], '"out.html"'),
+    "markdown": (["report", "last", "--project", "PROJECT", "--markdown", "out.md"], '"out.md"'),
+    "schema": (["schema", "--output", "schema.json"], '"schema.json"'),
+    "recipe": (["recipes", "copy", "quickstart"], '"quickstart.toml"'),
+    "scaffold": (["plugins", "new", "my-plugin"], '"tfopt-my-plugin"'),
+    "results": (["apply", "quickstart"], '/.tfopt"'),
 }
 
 
@@ -82,8 +85,10 @@ def command_on_a_full_disk(folder: Path, project: Path, words: list[str]):
 
 
 @pytest.mark.promise(9, injected="a full disk under each file that a command writes")
-@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_a_file_that_the_disk_has_no_room_for_is_named_and_nothing_torn_is_left(tmp_path, words):
+@pytest.mark.parametrize(("words", "named"), COMMANDS.values(), ids=COMMANDS)
+def test_a_file_that_the_disk_has_no_room_for_is_named_and_nothing_torn_is_left(
+    words, named, tmp_path
+):
     project = tmp_path / "project"
     with Store(store_path(project)) as store:
         for results in (FIRST_RESULTS, SECOND_RESULTS):
@@ -93,6 +98,7 @@ def test_a_file_that_the_disk_has_no_room_for_is_named_and_nothing_torn_is_left(
     )
     assert code in (2, 3), err
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert named in line
     assert FULL in line
     assert "Traceback" not in err
     assert set(left) - {"filler", ".tfopt"} == set()

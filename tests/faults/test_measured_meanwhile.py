@@ -44,7 +44,7 @@ def test_a_lock_of_a_dead_process_and_one_without_a_name_keep_nobody(tmp_path):
     assert (tmp_path / LOCK_FILE).read_text() == ""
 
 
-@pytest.mark.promise(48, injected="two that measure in one project, one after the other")
+@pytest.mark.promise(48, injected="a second one that begins while the first measures")
 def test_whoever_comes_second_waits_for_the_first_and_names_it(tmp_path):
     first, waited = ExitStack(), []
 

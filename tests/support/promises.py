@@ -206,8 +206,7 @@ PROMISES = {
     48: Promise(
         _DISK,
         "several `tfopt apply` in one project at once",
-        "one measures, the others wait "
-        "and name it, `--no-wait` ends with status 2; each result is complete",
+        "one measures, the others wait and name it; with `--no-wait` they end with status 2",
     ),
     49: Promise(
         _DISK,

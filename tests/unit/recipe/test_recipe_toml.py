@@ -18,6 +18,9 @@ MINIMAL = '[workload]\nuse = "mnist"\n'
 Complaints = Callable[..., list[str]]
 
 
+@pytest.mark.promise(
+    26, injected="bare CR, a key twice, an unclosed array, 5,000 levels, a number of 5,000 digits"
+)
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
@@ -59,6 +62,7 @@ def test_windows_line_ends_are_accepted_and_counted(complaints: Complaints) -> N
     assert line.startswith("recipe.toml:3: workload.epoch: unknown key")
 
 
+@pytest.mark.promise(26, injected="one byte more than 1 MiB")
 def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints) -> None:
     text = MINIMAL + "#" * (1024 * 1024 - len(MINIMAL))
     assert complaints(text) == []

@@ -30,10 +30,11 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.training import keras_data, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.distributed.distribution import distribution_of
+from tfopt_core.training.input import keras_data
 from tfopt_core.training.loops.train_functions import why_no_loop
+from tfopt_core.training.model import precision
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask
 

@@ -106,6 +106,29 @@ class RatePerEpoch(keras.callbacks.Callback):
         self.model.optimizer.learning_rate = 0.05 / (1 + epoch)
 
 
+class Clip(keras.callbacks.Callback):
+    """Clips the weights, of each epoch or of each batch."""
+
+    def __init__(self, each_batch: bool = False) -> None:
+        super().__init__()
+        if each_batch:
+            self.on_train_batch_end = self.clip  # type: ignore[method-assign]
+        else:
+            self.on_epoch_end = self.clip  # type: ignore[method-assign]
+
+    def clip(self, number: int, logs: Any = None) -> None:
+        for weight in self.model.trainable_weights:
+            weight.assign(keras.ops.clip(weight, -0.3, 0.3))
+
+
+class Recompile(keras.callbacks.Callback):
+    """Compiles the model anew at the end of the first epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if epoch == 0:
+            self.model.compile(optimizer=keras.optimizers.SGD(0.01), loss="mse")
+
+
 class Freeze(keras.callbacks.Callback):
     """Freezes layer "a" at the end of an epoch; `trace` is how it has the step traced again."""
 

@@ -1,4 +1,4 @@
-"""Data and models of the drawn scripts.
+"""Data of the drawn scripts.
 
 Imported with TensorFlow, but runs no operation of it.
 """
@@ -15,8 +15,6 @@ import scipy.sparse
 import tensorflow as tf
 
 from support.drawn_fits.notes import note
-
-# Data
 
 
 def rows(count: int, kind: str = "plain", dtype: str = "float32", seed: int = 0) -> Any:
@@ -35,6 +33,10 @@ def rows(count: int, kind: str = "plain", dtype: str = "float32", seed: int = 0)
         x = np.where(np.arange(5) < random.integers(1, 6, (count, 1)), 1 + (x[:, :5] > 0), 0)
     elif kind == "outputs":
         y = {"one": y, "two": 1 - y}
+    elif kind == "classes":
+        y = (np.argsort(x.sum(1)) % 3).astype("int64")
+    elif kind == "images":
+        x = np.repeat(x, 6, 1).reshape(count, 6, 6, 1)
     return x, y, weights
 
 
@@ -58,6 +60,28 @@ def as_sparse(values: Any) -> Any:
 def slices(*arrays: Any) -> Any:
     """Return a data set of the rows."""
     return tf.data.Dataset.from_tensor_slices(arrays)
+
+
+def with_noise() -> Any:
+    """Return a function for a map that calls a layer of Keras."""
+    layer = keras.layers.GaussianNoise(0.3, seed=3)
+    return lambda x, *y: (layer(tf.cast(x, tf.float32), training=True), *y)
+
+
+def with_generator() -> Any:
+    """Return a function for a map that draws from a generator of TensorFlow."""
+    generator = tf.random.Generator.from_seed(3)
+    return lambda x, *y: (tf.cast(x, tf.float32) + generator.normal(()), *y)
+
+
+def in_python() -> Any:
+    """Return a function for a map that computes in Python."""
+
+    def each(x: Any, *y: Any) -> Any:
+        found = tf.numpy_function(np.negative, [tf.cast(x, tf.float32)], tf.float32)
+        return (tf.ensure_shape(found, x.shape), *y)
+
+    return each
 
 
 def _count(arrays: Any) -> int:
@@ -113,106 +137,3 @@ def one_batch(data: Any) -> None:
     for batch in data:
         note("looked at", tf.nest.flatten(batch))
         break
-
-
-# Models
-
-
-def dense() -> Any:
-    """Return two dense layers, "a" and "b"."""
-    layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8, "relu", name="a"), layers.Dense(1, name="b")]
-    )
-
-
-def deep() -> Any:
-    """Return a chain of layers that hold more than their inputs, the first one "a"."""
-    layers = [keras.layers.Dense(16, "tanh", name="abcdef"[index]) for index in range(6)]
-    return keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(1)])
-
-
-def dropout() -> Any:
-    """Return a functional model with dropout."""
-    inputs = keras.Input((6,))
-    hidden = keras.layers.Dropout(0.4)(keras.layers.Dense(8, "relu", name="a")(inputs))
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
-
-
-def normalized() -> Any:
-    """Return a functional model with batch normalization."""
-    inputs = keras.Input((6,))
-    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8, name="a")(inputs))
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
-
-
-def two_inputs(kind: str) -> Any:
-    """Return a model whose inputs are a "dict" or a "tuple"."""
-    left, right = keras.Input((4,), name="left"), keras.Input((2,), name="right")
-    hidden = keras.layers.Concatenate()([keras.layers.Dense(4, "tanh", name="a")(left), right])
-    inputs = {"left": left, "right": right} if kind == "dict" else (left, right)
-    return keras.Model(inputs, keras.layers.Dense(1)(hidden))
-
-
-def two_outputs() -> Any:
-    """Return a model of the outputs "one" and "two"."""
-    inputs = keras.Input((6,))
-    hidden = keras.layers.Dense(8, "relu", name="a")(inputs)
-    outputs = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
-    return keras.Model(inputs, outputs)
-
-
-def recurrent() -> Any:
-    """Return a model of tokens, of which 0 is masked."""
-    layers = keras.layers
-    tokens = layers.Embedding(3, 4, mask_zero=True, name="a")
-    return keras.Sequential([keras.Input((5,)), tokens, layers.GRU(4), layers.Dense(1)])
-
-
-@keras.saving.register_keras_serializable("drawn")
-class OwnStep(keras.Model):
-    """A subclass with a train step of its own.
-
-    :param logs: "metrics" for logs that are metrics, "values" for others.
-    """
-
-    def __init__(self, logs: str = "metrics") -> None:
-        super().__init__()
-        self.logs = logs
-        self.hidden = keras.layers.Dense(8, "relu", name="a")
-        self.out = keras.layers.Dense(1)
-        self.own = keras.metrics.Mean(name="own")
-
-    def call(self, inputs: Any) -> Any:
-        return self.out(self.hidden(inputs))
-
-    def train_step(self, data: Any) -> Any:
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        with tf.GradientTape() as tape:
-            predicted = self(x, training=True)
-            loss = self.compute_loss(x, y, predicted, weights)
-        gradients = tape.gradient(loss, self.trainable_variables)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
-        if self.logs == "values":
-            return {"loss": loss, "norm": tf.linalg.global_norm(gradients)}
-        self.own.update_state(loss)
-        return self.compute_metrics(x, y, predicted, weights)
-
-
-class Rows(keras.metrics.Metric):
-    """Counts the examples, of an epoch or, if it is kept, of the whole training."""
-
-    def __init__(self, name: str = "rows", kept: bool = False) -> None:
-        super().__init__(name=name)
-        self.kept = kept
-        self.count = self.add_weight(name="count", initializer="zeros", dtype="float32")
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        self.count.assign_add(tf.cast(tf.shape(y_pred)[0], "float32"))
-
-    def result(self) -> Any:
-        return self.count + 0.0
-
-    def reset_state(self) -> None:
-        if not self.kept:
-            self.count.assign(0.0)

@@ -15,25 +15,44 @@ from support.drawn_fits.case import Case, Fit
 MODELS = {
     "plain": (
         "dense()", "dropout()", "normalized()", 'OwnStep("metrics")', 'OwnStep("values")',
-        "deep()",
+        "deep()", "unbuilt()", "penalized()", "noisy()", "counted()", "nested()", "mixed()",
+        "TwoOptimizers()",
     ),
     "dict": ('two_inputs("dict")',),
     "tuple": ('two_inputs("tuple")',),
     "outputs": ("two_outputs()",),
     "tokens": ("recurrent()",),
+    "images": ("convolutional()",),
+    "classes": ("classifier()",),
 }  # fmt: skip
 OPTIMIZERS = (
     "keras.optimizers.SGD(0.05)", '"adam"', "keras.optimizers.SGD(0.05, momentum=0.9)",
     "keras.optimizers.Adam(0.01)", "keras.optimizers.Adam(0.01, use_ema=True, "
     "ema_overwrite_frequency=3)", "keras.optimizers.SGD(0.05, clipnorm=0.1)",
     "keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.5))",
+    "keras.optimizers.AdamW(0.01, weight_decay=0.05)", "keras.optimizers.RMSprop(0.01)",
+    "keras.optimizers.Adam(0.01, gradient_accumulation_steps=2)",
+    "keras.optimizers.SGD(0.05, momentum=0.9, nesterov=True, global_clipnorm=0.2)",
+    "keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.05), dynamic_growth_steps=3)",
+    "keras.optimizers.Lion(0.003, clipvalue=0.1)", "keras.optimizers.Nadam(Halved())",
 )  # fmt: skip
+LOSSES = {
+    "plain": (
+        '"mse"', "keras.losses.MeanSquaredError()", "keras.losses.Huber(delta=0.5)",
+        "lambda y, p: tf.reduce_mean(tf.square(y - p), -1)",
+    ),
+    "classes": (
+        "keras.losses.SparseCategoricalCrossentropy(from_logits=True)",
+        "keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=2)",
+    ),
+}  # fmt: skip
 METRICS = (
     "", 'metrics=["mae"]', "metrics=[Rows()]", "metrics=[Rows(), keras.metrics.MeanSquaredError()]",
     "metrics=[lambda y, p: tf.reduce_mean(tf.abs(y - p))]", "metrics=[Rows(kept=True)]",
     "metrics=[keras.metrics.AUC(num_thresholds=20)]", 'metrics=["accuracy"]',
     'metrics=[Rows()], weighted_metrics=["mae"]',
 )  # fmt: skip
+BY_CLASS = ("", 'metrics=["accuracy"]', 'metrics=["accuracy", Rows()]')
 BY_OUTPUT = ("", 'metrics={"one": ["mae"], "two": [Rows()]}', 'metrics={"two": "mae"}')
 CALLBACKS = (
     "Seen()", "SeenBatches()", "Keep()",
@@ -49,6 +68,12 @@ CALLBACKS = (
     "Stop(0)", "StopAtBatch(2)", "Fail()", "RatePerBatch()", "RatePerEpoch()",
     "Freeze()", 'Freeze(trace="force")', 'Freeze(trace="none")',
     "keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: note('lambda', logs))",
+    "keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: note('lambda', logs))",
+    'keras.callbacks.BackupAndRestore("backup")',
+    'keras.callbacks.ModelCheckpoint("{epoch}.keras")',
+    "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "Clip(each_batch=True)",
+    'keras.callbacks.EarlyStopping("loss", start_from_epoch=1, patience=0, min_delta=1.0)',
+    "Recompile()",
 )  # fmt: skip
 BETWEEN = (
     'model.get_layer("a").trainable = False',
@@ -60,6 +85,10 @@ BETWEEN = (
     "model.reset_metrics()",
     "keras.utils.set_random_seed(5)",
     "model.stop_training = True",
+    'model.get_layer("a").trainable = True',
+    'model.save("between.keras"); model = keras.models.load_model("between.keras")',
+    "keras.backend.clear_session()",
+    "tf.random.set_seed(3)",
 )
 FIRST = (
     'model.get_layer("a").trainable = False',
@@ -111,9 +140,10 @@ class _Data:
 @st.composite
 def cases(draw: DrawFn) -> Case:
     """Draw a case."""
-    kind = _mostly(draw, ("plain", "dict", "tuple", "outputs", "tokens"))
+    kind = _mostly(draw, tuple(MODELS))
     count, size = draw(st.sampled_from((40, 37, 24, 16))), draw(st.sampled_from((8, 5, 4)))
     dtype = draw(st.sampled_from((', "float64"', ', "uint8"'))) if _rare(draw, 4) else ""
+    dtype = "" if kind == "tokens" else dtype
     data = _Data(
         kind=kind,
         model=draw(st.sampled_from(MODELS[kind])),
@@ -130,7 +160,7 @@ def cases(draw: DrawFn) -> Case:
         model=data.model,
         compile=draw(_compile(data)),
         fits=tuple(draw(_fit(data, number)) for number in range(fits)),
-        rows=f'{count}, "{kind}"{dtype if kind != "tokens" else ""}',
+        rows=f'{count}, "{kind}"{dtype}',
         convert=draw(st.sampled_from(("", "as_tensors"))) if data.form == "arrays" else "",
         train=train,
         validation=data.validation,
@@ -157,13 +187,14 @@ def _train(draw: DrawFn, data: _Data) -> tuple[str, bool]:
 
 @st.composite
 def _compile(draw: DrawFn, data: _Data) -> tuple[str, ...]:
-    losses = ('"mse"', "keras.losses.MeanSquaredError()", "keras.losses.Huber(delta=0.5)")
+    losses = LOSSES["classes" if data.kind == "classes" else "plain"]
     loss = draw(st.sampled_from(losses))
     if data.kind == "outputs":
         given = [f'loss={{"one": {loss}, "two": "mae"}}', draw(st.sampled_from(BY_OUTPUT))]
     else:
         # a train step that returns values updates no metrics
-        given = [f"loss={loss}", "" if "values" in data.model else draw(st.sampled_from(METRICS))]
+        metrics = METRICS if data.kind != "classes" else BY_CLASS
+        given = [f"loss={loss}", "" if "values" in data.model else draw(st.sampled_from(metrics))]
     given.insert(0, f"optimizer={draw(st.sampled_from(OPTIMIZERS))}")
     if _rare(draw, 4):
         given.append(f"steps_per_execution={draw(st.integers(2, 3))}")
@@ -202,9 +233,19 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
     if kind in ("plain", "outputs"):
         stages += [
             ".map(lambda x, *y: (x * 2, *y))",
-            ".map(lambda x, *y: (x + tf.random.uniform(()), *y))"
+            ".map(lambda x, *y: (tf.cast(x, tf.float32) + tf.random.uniform(()), *y))"
             if kind == "plain" else ".map(lambda x, *y: (tf.cast(x, tf.float32), *y))",
             ".filter(lambda x, *y: tf.reduce_sum(tf.cast(x, tf.float32)) > 0)",
+        ]  # fmt: skip
+    if kind in ("plain", "images", "classes"):
+        stages += [
+            ".enumerate().map(lambda index, parts: parts)", ".map(with_noise())",
+            ".map(with_generator())", ".map(in_python())", ".concatenate(slices(x[:7], y[:7]))",
+            ".shard(2, 0)",
+        ]  # fmt: skip
+        stages += [".unbatch().batch(6)", ".rebatch(3)"] if batched else [
+            ".interleave(lambda *parts: tf.data.Dataset.from_tensors(parts), cycle_length=3)",
+            ".map(lambda x, *y: (tf.cast(x, tf.float32) + tf.random.normal(tf.shape(x), seed=3), *y))",
         ]  # fmt: skip
     if kind == "plain" and batched:
         stages.append(".map(lambda x, *y: (tf.sparse.from_dense(x), *y))")

@@ -245,7 +245,7 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
         ]  # fmt: skip
         stages += [".unbatch().batch(6)", ".rebatch(3)"] if batched else [
             ".interleave(lambda *parts: tf.data.Dataset.from_tensors(parts), cycle_length=3)",
-            ".map(lambda x, *y: (tf.cast(x, tf.float32) + tf.random.normal(tf.shape(x), seed=3), *y))",
+            ".map(lambda x, *y: (tf.cast(x, tf.float32) + tf.random.normal((), seed=3), *y))",
         ]  # fmt: skip
     if kind == "plain" and batched:
         stages.append(".map(lambda x, *y: (tf.sparse.from_dense(x), *y))")

@@ -7,15 +7,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.cases import EXAMPLES, THOROUGH_EXAMPLES
-
-if TYPE_CHECKING:
-    from tfopt_core.workers.fork import ForkRunner
 
 # A worker for each core runs tests, and TensorFlow would take all cores for each of them.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -59,12 +54,3 @@ def pytest_runtest_teardown() -> None:
 @functools.cache
 def freeze_once() -> None:
     gc.freeze()
-
-
-@pytest.fixture(scope="session")
-def forked_runs() -> Iterator[ForkRunner]:
-    """Carries out runs in forks of one process, which imports TensorFlow once for all tests."""
-    from tfopt_core.workers.fork import ForkRunner
-
-    with ForkRunner() as runner:
-        yield runner

@@ -126,7 +126,7 @@ def test_on_a_telephone_no_figure_of_an_ordinary_report_is_cut_off(tmp_path):
     assert [frame["wide"] for frame in found["seen"]] == [0, 0]
 
 
-@pytest.mark.promise(31, injected="the same page in a browser")
+@pytest.mark.promise(31, injected="hostile names in a page that a browser opens")
 def test_hostile_names_run_nothing_and_the_theme_is_followed(tmp_path):
     found = look_at(hostile_results(HOSTILE), tmp_path, "--blink-settings=preferredColorScheme=0")
     assert found["hacked"] == 0

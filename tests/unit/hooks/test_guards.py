@@ -119,7 +119,8 @@ def test_a_missing_return_names_plugin_and_hook():
         def configure_runtime(self, options):
             attrs.evolve(options, intra_op_threads=2)
 
-    with pytest.raises(PluginError, match='"Forgets", hook "configure_runtime": returned nothing'):
+    said = '"Forgets", hook "configure_runtime": returned nothing; return a RuntimeOptions'
+    with pytest.raises(PluginError, match=said):
         stack_of(Forgets()).configure_runtime(MACHINE, None)
 
 

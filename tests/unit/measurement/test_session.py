@@ -454,6 +454,7 @@ class Mortal(FakeRunner):
         return super().__call__(task, environment, tell)
 
 
+@pytest.mark.promise(15, injected="another number of pairs in the recipe")
 def test_resuming_refuses_another_recipe_and_names_the_key(world):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     with pytest.raises(InputError, match=r"recipe: measure\.pairs was 4, is 8"):

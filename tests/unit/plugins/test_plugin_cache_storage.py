@@ -45,7 +45,7 @@ def elements(plan: DataPlan) -> list[Any]:
     return [np.asarray(element).tolist() for element in lower(plan)]
 
 
-@pytest.mark.promise(34, injected='the same, with `storage = "auto"`')
+@pytest.mark.promise(34, injected='memory and disks with too little room, with `storage = "auto"`')
 @pytest.mark.parametrize(
     ("needed", "memory", "disk", "kept"),
     [

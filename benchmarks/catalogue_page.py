@@ -22,7 +22,7 @@ from measured import speedup
 
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.statistics.figures import Pair
+from tfopt_core.statistics.figures import INDIFFERENCE, Pair
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, median
 from tfopt_core.workers.telemetry import seen_in_words
 
@@ -55,11 +55,11 @@ gains.
 - **mathematics**: "exact" is the same training, "order" the same examples in another order,
   "rounding" another precision, "changes" another algorithm. Only the time to a target says anything
   of quality here; `tfopt apply` also compares the metrics.
-- **Brackets** are 98% intervals over the pairs, by the rules of `tfopt apply`
-  ([measuring](guide/measuring.md)). "Faster", "slower", "less" and "more" stand where the interval
-  leaves out 1; where it comes closer to 1 than 1.10, only after eight pairs. "No difference" stands
-  where it lies within 2% of 1. Without a word the pairs do not decide. A row errs in about 5% of
-  cases: of forty rows without any effect, two will lie beside 1.
+- **Brackets** are 98% intervals over the pairs. They are wider than the 95% of `tfopt apply`
+  ([measuring](guide/measuring.md)), because the figures decide after some pairs whether more are
+  made. "Faster", "slower", "less" and "more" mean that the interval excludes 1, and "no difference"
+  that it lies within {indifference:.0%} of 1. Without a word the pairs do not decide. A row errs in
+  about 5% of cases: of forty rows without any effect, two will exclude 1.
 - **pairs**: how many the figures of the row rest on. {pairs} are planned for each row, and up to
   {most} where its verdict is open and time remains.
 - **not applied** says why the plugin did nothing there. It was run once and has no figures.
@@ -78,7 +78,9 @@ resolved once, before the runs.
 
 def page(catalogue: Catalogue, *, smoke: bool) -> str:
     """Return the page, in Markdown."""
-    intro = INTRODUCTION.format(pairs=catalogue.pairs, most=catalogue.most)
+    intro = INTRODUCTION.format(
+        pairs=catalogue.pairs, most=catalogue.most, indifference=INDIFFERENCE
+    )
     parts = [intro, "## Machine and versions\n", _machine(catalogue)]
     if smoke:
         parts.append("\n**Only a try of the benchmark on little data: its figures mean nothing.**")

@@ -24,13 +24,12 @@ class FitResult(FitFacts):
     """One fit of a run.
 
     `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
-    `cluster_seconds`. `step_seconds` is the mean of the warm blocks, stalls included, None if there
-    are none, and `step_error` the relative standard error of that. `metrics` are the last epoch's.
-    `epochs_to_target` and `seconds_to_target` (counted from the start of the run's training) are
-    None without a target or if it was not reached. A fit that was cut short is not `complete`: its
-    metrics are no result, and `projected_seconds` is what the whole training
-    would take; None if unknown, for the reason in `why_not_projected`. `wall_seconds` are those of
-    a script's call of `fit`.
+    `cluster_seconds`. `step_seconds` is the mean of the warm blocks, stalls included, None if
+    there are none. `metrics` are the last epoch's. `epochs_to_target` and `seconds_to_target`
+    (counted from the start of the run's training) are None without a target or if it was not
+    reached. A fit that was cut short is not `complete`: its metrics are no result, and
+    `projected_seconds` is what the whole training would take; None if unknown, for the reason
+    in `why_not_projected`. `wall_seconds` are those of a script's call of `fit`.
     """
 
     one_time_seconds: float
@@ -42,7 +41,6 @@ class FitResult(FitFacts):
     complete: bool = True
     projected_seconds: float | None = None
     why_not_projected: str = ""
-    step_error: float | None = None
     wall_seconds: float | None = None
 
     @property

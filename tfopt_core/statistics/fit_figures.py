@@ -21,15 +21,13 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     """
     facts = {field.name: getattr(outcome, field.name) for field in attrs.fields(FitFacts)}
     reached = epochs_to_target(outcome.history, target) if target else None
-    mean = mean_step(outcome.blocks)
-    step = None if mean is None else mean.seconds
+    step = mean_step(outcome.blocks)
     pieces = outcome.cut_short or any(block.in_turns for block in outcome.blocks)
     projected = project(outcome) if pieces else ""
     return FitResult(
         **facts,
         one_time_seconds=one_time_seconds(outcome, step),
         step_seconds=step,
-        step_error=None if mean is None or mean.error == math.inf else mean.error,
         examples_per_second=outcome.batch_size / step if outcome.batch_size and step else None,
         epochs_to_target=reached,
         seconds_to_target=_seconds_to(reached, outcome),
@@ -127,17 +125,9 @@ NO_EDGE = "the run saw too few epochs begin to know what that costs"
 LEAST_STARTS = 4
 
 
-@attrs.frozen
-class MeanStep:
-    """The mean seconds of a step, stalls included. `error` is the relative standard error of that
-    mean, infinite for too few blocks."""
-
-    seconds: float
-    error: float
-
-
-def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
-    """Return the mean step over the warm blocks, of a run that took turns over those in turns.
+def mean_step(blocks: Sequence[Block]) -> float | None:
+    """Return the mean seconds of a step over the warm blocks, of a run that took turns over those
+    in turns.
 
     A mean, not a median: stalls are part of a training's time. The first block of a later epoch is
     left out, since it holds the cost of the epoch's start, such as filling a shuffle buffer again.
@@ -151,8 +141,7 @@ def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
     steps = sum(block.steps for block in warm)
     if not steps:
         return None
-    seconds = math.fsum(block.seconds for block in warm) / steps
-    return MeanStep(seconds, _relative_error(warm, seconds))
+    return math.fsum(block.seconds for block in warm) / steps
 
 
 def first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
@@ -185,9 +174,9 @@ def project(outcome: FitOutcome) -> float | str:
         return NO_EDGE
     observed = [block for block in outcome.blocks if block.cold not in ("", TURN)]
     steps = epochs * an_epoch if outcome.cut_short else outcome.steps
-    left = (steps - sum(block.steps for block in observed)) * step.seconds
+    left = (steps - sum(block.steps for block in observed)) * step
     # the time of an epoch's first block beyond its steps
-    of_starts = [block.seconds - block.steps * step.seconds for block in starts]
+    of_starts = [block.seconds - block.steps * step for block in starts]
     cold_starts = [b for b in _firsts(outcome.blocks)[1:] if b.cold not in ("", TURN)]
     left += (epochs - 1 - len(cold_starts)) * _mean(of_starts)
     # callbacks also act at the end of the last epoch
@@ -211,16 +200,6 @@ def _but_first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
         for before, block in zip((None, *blocks), blocks, strict=False)
         if before is None or before.epoch == block.epoch
     ]
-
-
-def _relative_error(blocks: Sequence[Block], step_seconds: float) -> float:
-    """Return the standard error of a ratio of two means, seconds over steps, relative to it."""
-    count = len(blocks)
-    if count < 2:
-        return math.inf
-    squares = math.fsum((b.seconds - b.steps * step_seconds) ** 2 for b in blocks)
-    mean_seconds = math.fsum(b.seconds for b in blocks) / count
-    return math.sqrt(squares / (count - 1) / count) / mean_seconds
 
 
 def _validations(outcome: FitOutcome, epochs: int) -> float:

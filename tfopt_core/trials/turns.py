@@ -91,7 +91,7 @@ class Pacing:
         """Return about how long the steps of the epoch under way take; infinity if unknown."""
         step, before = mean_step(blocks), _of_epoch(blocks, blocks[-1].epoch - 1)
         steps = sum(block.steps for block in before) if before else self.steps_per_epoch
-        return math.inf if step is None or steps is None else steps * step.seconds
+        return math.inf if step is None or steps is None else steps * step
 
 
 def longest_uninterrupted(epochs: int, warm_seconds: float | None) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import attrs
 import pytest
 from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
@@ -11,13 +9,12 @@ from support.report_results import make_comparison, make_quality
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.records.results import Addition, Attribution
-from tfopt_core.records.run import Block, StepTrace
+from tfopt_core.records.run import StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.claims import examples, failed_for_good, inconclusive
 from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
 from tfopt_core.statistics.fit_figures import (
     SHOWN,
-    _relative_error,
     retraced_runs,
     retraces,
     summarize,
@@ -111,15 +108,6 @@ def test_a_fit_has_its_seconds_if_it_has_a_name_and_the_target_its_epochs_end():
     named = summarize(make_outcome(name="first"), TargetSpec("val_accuracy", at_least=0.85))
     assert (named.wall_seconds, named.seconds_to_target) == (10.0, 10.0)
     assert summarize(make_outcome(), None).wall_seconds is None
-
-
-def test_the_error_of_a_mean_step_is_that_of_the_textbook():
-    blocks = [Block(1, seconds) for seconds in (1.0, 3.0)]
-    assert _relative_error(blocks, 2.0) == pytest.approx(0.5)  # sqrt(2 / 1 / 2) / 2
-    assert _relative_error(blocks[:1], 1.0) == math.inf
-    assert summarize(make_outcome(), None).step_error is None  # of one block
-    two = summarize(make_outcome(blocks=(Block(10, 1.0), Block(10, 3.0))), None)
-    assert two.step_error == pytest.approx(0.5)
 
 
 def test_retraces_are_those_of_their_own_variant():

@@ -113,7 +113,7 @@ def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
 def test_a_stall_counts():
     quiet = [Block(10, 0.1, 0)] * 60
     stalled = [*quiet[:30], Block(10, 0.7, 0), *quiet[:30]]
-    assert mean_step(stalled).seconds == pytest.approx((6.0 + 0.7) / 610)
+    assert mean_step(stalled) == pytest.approx((6.0 + 0.7) / 610)
 
 
 def test_the_total_of_a_whole_training_in_turns_is_that_of_its_pieces():

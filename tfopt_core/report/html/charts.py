@@ -34,10 +34,10 @@ LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 56.0, 10.0, 24.0, 32.0, 190.0
 # Colors for variants besides the baseline and the full stack; more share the last.
 OTHERS = 6
 # Points of all lines of a kind of chart, so that the page stays small, and of one line.
-MOST_POINTS, LEAST_POINTS = 7_000, 24
+MOST_POINTS, LEAST_POINTS = 1_500, 10
 # The axis ends at so many medians: the first step, with its trace, may take a hundred.
 CEILING = 3.0
-MOST_METRICS = 6
+MOST_METRICS = 2
 # Keras logs these beside the metrics; the loss without penalties is the same line in most runs.
 _LEFT_OUT = ("lr", "learning_rate", "val_data_loss")
 

@@ -1,11 +1,7 @@
-"""Write the sections of a report, with charts and raw numbers, as one HTML page or as a part of a
-notebook."""
+"""Write the sections of a report, with charts, as one HTML page or as a part of a notebook."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -25,7 +21,6 @@ from tfopt_core.report.html.charts import (
     variants_of,
 )
 from tfopt_core.report.results.answer import answer_lines, headline
-from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
@@ -46,9 +41,6 @@ if TYPE_CHECKING:
 
 # In the table of the environment, a value longer than this is cut.
 CELL_CHARACTERS = 400
-# A page stays under 500 KB, of which charts and text take up to 200.
-PLAIN_BYTES = 150_000
-PACKED_BYTES = 200_000
 
 GAINS = (
     "Speedup with its interval, on a logarithmic axis: right of 1 is faster. A color claims "
@@ -76,15 +68,6 @@ class Preformatted(SectionPart):
     """A text whose lines stay as they are."""
 
     text: str
-
-
-@attrs.frozen
-class Download(SectionPart):
-    """A file within the page: its name, its address ("data:..."), and its size in words."""
-
-    name: str
-    address: str
-    size: str
 
 
 def check_jinja() -> None:
@@ -194,7 +177,8 @@ def _parts(results: Results, target: str | None) -> Iterator[Section]:
     facts = tuple(block for part in shared("facts") for block in part.blocks)
     yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
     yield Section("Recipe", (_recipe(results),))
-    yield Section("Raw numbers", (_raw(results),))
+    raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
+    yield Section("Raw numbers", (Lines((Line(raw),)),))
 
 
 def _answer(results: Results, target: str | None) -> Section:
@@ -229,19 +213,3 @@ def _recipe(results: Results) -> SectionPart:
         return Preformatted(results.recipe_toml)
     old = "Not stored: the measurement is of an older version of tfopt. Hash: "
     return Lines((Line(f"{old}{results.recipe_sha256}", "dim"),))
-
-
-def _raw(results: Results) -> SectionPart:
-    """Return the JSON of a measurement as a link, packed if it is long; in words how to get it if
-    it is too long even so."""
-    text = json.dumps(to_json(results), allow_nan=False, separators=(",", ":")).encode()
-    name, kind, size = f"tfopt-{results.id}.json", "json", units.bytes_text(len(text))
-    if len(text) > PLAIN_BYTES:
-        # no time stamp: the same results make the same page
-        text = gzip.compress(text, mtime=0)
-        if len(text) > PACKED_BYTES:
-            other = f"tfopt report {results.id} --json FILE writes them"
-            return Lines((Line(f"Too many for this page: {other}."),))
-        name, kind, size = f"{name}.gz", "gzip", f"{units.bytes_text(len(text))}, {size} unpacked"
-    data = base64.b64encode(text).decode("ascii")
-    return Download(name, f"data:application/{kind};base64,{data}", size)

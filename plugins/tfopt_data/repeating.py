@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -43,8 +44,7 @@ def compared_epochs(python: PythonSource) -> Repeats:
     elif sorted(first.examples) == sorted(second.examples):
         order = "examples"
     else:
-        known = set(first.examples)
-        new = sum(digest not in known for digest in second.examples)
+        new = (Counter(second.examples) - Counter(first.examples)).total()
         raise PluginRefused(
             f"{python.name} yields other examples in each epoch: {new:,} of the second epoch's "
             f"{len(second.examples):,} are not among the {len(first.examples):,} of the first; "

@@ -244,11 +244,6 @@ def next_steps(
     for row in attribution:
         if row.high is not None and row.high < 1:
             steps.append(f'remove "{row.plugin}": the stack is faster without it')
-    if not attribution and len(effects) > 1 and comparison.verdict in ISOLATE:
-        steps.append(
-            f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
-            f"({_about(isolating_seconds)}{len(effects) + 2} runs a group)"
-        )
     if addition is not None and addition.verdict is Verdict.FASTER:
         steps += _adding(addition)
     quality, memory = comparison.quality, comparison.headline_memory
@@ -282,6 +277,11 @@ def next_steps(
             )
         case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER | MemoryVerdict.HEAVIER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
+    if not attribution and len(effects) > 1 and comparison.verdict in ISOLATE:
+        steps.append(
+            f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
+            f"({_about(isolating_seconds)}{len(effects) + 2} runs a group)"
+        )
     for name, effect in effects.items():
         if not effect.applied:
             steps.append(f'take "{name}" out of the recipe: it was not applied ({effect.detail})')

@@ -186,7 +186,8 @@ class Groups:
         all that follow."""
         try:
             with called_off(self.runner) as end:
-                runs = TurnsOfProcesses(makes, source, end).carry_out()
+                evenly = self.state.warm_seconds is not None
+                runs = TurnsOfProcesses(makes, source, end, evenly).carry_out()
         except CannotTakeTurns:
             self._take_no_turns(WAITS)
             return [make(None) for make in makes]

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.stages import Autotune
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
@@ -140,7 +141,8 @@ class TimedFunction:
         if not isinstance(function, ResidentFunction) or not function.reads_order:
             return None
         assert function.data.passes is not None
-        return function.data.passes()
+        # one element a pass: nothing to tune, and the pass' end would wait for the thread that does
+        return Autotune(enabled=False).lower(function.data.passes())
 
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback

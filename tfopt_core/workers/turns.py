@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
@@ -23,6 +24,8 @@ from tfopt_core.records.messages import Progress, Tell, TurnOver
 
 Result = TypeVar("Result")
 LOOK_SECONDS = 0.005
+# A process that has had so much more time than another one waits: about a turn.
+AHEAD_SECONDS = 0.5
 # The next process starts where this many times the memory of the first one is free: what follows
 # its start, such as a validation, may need more.
 FREE_MEMORY = 1.5
@@ -57,6 +60,8 @@ class TurnsOfProcesses(Generic[Result]):
 
     They start one after the other. Then each has a turn in each cycle, in drawn order.
 
+    :param evenly: whether all train for the same time, and not to their ends: one whose turns are
+        longer, since a step of it is, then waits until the others have had as much time.
     :param work: starts a process and waits for its end, for each of them; it is given the function
         that the process' messages are told to.
     :param source: draws the order.
@@ -66,10 +71,13 @@ class TurnsOfProcesses(Generic[Result]):
     work: Sequence[Callable[[Tell], Result]]
     source: random.Random
     interrupt: Callable[[], object]
+    evenly: bool = False
     _turn: int = 0
     _turns: int = 0
     _cycle: list[int] = attrs.field(factory=list)
     _ended: bool = False
+    _had: Counter[int] = attrs.field(factory=Counter)
+    _resumed: dict[int, float] = attrs.field(factory=dict)
     _over: set[int] = attrs.field(factory=set)
     _begun: set[int] = attrs.field(factory=set)
     _changed: threading.Condition = attrs.field(factory=threading.Condition)
@@ -120,10 +128,13 @@ class TurnsOfProcesses(Generic[Result]):
     def _turn_over(self, place: int, pid: int) -> None:
         """Let the others train, and have the process go on when its turn comes again."""
         _await_stop(pid)
+        if place in self._resumed:  # the first turn is the start
+            self._had[place] += time.monotonic() - self._resumed[place]
         if len(self._begun) == len(self.work) or _has_room_for_another(pid):
             with self._changed:
                 self._pass_on()
             self._await_turn(place)
+        self._resumed[place] = time.monotonic()
         _resume(pid)
 
     def _await_turn(self, place: int) -> None:
@@ -139,7 +150,10 @@ class TurnsOfProcesses(Generic[Result]):
         self._cycle = [place for place in self._cycle if place in places]
         if starting:
             self._cycle = starting[:1]
-        elif not self._cycle:
+        elif not self._cycle and places:
+            least = min(self._had[place] for place in places)
+            if self.evenly:
+                places = [one for one in places if self._had[one] < least + AHEAD_SECONDS]
             self._cycle = self.source.sample(places, len(places))
         if self._cycle:
             self._turn = self._cycle.pop(0)

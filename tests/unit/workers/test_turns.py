@@ -41,7 +41,7 @@ while True:
 started, ran = time.monotonic(), running_ns()
 for number in range(int(sys.argv[2])):
     begun = time.monotonic()
-    time.sleep(0.05)
+    time.sleep(float(sys.argv[3]))
     print(json.dumps({"begun": begun, "ended": time.monotonic()}), flush=True)
     stop_this_process(lambda message: print(json.dumps({"pid": message.pid}), flush=True))
 ran = (running_ns() - ran) / 1e9
@@ -53,8 +53,9 @@ helper.kill()
 class Worker:
     """The work of one side: a process whose lines are messages."""
 
-    def __init__(self, folder, name, count=COUNT):
-        self.command = [sys.executable, "-c", PROGRAM, str(folder / name), str(count)]
+    def __init__(self, folder, name, count=COUNT, seconds=0.05):
+        given = [str(folder / name), str(count), str(seconds)]
+        self.command = [sys.executable, "-c", PROGRAM, *given]
         self.pieces, self.last, self.process = [], {}, None
         self.started = None
 
@@ -114,6 +115,18 @@ def test_the_order_of_the_turns_is_drawn_anew_for_each_cycle(tmp_path):
     assert len({tuple(order[at : at + 2]) for at in range(0, 16, 2)}) == 2
 
 
+@pytest.mark.parametrize("evenly", [True, False])
+def test_where_time_is_shared_a_side_with_long_turns_waits_for_the_other(
+    tmp_path, monkeypatch, evenly
+):
+    monkeypatch.setattr(turns, "AHEAD_SECONDS", 0.05)
+    sides = [Worker(tmp_path, "a", 3, seconds=0.4), Worker(tmp_path, "b", 12)]
+    TurnsOfProcesses(sides, random.Random(1), lambda: None, evenly).carry_out()
+    long, _ = sides
+    between = [one for one, _ in sides[1].pieces if long.pieces[1][1] <= one < long.pieces[2][0]]
+    assert len(between) >= 4 if evenly else len(between) <= 2
+
+
 def test_a_side_that_waits_for_what_a_stopped_one_holds_ends_the_turns(workers, monkeypatch):
     monkeypatch.setattr(turns, "WAITING_SECONDS", 1.0)
     first, second = workers
@@ -121,12 +134,12 @@ def test_a_side_that_waits_for_what_a_stopped_one_holds_ends_the_turns(workers, 
 
     def waits(tell):
         """Its program waits for ever behind its first turn, as for a lock."""
-        second.command[-1] = "1"
+        second.command[-2] = "1"
         second(tell)
         ended.wait(30)
         return 0
 
-    first.command[-1] = "100"
+    first.command[-2] = "100"
     begun = time.monotonic()
     with pytest.raises(CannotTakeTurns):
         in_turns([waits, first], ended.set)

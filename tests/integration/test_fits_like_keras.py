@@ -248,6 +248,18 @@ KINDS = {
         model.get_layer("first").trainable = False
         fit("fit 2", model, x, y, shuffle=False)
     """,
+    # a graph for the size of the last batch alone sums a convolution's gradients in another order
+    "a smaller last batch of images": """
+        layers = keras.layers
+        model = keras.Sequential([
+            keras.Input((28, 28, 1)), layers.Conv2D(8, 3, strides=2, padding="same"),
+            layers.BatchNormalization(), layers.ReLU(), layers.Conv2D(8, 3, padding="same"),
+            layers.GlobalAveragePooling2D(), layers.Dense(1)])
+        model.compile("adam", "mse")
+        images = random.uniform(size=(80, 28, 28, 1)).astype("float32")
+        targets = random.uniform(size=(80, 1)).astype("float32")
+        fit("fit", model, images, targets, batch_size=64, epochs=2)
+    """,
 }  # fmt: skip
 
 

@@ -165,10 +165,11 @@ class ResidentFunction:
 
             return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
 
-        def last(order: Any) -> Any:
+        def last(order: Any, count: Any) -> Any:
             """Make the step on the epoch's last batch, which is smaller and not worth a
-            compilation."""
-            return alone(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
+            compilation. Its shape is left as open as that of the others."""
+            places = self.data.full_batches * size + tf.range(count)
+            return alone(gather(tf.gather(order, places)))
 
         self._batch_size = tf.constant(size)
         self._ended = lambda: iter(_without_batches(spec))
@@ -206,7 +207,9 @@ class ResidentFunction:
         self.report.count(count, full if self.jit_compile else 0)
         if full:
             logs = self._run(order, tf.constant(start), tf.constant(full), self._batch_size)
-        return self._last(order) if full < count else logs
+        if full == count:
+            return logs
+        return self._last(order, tf.constant(self.data.count % self.data.batch.size))
 
 
 def _gathering(data: ResidentData, class_weight: Any) -> Any:

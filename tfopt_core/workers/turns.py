@@ -11,7 +11,7 @@ import random
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
@@ -76,7 +76,7 @@ class TurnsOfProcesses(Generic[Result]):
     _turns: int = 0
     _cycle: list[int] = attrs.field(factory=list)
     _ended: bool = False
-    _had: Counter[int] = attrs.field(factory=Counter)
+    _had: dict[int, float] = attrs.field(factory=lambda: defaultdict(float))
     _resumed: dict[int, float] = attrs.field(factory=dict)
     _over: set[int] = attrs.field(factory=set)
     _begun: set[int] = attrs.field(factory=set)

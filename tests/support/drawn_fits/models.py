@@ -91,8 +91,9 @@ def convolutional() -> Any:
     layers = keras.layers
     return keras.Sequential([
         keras.Input((6, 6, 1)), layers.Rescaling(0.5), layers.RandomFlip("horizontal", seed=2),
-        layers.Conv2D(3, 3, activation="relu", name="a"), layers.BatchNormalization(),
-        layers.MaxPooling2D(), layers.Flatten(), layers.Dense(1),
+        layers.UpSampling2D(4), layers.Conv2D(8, 3, strides=2, padding="same", name="a"),
+        layers.BatchNormalization(), layers.ReLU(), layers.Conv2D(8, 3, padding="same"),
+        layers.GlobalAveragePooling2D(), layers.Dense(1),
     ])  # fmt: skip
 
 

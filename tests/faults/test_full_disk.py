@@ -10,7 +10,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support.in_process import tfopt_here
 from support.own_mounts import fill, mount_small, with_own_mounts
 from support.real_process import TFOPT, environment
 from support.stored_measurements import FIRST_RESULTS, SECOND, SECOND_RESULTS, keep
@@ -80,8 +79,16 @@ def command_on_a_full_disk(folder: Path, project: Path, words: list[str]):
     """The outcome of a command on a full disk, and what it left there."""
     disk = mount_small(folder, 64 * KIB)
     fill(disk)
-    done = tfopt_here(*(str(project) if w == "PROJECT" else w for w in words), cwd=disk)
-    return attrs.astuple(done), sorted(path.name for path in disk.rglob("*"))
+    done = anew(*(str(project) if w == "PROJECT" else w for w in words), cwd=disk)
+    return (done.returncode, done.stderr), sorted(path.name for path in disk.rglob("*"))
+
+
+def anew(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own: a fork of this one, whose threads are gone, must not
+    compute."""
+    return subprocess.run(
+        [TFOPT, *words], cwd=cwd, env=environment(), capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.promise(9, injected="a full disk under each file that a command writes")
@@ -93,9 +100,7 @@ def test_a_file_that_the_disk_has_no_room_for_is_named_and_nothing_torn_is_left(
     with Store(store_path(project)) as store:
         for results in (FIRST_RESULTS, SECOND_RESULTS):
             keep(store, results)
-    (code, _, err), left = with_own_mounts(
-        command_on_a_full_disk, tmp_path / "disk", project, words
-    )
+    (code, err), left = with_own_mounts(command_on_a_full_disk, tmp_path / "disk", project, words)
     assert code in (2, 3), err
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
     assert named in line
@@ -120,8 +125,8 @@ def report_over_an_old_file(folder: Path, project: Path) -> tuple[int, str]:
     disk = mount_small(folder, 64 * KIB)
     (disk / "out.json").write_text("the old one")
     fill(disk)
-    done = tfopt_here("report", SECOND, "--project", project, "--json", "out.json", cwd=disk)
-    return done.code, (disk / "out.json").read_text()
+    done = anew("report", SECOND, "--project", str(project), "--json", "out.json", cwd=disk)
+    return done.returncode, (disk / "out.json").read_text()
 
 
 @pytest.mark.promise(12, injected="a full disk while a report replaces an older one")

@@ -162,6 +162,7 @@ def test_resuming_after_an_edit_is_refused_and_says_what_was_edited(interrupted)
     assert f'"{code}" changed' in done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(7, injected="SIGINT twice")
 def test_ctrl_c_twice_ends_it_at_once(tmp_path):
     project = hanging_project(tmp_path)
@@ -209,6 +210,7 @@ DIES = """
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(2, injected="a run sends itself SIGKILL")
 @pytest.mark.promise(5, injected="os.abort() in a run")
 def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_path):

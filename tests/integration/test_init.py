@@ -16,6 +16,7 @@ from tfopt_core.hooks.card import EXACT_EQUIVALENCES, equivalence_of
 from tfopt_core.report.style.console import make_console
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))

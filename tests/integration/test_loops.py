@@ -148,6 +148,7 @@ def compiled_programs():
     return sum("x" in line[1] and len(line) < 6 for line in lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/self/maps is Linux's")
 def test_no_call_but_the_first_is_compiled(tmp_path):
     """XLA would compile anew for each value of an argument that says where a slice begins."""

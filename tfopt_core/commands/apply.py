@@ -138,7 +138,7 @@ def apply(
     if isinstance(results, NothingToMeasure):
         left_out = [(one.plugin, one.reason) for one in results.left_out]
         files.show(
-            render_nothing(results.bound, results.left_out),
+            render_nothing(results.bound, results.left_out, results.diagnosis.findings),
             results,
             lambda: nothing_page(results.script, results.bound, left_out),
             lambda: markdown_nothing(results.script, results.bound, left_out),

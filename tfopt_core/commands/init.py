@@ -34,7 +34,7 @@ def init(**options: Any) -> None:
 
     found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):
-        make_console().print(render_nothing(found.bound, found.left_out))
+        make_console().print(render_nothing(found.bound, found.left_out, found.diagnosis.findings))
         return
     tried, path = found
     before = "" if tried.draft.stack else "take a # off in it, then "

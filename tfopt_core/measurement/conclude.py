@@ -250,6 +250,8 @@ def next_steps(
     # the words of both vocabularies that mean the same are the same
     judged: str = comparison.verdict if memory is None else memory.verdict
     match judged:
+        case Verdict.STEPS_FASTER:
+            steps.append("measure what a whole training gains: --full")
         case Verdict.QUALITY_OPEN if comparison.kind.of_cut_runs:
             steps.append("settle the quality with whole trainings: --full")
         case Verdict.QUALITY_OPEN if quality is not None and not quality.metric:

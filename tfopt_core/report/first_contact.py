@@ -15,7 +15,7 @@ from tfopt_core.diagnosis.draft import (
     shares_of,
     why_chosen,
 )
-from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.hooks.diagnosis import PARTS, Finding
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
@@ -115,8 +115,11 @@ def _measured(draft: Draft) -> list[RenderableType]:
     return [section("To be measured", facts(rows))]
 
 
-def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
-    """Return what bounds a step, what was tried, and that nothing is measured.
+def render_nothing(
+    bound: str, left_out: Sequence[LeftOut], findings: Sequence[Finding] = ()
+) -> RenderableType:
+    """Return what bounds a step, what was tried, that nothing is measured, and what the script
+    itself could change.
 
     :param bound: what bounds a step, in a sentence.
     """
@@ -140,7 +143,10 @@ def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
             paragraph(f"no time was left to try {names}; a recipe that names them is measured")
         )
     title = "Nothing found so far" if untried else "Nothing to gain"
-    return Group(*_left_out(left_out, "Tried"), section(title, *lines))
+    parts = [*_left_out(left_out, "Tried"), section(title, *lines)]
+    if findings:
+        parts.append(section("To change by hand", bullets(map(finding_in_words, findings))))
+    return Group(*parts)
 
 
 def _left_out(left_out: Sequence[LeftOut], title: str = "Left out") -> list[RenderableType]:

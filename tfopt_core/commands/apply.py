@@ -125,23 +125,27 @@ def apply(
     from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.commands.first_contact import NothingToMeasure
     from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.report.diagnosis import finding_in_words
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.pages import render_summary
+    from tfopt_core.report.results.sections import nothing_sections
     from tfopt_core.report.style.console import make_console
 
     asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
     files.check()
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
+        changes = [*map(finding_in_words, results.diagnosis.findings)]
         left_out = [(one.plugin, one.reason) for one in results.left_out]
+        parts = nothing_sections(results.bound, left_out, changes)
         files.show(
-            render_nothing(results.bound, results.left_out, results.diagnosis.findings),
+            render_nothing(results.bound, results.left_out, changes),
             results,
-            lambda: nothing_page(results.script, results.bound, left_out),
-            lambda: markdown_nothing(results.script, results.bound, left_out),
+            lambda: nothing_page(results.script, parts),
+            lambda: markdown_nothing(results.script, parts),
         )
         return 0 if require is None else 1
     files.show(

@@ -187,7 +187,7 @@ class Groups:
         try:
             with called_off(self.runner) as end:
                 evenly = self.state.warm_seconds is not None
-                runs = TurnsOfProcesses(makes, source, end, evenly).carry_out()
+                runs = TurnsOfProcesses(makes, source, end, evenly=evenly).carry_out()
         except CannotTakeTurns:
             self._take_no_turns(WAITS)
             return [make(None) for make in makes]

@@ -15,10 +15,11 @@ from tfopt_core.diagnosis.draft import (
     shares_of,
     why_chosen,
 )
-from tfopt_core.hooks.diagnosis import PARTS, Finding
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
+from tfopt_core.report.results.sections import BY_HAND
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, facts, grid, paragraph, section, words
@@ -116,12 +117,12 @@ def _measured(draft: Draft) -> list[RenderableType]:
 
 
 def render_nothing(
-    bound: str, left_out: Sequence[LeftOut], findings: Sequence[Finding] = ()
+    bound: str, left_out: Sequence[LeftOut], changes: Sequence[str] = ()
 ) -> RenderableType:
-    """Return what bounds a step, what was tried, that nothing is measured, and what the script
-    itself could change.
+    """Return what bounds a step, what was tried, and that nothing is measured.
 
     :param bound: what bounds a step, in a sentence.
+    :param changes: what to change in the script by hand, in words.
     """
     # a plugin may have been tried with some settings, and not with others
     tried = {one.plugin for one in left_out if one.estimate is not None}
@@ -144,8 +145,8 @@ def render_nothing(
         )
     title = "Nothing found so far" if untried else "Nothing to gain"
     parts = [*_left_out(left_out, "Tried"), section(title, *lines)]
-    if findings:
-        parts.append(section("To change by hand", bullets(map(finding_in_words, findings))))
+    if changes:
+        parts.append(section(BY_HAND, bullets(changes)))
     return Group(*parts)
 
 

@@ -60,8 +60,8 @@ class TurnsOfProcesses(Generic[Result]):
 
     They start one after the other. Then each has a turn in each cycle, in drawn order.
 
-    :param evenly: whether all train for the same time, and not to their ends: one whose turns are
-        longer, since a step of it is, then waits until the others have had as much time.
+    :param evenly: whether all train for the same time, and not to their ends. Then one with longer
+        turns waits until the others have had as much time.
     :param work: starts a process and waits for its end, for each of them; it is given the function
         that the process' messages are told to.
     :param source: draws the order.

@@ -107,18 +107,23 @@ class RatePerEpoch(keras.callbacks.Callback):
 
 
 class Clip(keras.callbacks.Callback):
-    """Clips the weights, of each epoch or of each batch."""
+    """Clips the weights at the end of each epoch."""
 
-    def __init__(self, each_batch: bool = False) -> None:
-        super().__init__()
-        if each_batch:
-            self.on_train_batch_end = self.clip  # type: ignore[method-assign]
-        else:
-            self.on_epoch_end = self.clip  # type: ignore[method-assign]
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        clip(self.model)
 
-    def clip(self, number: int, logs: Any = None) -> None:
-        for weight in self.model.trainable_weights:
-            weight.assign(keras.ops.clip(weight, -0.3, 0.3))
+
+class ClipAtBatch(keras.callbacks.Callback):
+    """Clips the weights at the end of each batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        clip(self.model)
+
+
+def clip(model: Any) -> None:
+    """Clip the weights of a model."""
+    for weight in model.trainable_weights:
+        weight.assign(keras.ops.clip(weight, -0.3, 0.3))
 
 
 class Recompile(keras.callbacks.Callback):

@@ -47,7 +47,7 @@ def penalized() -> Any:
 
 
 def noisy() -> Any:
-    """Return a model with noise and spatial dropout, whose seeds are their own."""
+    """Return a model with Gaussian noise and dropout."""
     layers = keras.layers
     noise, gone = layers.GaussianNoise(0.3, seed=4), layers.GaussianDropout(0.3)
     return keras.Sequential(

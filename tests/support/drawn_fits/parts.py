@@ -18,7 +18,7 @@ from support.drawn_fits.notes import note
 
 
 def rows(count: int, kind: str = "plain", dtype: str = "float32", seed: int = 0) -> Any:
-    """Return inputs of a kind, targets of 0 and 1, and a weight for each example."""
+    """Return inputs of a kind, targets (of two or three classes), and a weight for each example."""
     random = np.random.default_rng(seed)
     x: Any = random.integers(0, 4, (count, 6)) if dtype == "uint8" else random.normal(
         size=(count, 6))  # fmt: skip

@@ -71,7 +71,7 @@ CALLBACKS = (
     "keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: note('lambda', logs))",
     'keras.callbacks.BackupAndRestore("backup")',
     'keras.callbacks.ModelCheckpoint("{epoch}.keras")',
-    "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "Clip(each_batch=True)",
+    "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "ClipAtBatch()",
     'keras.callbacks.EarlyStopping("loss", start_from_epoch=1, patience=0, min_delta=1.0)',
     "Recompile()",
 )  # fmt: skip

@@ -14,6 +14,7 @@ from support.report_results import make_attribution, make_results
 
 from tfopt_core.records.results import FigureRatio
 from tfopt_core.report.results.markdown import escaped, markdown_nothing, markdown_report
+from tfopt_core.report.results.sections import nothing_sections
 from tfopt_core.report.style.console import plain
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -59,6 +60,8 @@ def test_hostile_names_make_no_markup(text: str) -> None:
 
 
 def test_a_script_with_nothing_to_gain_has_a_page() -> None:
-    text = markdown_nothing("train.py", "compute bounds a step", [("cache", "not | faster")])
+    parts = nothing_sections("compute bounds a step", [("cache", "not | faster")], ["batch first"])
+    text = markdown_nothing("train.py", parts)
     assert "compute bounds a step" in text
     assert r"- cache: not \| faster" in text
+    assert "### To change by hand\n\n- batch first" in text

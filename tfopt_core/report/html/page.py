@@ -22,7 +22,7 @@ from tfopt_core.report.html.charts import (
 )
 from tfopt_core.report.results.answer import answer_lines, headline
 from tfopt_core.report.results.pages import took
-from tfopt_core.report.results.sections import nothing_sections, sections_of
+from tfopt_core.report.results.sections import sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.sections import (
@@ -96,14 +96,14 @@ def html_part(results: Results) -> str:
     return _rendered(whole=False, **_measurement(results))
 
 
-def nothing_page(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Return the page of a script on which nothing was worth measuring; see `nothing_sections`.
+def nothing_page(script: str, parts: Sequence[Section]) -> str:
+    """Return the page of a script on which nothing was worth measuring, of `nothing_sections`.
 
     :raises InputError: if jinja2 is not installed.
     """
     return _rendered(
         title=f"{script}: nothing to gain", recipe=script, workload="", when="", folds=False,
-        parts=nothing_sections(bound, left_out), footer=(f"tfopt {__version__}",),
+        parts=parts, footer=(f"tfopt {__version__}",),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tfopt_core.records.results import Results
-from tfopt_core.report.results.sections import nothing_sections, sections_of
+from tfopt_core.report.results.sections import sections_of
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.sections import Bullets, Facts, Lines, Section, SectionPart, TablePart
 from tfopt_core.version import __version__
@@ -37,9 +37,9 @@ def markdown_report(results: Results) -> str:
     return _page(f"{escaped(results.recipe)}{on}", parts, known, runs)
 
 
-def markdown_nothing(script: str, bound: str, left_out: Sequence[tuple[str, str]]) -> str:
-    """Return the page of a script on which nothing was worth measuring; see `nothing_sections`."""
-    return _page(escaped(script), nothing_sections(bound, left_out))
+def markdown_nothing(script: str, parts: Sequence[Section]) -> str:
+    """Return the page of a script on which nothing was worth measuring, of `nothing_sections`."""
+    return _page(escaped(script), parts)
 
 
 def _page(title: str, parts: Sequence[Section], *footer: str) -> str:

@@ -34,6 +34,7 @@ from tfopt_core.report.style.vocabulary import (
     variant_in_words,
 )
 
+BY_HAND = "To change by hand"
 # The marks of a plugin: that it took effect in all runs, in none, in some; or is not known.
 APPLIED, NOT_APPLIED, MIXED, UNKNOWN = "✓", "✗", "!", "?"
 
@@ -262,13 +263,18 @@ def _addition(addition: Addition | None) -> Section:
     return Section(f"{title}: {' and '.join(addition.plugins)}", (Lines(lines),))
 
 
-def nothing_sections(bound: str, left_out: Sequence[tuple[str, str]]) -> tuple[Section, ...]:
+def nothing_sections(
+    bound: str, left_out: Sequence[tuple[str, str]], changes: Sequence[str] = ()
+) -> tuple[Section, ...]:
     """Return the report on a script for which nothing was worth measuring.
 
     :param bound: what bounds a step, in a sentence.
     :param left_out: the plugins that were left out, each with its reason.
+    :param changes: what to change in the script by hand, in words.
     """
     nothing = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
     verdict = Section("Verdict", (Lines((nothing, Line(bound))),), "yellow")
-    rows = _rows(Fact(name, why) for name, why in left_out)
-    return (verdict, Section("Left out, and why", rows)) if rows else (verdict,)
+    reasons = _rows(Fact(name, why) for name, why in left_out)
+    by_hand = (Bullets(tuple(changes)),) if changes else ()
+    parts = (verdict, Section(BY_HAND, by_hand), Section("Left out, and why", reasons))
+    return tuple(part for part in parts if part.blocks)

@@ -1,1 +1,1 @@
-"""The folder of a script, kept as it is: mounted or copied, and what a run wrote into it."""
+"""Private copies of a script's folder, so that runs leave the folder itself as it was."""

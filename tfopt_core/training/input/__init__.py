@@ -1,1 +1,1 @@
-"""The data of a fit, in what Keras takes and as plans."""
+"""The data of a fit: as plans, and as Keras takes them."""

@@ -248,6 +248,12 @@ KINDS = {
         model.get_layer("first").trainable = False
         fit("fit 2", model, x, y, shuffle=False)
     """,
+    "a session that is cleared between two fits": """
+        model = network()
+        fit("fit 1", model, x, y, shuffle=False)
+        keras.backend.clear_session()
+        fit("fit 2", model, x, y, shuffle=False)
+    """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
         layers = keras.layers

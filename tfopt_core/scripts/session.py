@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +22,7 @@ from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
 from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.fit_data import FitData
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.scripts.keras_patches import KerasPatches
+from tfopt_core.scripts.keras_patches import KerasPatches, replace
 from tfopt_core.scripts.limits import cut_short
 from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.training.clock import running_ns
@@ -88,11 +89,13 @@ class Session:
         strategy = stack.build_strategy(self.run)
         import tensorflow as tf
 
-        if strategy is not tf.distribute.get_strategy():
-            self._scope = strategy.scope()
-            self._scope.__enter__()
-            self._scopes.callback(self._leave_scope)
         self.run = attrs.evolve(self.run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
+        if strategy is not tf.distribute.get_strategy():
+            self._enter_scope()
+            self._scopes.callback(self._leave_scope)
+            reset = tf.compat.v1.reset_default_graph
+            reset_outside = functools.partial(self._reset_graph, reset)
+            replace(self._scopes, tf.compat.v1, "reset_default_graph", reset_outside)
         self.changes = stack.all_changes
         if self.seeding is not None:
             self.seeding.begin(job.seed)
@@ -131,8 +134,22 @@ class Session:
         try:
             yield
         finally:
-            self._scope = self.run.strategy.scope()
-            self._scope.__enter__()
+            self._enter_scope()
+
+    def _reset_graph(self, original: Callable[[], None]) -> None:
+        """Reset the default graph, as `keras.backend.clear_session` does, outside of the scope: the
+        graph holds the scopes that are entered."""
+        within = self._scope is not None
+        self._leave_scope()
+        try:
+            original()
+        finally:
+            if within:
+                self._enter_scope()
+
+    def _enter_scope(self) -> None:
+        self._scope = self.run.strategy.scope()
+        self._scope.__enter__()
 
     def _leave_scope(self) -> None:
         scope, self._scope = self._scope, None

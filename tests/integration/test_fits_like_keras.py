@@ -178,6 +178,20 @@ KINDS = {
         model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).batch(8)
         fit("fit", model, data, epochs=2, class_weight={0: 1.0, 1: 3.0})
     """,
+    "class weights that leave out the class of some examples": """
+        classes = (np.arange(43) % 3).astype("float32")
+        class Batches(keras.utils.PyDataset):
+            def __len__(self):
+                return 5
+            def __getitem__(self, index):
+                rows = slice(8 * index, 8 * index + 8)
+                return x[rows], classes[rows]
+        weights = dict(class_weight={0: 2.0, 1: 3.0}, epochs=2, shuffle=False)
+        model = network()
+        fit("arrays", model, x, classes, batch_size=8, **weights)
+        fit("PyDataset", model, Batches(), **weights)
+        fit("refused", model, x, classes, sample_weight=classes, **weights)
+    """,
     "pandas": """
         import pandas
         frame, series = pandas.DataFrame(x), pandas.Series(y)

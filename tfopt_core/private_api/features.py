@@ -288,6 +288,7 @@ FEATURES: Mapping[str, Feature] = {
             f"{_ADAPTERS}.data_adapter_utils": "unpack_x_y_sample_weight",
             f"{_ADAPTERS}.array_data_adapter": "can_convert_arrays",
             f"{_ADAPTERS}.array_data_adapter:ArrayDataAdapter": "_inputs _num_samples _shuffle",
+            f"{_ADAPTERS}.py_dataset_adapter:PyDatasetAdapter": "_standardize_batch",
             "keras.src.tree": "lists_to_tuples",
         },
     ),

@@ -35,6 +35,7 @@ class FitData:
     draws: ShuffleDraws
     reads: bool = False
     readers: dict[str, Later] = attrs.field(factory=dict)
+    _of_weighed_batches: Any = attrs.field(default=None, init=False)
 
     def check(self) -> None:
         """Check the arguments of the call as Keras does; it would not see all of them in the data
@@ -56,7 +57,7 @@ class FitData:
             return DataPlan.from_dataset(x, kept=self.draws.begun(x))
         if isinstance(x, keras.utils.PyDataset):
             redrawn = split == "train" and bool(self.call.arguments["shuffle"])
-            return DataPlan.from_pydataset(x, redrawn=redrawn)
+            return DataPlan.from_pydataset(self._weighed(split), redrawn=redrawn)
         if array_data_adapter.can_convert_arrays(parts):
             return self._of_arrays(split)
         if split not in self.readers:
@@ -100,10 +101,31 @@ class FitData:
             return None if x.num_batches is None else int(x.num_batches)
         return self.plan(split).cardinality
 
-    def _adapter(self, split: str, *, weighs: bool = True) -> Any:
+    @property
+    def class_weight(self) -> Any:
+        """The weights of the classes, where the plan of the training data lacks them.
+
+        Keras weighs a `tf.data.Dataset` by a map, which fails for a class without a weight, and
+        other data as it reads them, such a class by 1.
+        """
+        import tensorflow as tf
+
+        given = isinstance(self.call.splits["train"][0], tf.data.Dataset)
+        return self.call.arguments["class_weight"] if given else None
+
+    def _weighed(self, split: str) -> Any:
+        """Return the PyDataset of a split, for training with the weights of the classes in its
+        batches."""
+        dataset = self.call.splits[split][0]
+        if split != "train" or self.call.arguments["class_weight"] is None:
+            return dataset
+        if self._of_weighed_batches is None:
+            self._of_weighed_batches = _weighed_batches(dataset, self._adapter(split))
+        return self._of_weighed_batches
+
+    def _adapter(self, split: str) -> Any:
         """Return what Keras reads the split with.
 
-        :param weighs: whether it weighs the classes of the training data.
         :raises ValueError: for arguments that Keras refuses.
         """
         from keras.src.trainers.data_adapters import get_data_adapter
@@ -118,7 +140,7 @@ class FitData:
             batch_size=size,
             steps_per_epoch=given["steps_per_epoch"] if train else given["validation_steps"],
             shuffle=given["shuffle"] if train else False,
-            class_weight=given["class_weight"] if train and weighs else None,
+            class_weight=given["class_weight"] if train else None,
         )  # fmt: skip
 
     def _of_arrays(self, split: str) -> DataPlan:
@@ -127,7 +149,7 @@ class FitData:
         from keras.src import tree
         from keras.src.trainers.data_adapters import array_slicing
 
-        adapter = self._adapter(split, weighs=False)
+        adapter = self._adapter(split)
         dataset = Later(adapter.get_tf_dataset)
         value = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
         if not all(map(_is_dense, tf.nest.flatten(value))):
@@ -169,6 +191,19 @@ def _in_one_piece(dataset: Later, batches: int | None = None) -> DataPlan:
     """Return the plan of data whose parts no plugin can change."""
     source = Source(value=None, origin="dataset", count=batches, batched=True, deterministic=False)
     return DataPlan((source,), ((source, dataset),))
+
+
+def _weighed_batches(dataset: Any, adapter: Any) -> Any:
+    """Return another view of a PyDataset, whose batches are as Keras' adapter weighs them."""
+    own = type(dataset)
+
+    @functools.wraps(own.__getitem__)
+    def item(self: Any, index: int) -> Any:
+        return adapter._standardize_batch(own.__getitem__(self, index))
+
+    weighed: Any = object.__new__(type(own.__name__, (own,), {"__getitem__": item}))
+    weighed.__dict__ = dataset.__dict__  # what it changes, such as its order, is changed for both
+    return weighed
 
 
 def _is_dense(array: Any) -> bool:

@@ -94,7 +94,7 @@ class FitWorkload(Workload):
             epochs=max(1, call.epochs),
             batch_size=plans["train"].batch_size or 1,
             shuffle=bool(call.arguments["shuffle"]),
-            class_weight=call.arguments["class_weight"],
+            class_weight=data.class_weight,
             callbacks=lambda: call.callbacks,
             baseline=BASELINE,
             call=call,
@@ -245,7 +245,7 @@ class FitWorkload(Workload):
         if passes is not None:
             replaced["train"] = counted_as(passes, built.batches["train"])
             return replaced, unweighed
-        if "train" not in replaced or self.class_weight is None:
+        if "train" not in replaced:
             return replaced, {}
         replaced["train"], left = weighed(replaced["train"], self.class_weight)
         return replaced, unweighed if left is None else {}

@@ -44,10 +44,15 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """The plugins with what differs first, without numbers: an exception, or a value."""
+        """The plugins with what differs first."""
         names = "+".join(one["use"] for one in self.stack) or "empty stack"
+        return f"{names}: {self.differs_first}"
+
+    @property
+    def differs_first(self) -> str:
+        """What differs first, without numbers: an exception, or a value."""
         raised = [one for one in self.differences if "raised" in one.path]
-        return f"{names}: {[*raised, *self.differences][0].kind if self.differences else ''}"
+        return next((one.kind for one in (*raised, *self.differences)), "")
 
     def __str__(self) -> str:
         lines = [f"under {list(self.stack)}:", *map(str, self.differences[:SHOWN])]
@@ -132,13 +137,13 @@ class Judge:
         return list(self.pool.map(lambda stack: self.train(case, stack), tried))
 
     def _cause(self, verdict: Verdict, plain: Outcome) -> Verdict:
-        """Return the verdict of the least of a stack that differs, which is repeated."""
+        """Return the verdict of the least of a stack that differs likewise, which is repeated."""
         case, stack = verdict.case, verdict.stack
         parts = [(one,) for one in stack] if len(stack) > 1 else []
         tried = [*([()] if stack else []), *parts, stack]
         for one, other in zip(tried, self._train(case, *tried), strict=True):
             found = judge(case, one, plain, other)
-            if found.result == "different":
+            if found.result == "different" and found.differs_first == verdict.differs_first:
                 return found
         return attrs.evolve(verdict, result="unsteady", message=f"{verdict.kind}, not repeated")
 

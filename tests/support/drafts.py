@@ -15,7 +15,7 @@ class Diagnosed:
     """What a draft reads of a diagnosis."""
 
     step_seconds = 0.012
-    own_loop, dispatch_known = False, True
+    own_loop, dispatch_known, findings = False, True, ()
     input = StepPart(share=0.25, low=0.2, high=0.3)
     dispatch = StepPart(share=0.25, low=0.2, high=0.3)
     compute = StepPart(share=0.5, low=0.4, high=0.6)

@@ -209,6 +209,8 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
 
 def what_bounds(diagnosed: Diagnosed) -> str:
     """Return a sentence on where most of a step goes, and the most that the rest can gain."""
+    if any(finding.kind == "fit-for-a-batch" for finding in diagnosed.findings):
+        return "most of a call is what fit() does around its one step, which no plugin shortens"
     parts = dict(shares_of(diagnosed))
     largest = max(parts, key=lambda name: parts[name])
     share = parts[largest]

@@ -29,6 +29,8 @@ from tfopt_core.training.model.layers import augmenting_layers, frozen_share
 INPUT_WORTH = 0.03
 # From this share on, starting a step takes as long as computing it.
 TINY_BATCHES = 0.5
+# Where a single step computes for most of a call of fit, its plugins can help it.
+MOST_OF_A_CALL = 0.5
 # From this share on, frozen weights are worth a word.
 MOSTLY_FROZEN = 0.5
 # A smaller share of an epoch is not worth a word.
@@ -93,7 +95,8 @@ def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Itera
             kind="runs-eagerly", detail="every operation of a step is started from Python",
             mend="compile(run_eagerly=False)",
         )  # fmt: skip
-    if built.run.epochs == 1 and built.run.steps_per_epoch == 1:
+    alone = built.run.epochs == 1 and built.run.steps_per_epoch == 1
+    if alone and parts.compute.share < MOST_OF_A_CALL:
         seconds = parts.step_seconds
         yield Finding(
             kind="fit-for-a-batch",

@@ -68,9 +68,12 @@ def with_suggestions(
 ) -> Diagnosed:
     """Return the diagnosis with what these plugins propose.
 
-    It is sent before they are asked, so that none of them can lose it.
+    It is sent before they are asked, so that none of them can lose it. Nothing shortens a call of
+    `fit` for one batch, most of which is what `fit` does around it.
     """
     tell(PartsMeasured(diagnosed))
+    if diagnosis.found("fit-for-a-batch"):
+        return diagnosed
     proposal = propose(
         asked, diagnosis, diagnosed.stack, tell=lambda plugin: tell(PluginAsked(plugin))
     )

@@ -17,6 +17,7 @@ from tfopt_core.diagnosis.draft import (
 )
 from tfopt_core.diagnosis.screening import screened
 from tfopt_core.errors import InputError
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import ExactForm
 from tfopt_core.recipe import WorkloadSpec, read_recipe
 from tfopt_core.report.first_contact import render_nothing, render_written
@@ -32,6 +33,14 @@ def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_g
     assert what_bounds(Diagnosed()) == (
         "50% of a step is compute: what shortens only the rest of it gains 2.00x at most; while it "
         "computes, the model reaches 40% of this machine's fastest float32 matrix products"
+    )
+
+
+def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
+    diagnosed = Diagnosed()
+    diagnosed.findings = (Finding(kind="fit-for-a-batch", detail=""),)
+    assert what_bounds(diagnosed) == (
+        "most of a call is what fit() does around its one step, which no plugin shortens"
     )
 
 

@@ -19,8 +19,10 @@ def flat() -> list[Any]:
     return [keras.layers.Flatten()]
 
 
-def findings_of(folder: Path, layers: Any, *, epochs: int = 1, batch_size: int = 8) -> list[Any]:
-    """What the model of these layers shows, of a step of 40 ms of which 1% is computed."""
+def findings_of(
+    folder: Path, layers: Any, *, epochs: int = 1, batch_size: int = 8, computes: float = 0.01
+) -> list[Any]:
+    """What the model of these layers shows, of a step of 40 ms."""
     import keras
     from support.in_process import build_here
 
@@ -35,19 +37,23 @@ def findings_of(folder: Path, layers: Any, *, epochs: int = 1, batch_size: int =
     y = X.reshape(len(X), -1)[:, :1]
     workload = Workload(train=(X, y), build_model=build_model, optimizer="sgd", loss="mse")
     built = build_here(workload, folder=folder, epochs=epochs, batch_size=batch_size)
-    part = StepPart(share=0.01, low=0.01, high=0.01)
+    part, compute = (StepPart(share=share, low=share, high=share) for share in (0.01, computes))
     parts = Parts(
-        step_seconds=0.04, input=part, dispatch=part, compute=part, data_seconds=0.0,
+        step_seconds=0.04, input=part, dispatch=part, compute=compute, data_seconds=0.0,
         dispatch_known=True,
     )  # fmt: skip
     return list(model_findings(built, parts, None))
 
 
-@pytest.mark.parametrize(("epochs", "batch_size", "found"), [(1, 16, 1), (2, 16, 0), (1, 8, 0)])
-def test_a_fit_for_one_batch_is_named_with_what_to_call(
-    tmp_path: Path, epochs: int, batch_size: int, found: int
+@pytest.mark.parametrize(
+    ("epochs", "batch_size", "computes", "found"),
+    [(1, 16, 0.01, 1), (2, 16, 0.01, 0), (1, 8, 0.01, 0), (1, 16, 0.8, 0)],
+)
+def test_a_fit_for_one_batch_that_mostly_prepares_it_is_named_with_what_to_call(
+    tmp_path: Path, epochs: int, batch_size: int, computes: float, found: int
 ) -> None:
-    every = findings_of(tmp_path, flat, epochs=epochs, batch_size=batch_size)
+    given = {"epochs": epochs, "batch_size": batch_size, "computes": computes}
+    every = findings_of(tmp_path, flat, **given)
     named = [one for one in every if one.kind == "fit-for-a-batch"]
     assert len(named) == found
     assert all("40 ms a call, of which the update takes 0.4 ms" in one.detail for one in named)

@@ -19,7 +19,7 @@ from support.report_results import (
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.report.results.answer import headline, render_answer
+from tfopt_core.report.results.answer import answer_lines, headline, render_answer
 
 LONG = "a sentence that goes on for longer than anybody would want to read it, " * 4
 
@@ -96,6 +96,21 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality() -> None:
         assert "faster" not in answer.split("\n")[0]
         assert "keep it" not in answer
     assert "interrupted" in headline(make_results(interrupted=True))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ending"),
+    [
+        (MemoryVerdict.NO_DIFFERENCE, "(no measurable difference)"),
+        (MemoryVerdict.INCONCLUSIVE, "(not settled)"),
+        (MemoryVerdict.HEAVIER, "GiB"),
+    ],
+)
+def test_a_difference_in_memory_is_claimed_only_where_it_is_shown(
+    verdict: MemoryVerdict, ending: str
+) -> None:
+    comparison = make_comparison(memory=(make_memory(verdict=verdict),))
+    assert answer_lines(make_results(comparison=comparison))["memory"].endswith(ending)
 
 
 def test_an_answer_says_which_plugins_took_effect_and_why_one_did_not() -> None:

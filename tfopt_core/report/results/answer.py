@@ -169,9 +169,14 @@ def _quality(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def _memory(results: Results) -> Iterator[tuple[str, str]]:
+    judged = results.comparison.judged_memory
+    verdict = None if judged is None else judged.verdict
     for row in memory_rows(results)[-1:]:
-        change = f" ({row.gain})" if row.gain else ""
-        yield "memory", f"{row.baseline} -> {row.optimized}{change}"
+        told = [row.gain, "not settled"] if verdict is MemoryVerdict.INCONCLUSIVE else [row.gain]
+        if verdict is MemoryVerdict.NO_DIFFERENCE:
+            told = ["no measurable difference"]
+        change = ", ".join(filter(None, told))
+        yield "memory", f"{row.baseline} -> {row.optimized}" + (f" ({change})" if change else "")
 
 
 def _plugins(results: Results) -> Iterator[tuple[str, str]]:

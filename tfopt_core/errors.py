@@ -5,7 +5,6 @@
     │   ├── RecipeError           a recipe's problems, all at once
     │   ├── PluginLoadError       a named plugin cannot be found or imported
     │   ├── PluginDefinitionError a plugin class breaks the contract of docs/guide/plugins.md
-    │   ├── PluginConflict        two plugins of a stack exclude each other
     │   ├── PluginRefused         a plugin says that its settings make no sense here
     │   ├── NotComparable         two measurements that say nothing of each other
     │   └── WorkloadError         a factory is missing, raises or returns something else
@@ -233,15 +232,6 @@ class PluginDefinitionError(InputError):
         self.plugin, self.hook, self.reason = plugin, hook, reason
         place = f', hook "{hook}"' if hook else ""
         super().__init__(f'plugin "{plugin}"{place}: {reason}')
-
-
-class PluginConflict(InputError):
-    """Plugins of one stack that cannot stand together."""
-
-    def __init__(self, plugins: Sequence[str], reason: str, hook: str = "") -> None:
-        self.plugins, self.hook, self.reason = tuple(plugins), hook, reason
-        named = " and ".join(f'"{name}"' for name in self.plugins)
-        super().__init__(f"plugins {named}: {reason}")
 
 
 class PluginRefused(InputError):

@@ -32,7 +32,6 @@ from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.installed.suggest import suggested
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.recipe.values import field_types
 
 GIB = 2**30
@@ -83,37 +82,10 @@ def make_diagnosis(**changes: Any) -> Diagnosis:
     return Diagnosis(**asked)
 
 
-class GivenValues(Defaults):
-    """Defaults that return what a test gives them, hook by hook."""
-
-    def __init__(self, **values: Any) -> None:
-        self._values = values
-
-    def configure_runtime(self, machine: Any, recipe: Any) -> Any:
-        """The given value, else TensorFlow's own choices."""
-        return self._values.get("configure_runtime") or super().configure_runtime(machine, recipe)
-
-    def configure_precision(self, run: Any) -> Any:
-        """The given value, else float32."""
-        return self._values.get("configure_precision") or super().configure_precision(run)
-
-    def build_dataset(self, run: Any, split: Any) -> Any:
-        """The given value."""
-        return self._values["build_dataset"]
-
-    def wrap_model(self, run: Any) -> Any:
-        """The given value."""
-        return self._values["wrap_model"]
-
-    def configure_training(self, run: Any, model: Any) -> Any:
-        """The given value."""
-        return self._values["configure_training"]
-
-
 def stack_of(*plugins: Any, **values: Any) -> Stack:
-    """A stack of plugin instances, named by their classes, over the given values."""
+    """A stack of plugin instances, named by their classes, over the given values, by hook."""
     named = [StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins]
-    return Stack(named, GivenValues(**values))
+    return Stack(named, **values)
 
 
 def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:

@@ -17,7 +17,6 @@ from tfopt_core.data.lower import lower
 from tfopt_core.hooks.context import ProbedTraining
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Machine, RunContext, TrainingOptions
 from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling
@@ -94,32 +93,16 @@ class FakeProbe:
         return [self.seconds(plugin) for plugin in plugins]
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class SmallTraining(Defaults):
-    """A regression on 64 examples with 4 features, in batches of 16."""
+def small_plan() -> DataPlan:
+    """64 examples with 4 features for a regression, in batches of 16."""
+    x = np.random.default_rng(0).random((64, 4), dtype="float32")
+    return DataPlan.from_arrays(x, x.sum(1, keepdims=True)).batch(16)
 
-    plan: DataPlan | None = None
-    model: Any = None
-    optimizer: Any = "sgd"
-    callbacks: tuple[Any, ...] = ()
 
-    def build_dataset(self, run: Any, split: Any) -> DataPlan:
-        if self.plan is not None:
-            return self.plan
-        x = np.random.default_rng(0).random((64, 4), dtype="float32")
-        return DataPlan.from_arrays(x, x.sum(1, keepdims=True)).batch(16)
-
-    def wrap_model(self, run: Any) -> Any:
-        if self.model is not None:
-            return self.model()
-        dense = keras.layers.Dense
-        return keras.Sequential([keras.Input((4,)), dense(8, name="hidden"), dense(1, name="out")])
-
-    def configure_training(self, run: Any, model: Any) -> TrainingOptions:
-        return TrainingOptions(optimizer=self.optimizer, loss="mse", callbacks=self.callbacks)
-
-    def default_strategy(self, run: Any) -> Any:
-        return tf.distribute.get_strategy()
+def small_model() -> Any:
+    """A model for these."""
+    dense = keras.layers.Dense
+    return keras.Sequential([keras.Input((4,)), dense(8, name="hidden"), dense(1, name="out")])
 
 
 @attrs.frozen
@@ -148,21 +131,24 @@ def drive(
     epochs: int = 2,
     steps_known: bool = True,
     beside: Any = None,
-    **training: Any,
+    plan: DataPlan | None = None,
+    model: Callable[[], Any] = small_model,
+    optimizer: Any = "sgd",
+    callbacks: tuple[Any, ...] = (),
 ) -> Driven:
-    """Train with one plugin; its effect is what the plugin itself reports.
+    """Train a small regression with one plugin; its effect is what the plugin itself reports.
 
     :param beside: a plugin that stands before it in the stack.
+    :param model: makes the model.
     """
     keras.utils.set_random_seed(1)
     stacked = [StackedPlugin("beside", beside)] if beside is not None else []
-    stack = Stack([*stacked, StackedPlugin("it", plugin)], SmallTraining(**training))
+    stack = Stack([*stacked, StackedPlugin("it", plugin)])
     run = make_run(folder, machine, epochs)
     precision = stack.configure_precision(run)
     default = set_policy(precision)
-    strategy = stack.build_strategy(run)
-    plan = stack.build_dataset(run, "train")
-    data = lower(plan)
+    strategy = stack.build_strategy(run, tf.distribute.get_strategy())
+    data = lower(stack.build_dataset(run, "train", small_plan() if plan is None else plan))
     run = attrs.evolve(
         run,
         strategy=strategy,
@@ -172,23 +158,24 @@ def drive(
         steps_per_epoch=int(data.cardinality()) if steps_known else None,
     )
     with strategy.scope():
-        model = stack.wrap_model(run)
-        apply_precision(model, precision, default)
-        options = stack.configure_training(run, model)
-        compile_model(model, options, precision)
-        prepare_scaling(model, precision, run.replicas)
+        built = stack.wrap_model(run, model())
+        apply_precision(built, precision, default)
+        given = TrainingOptions(optimizer=optimizer, loss="mse", callbacks=callbacks)
+        options = stack.configure_training(run, built, given)
+        compile_model(built, options, precision)
+        prepare_scaling(built, precision, run.replicas)
     if options.loop == "keras":
-        model.steps_per_execution = options.steps_per_execution
-        note_loop(model, LoopReport(steps_per_call=options.steps_per_execution))
+        built.steps_per_execution = options.steps_per_execution
+        note_loop(built, LoopReport(steps_per_call=options.steps_per_execution))
 
     def on_epoch_end(epoch: int, logs: dict[str, float]) -> None:
         control = Control()
-        stack.on_epoch_end(run, model, epoch, logs, control)
-        model.stop_training = control.stop_reason is not None
+        stack.on_epoch_end(run, built, epoch, logs, control)
+        built.stop_training = control.stop_reason is not None
 
     monitor = keras.callbacks.LambdaCallback(on_epoch_end=on_epoch_end)
-    model.fit(
+    built.fit(
         data, epochs=epochs, verbose=0, shuffle=False, callbacks=[*options.callbacks, monitor]
     )
-    model.steps_per_execution = 1  # which a loop of many steps leaves as it is
-    return Driven(model, options, stack.report_effects(run, model)["it"], stack)
+    built.steps_per_execution = 1  # which a loop of many steps leaves as it is
+    return Driven(built, options, stack.report_effects(run, built)["it"], stack)

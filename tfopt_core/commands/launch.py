@@ -102,7 +102,6 @@ def make_cluster_request(
     from tfopt_core.commands.check import refuse_script
     from tfopt_core.commands.request import check_none_described, make_request
     from tfopt_core.hooks.stack import Stack
-    from tfopt_core.hooks.values import Defaults
 
     check_none_described(os.environ, "launch")
     refuse_script(target, "tfopt launch")
@@ -111,7 +110,7 @@ def make_cluster_request(
         return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
 
     request = make(overrides)
-    stack = Stack(request.plugins, Defaults())
+    stack = Stack(request.plugins)
     stack.configure_runtime(request.machine, request.recipe)
     owners = [one.plugin for one in stack.all_changes if one.after.cluster != one.before.cluster]
     if not owners:

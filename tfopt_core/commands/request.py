@@ -24,7 +24,6 @@ from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks import ClusterOptions, read_machine
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.recipe import Recipe, shipped_recipes
 from tfopt_core.recipe.formats import duration
 from tfopt_core.recipe.values import Invalid
@@ -116,7 +115,7 @@ def temporary_request(
 
 def cluster_of(request: Request) -> ClusterOptions | None:
     """Return the cluster options of the stack; None for a training in a single process."""
-    stack = Stack(request.plugins, Defaults())
+    stack = Stack(request.plugins)
     return stack.configure_runtime(request.machine, request.recipe).cluster
 
 

@@ -10,7 +10,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import VALUE_HOOKS
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Change, Defaults, Effect, PrecisionPolicy, RuntimeOptions
+from tfopt_core.hooks.values import Change, Effect, PrecisionPolicy, RuntimeOptions
 from tfopt_core.recipe import Recipe
 
 # The hooks that act without `compile` and `fit`: before the model is built, on data, at the end.
@@ -83,5 +83,5 @@ def configured_runtime(
     Of a script with a training loop of its own only the plugins that reach such a loop are asked.
     """
     reached = reaching(plugins) if recipe.workload.has_own_loop else plugins
-    stack = Stack(reached, Defaults())
+    stack = Stack(reached)
     return stack.configure_runtime(machine, recipe), stack.all_changes

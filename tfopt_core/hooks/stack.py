@@ -11,7 +11,6 @@ import attrs
 import pluggy
 
 from tfopt_core.errors import (
-    PluginConflict,
     PluginDefinitionError,
     PluginError,
     StageError,
@@ -28,7 +27,6 @@ from tfopt_core.hooks.specs import OWNER_HOOK, PROJECT, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
     Change,
     Control,
-    Defaults,
     Effect,
     PrecisionPolicy,
     RuntimeOptions,
@@ -58,22 +56,22 @@ class StackedPlugin:
 class Stack:
     """Calls the hooks of a stack; knows what each plugin changed.
 
+    Each value hook is called with the value that the first plugin receives; a baseline, which has
+    no plugins, trains with that.
+
     :param plugins: the plugins in recipe order; empty for the baseline.
-    :param defaults: the values that the first plugin receives, and those of the baseline.
     :param earlier: changes that were made before, in the parent of a run's process.
-    :raises PluginDefinitionError: if a plugin breaks the contract.
-    :raises PluginConflict: if two plugins own the strategy.
+    :param given: by hook, the value to begin with where a call gives none, as in tests.
+    :raises PluginDefinitionError: if a plugin breaks the contract, or two own the strategy.
     """
 
     def __init__(
-        self,
-        plugins: Sequence[StackedPlugin],
-        defaults: Defaults,
-        earlier: Sequence[Change] = (),
+        self, plugins: Sequence[StackedPlugin], earlier: Sequence[Change] = (), **given: Any
     ) -> None:
         self.plugins = tuple(plugins)
-        self._defaults = defaults
         self._changes = list(earlier)
+        self._given = given
+        self._model_kind: type[Any] | None = None
         self._manager = HookManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         for stacked in self.plugins:
@@ -86,8 +84,9 @@ class Stack:
         self._manager.check_pending()
         owners = self._implementations(OWNER_HOOK)
         if len(owners) > 1:
-            why = "each builds the distribution strategy; keep one of them"
-            raise PluginConflict([owner.plugin_name for owner in owners], why, OWNER_HOOK)
+            first, second = (owner.plugin_name for owner in owners[:2])
+            why = f'"{first}" builds the distribution strategy too; keep one of them'
+            raise PluginDefinitionError(second, why, OWNER_HOOK)
         self._owner = owners[0] if owners else None
 
     @property
@@ -113,25 +112,30 @@ class Stack:
 
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        start = self._defaults.configure_runtime(machine, recipe)
         options: RuntimeOptions = self._value(
-            "configure_runtime", start, machine=machine, recipe=recipe
+            "configure_runtime", RuntimeOptions(), RuntimeOptions, machine=machine, recipe=recipe
         )
         return options
 
     def configure_precision(self, run: RunContext) -> PrecisionPolicy:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        start = self._defaults.configure_precision(run)
-        policy: PrecisionPolicy = self._value("configure_precision", start, run=run)
+        policy: PrecisionPolicy = self._value(
+            "configure_precision", PrecisionPolicy(), PrecisionPolicy, run=run
+        )
         return policy
 
-    def build_strategy(self, run: RunContext) -> Any:
-        """Call the owner hook. :raises PluginError: if the owner fails or returns nothing."""
+    def build_strategy(
+        self, run: RunContext, default: Any = None, kind: type[Any] | None = None
+    ) -> Any:
+        """Call the owner hook. Return `default` if there is none.
+
+        :param kind: the type that the owner must return, None for any.
+        :raises PluginError: if the owner fails or returns something else.
+        """
         if self._owner is None:
-            return self._defaults.default_strategy(run)
+            return default
         strategy = _call(OWNER_HOOK, self._owner, run=run)
-        owner, expected = self._owner.plugin_name, self._defaults.expected(OWNER_HOOK)
-        _check(owner, OWNER_HOOK, strategy, expected, "a tf.distribute.Strategy")
+        _check(self._owner.plugin_name, OWNER_HOOK, strategy, kind, "a tf.distribute.Strategy")
         return self.with_strategy(strategy)
 
     def with_strategy(self, strategy: Any) -> Any:
@@ -140,20 +144,28 @@ class Stack:
         self._changes.append(Change(self._owner.plugin_name, OWNER_HOOK, None, strategy))
         return strategy
 
-    def build_dataset(self, run: RunContext, split: str) -> Any:
+    def build_dataset(self, run: RunContext, split: str, plan: Any = None) -> Any:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        start = self._defaults.build_dataset(run, split)
-        return self._value("build_dataset", start, run=run, split=split)
+        kind = None if plan is None else type(plan)
+        return self._value("build_dataset", plan, kind, run=run, split=split)
 
-    def wrap_model(self, run: RunContext) -> Any:
-        """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        return self._value("wrap_model", self._defaults.wrap_model(run), run=run)
+    def wrap_model(self, run: RunContext, model: Any = None, kind: type[Any] | None = None) -> Any:
+        """Call the value hook.
 
-    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
+        :param kind: the type that it must return, None for any.
+        :raises PluginError: naming the plugin that failed.
+        """
+        self._model_kind = kind
+        return self._value("wrap_model", model, kind, run=run)
+
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions | None = None
+    ) -> TrainingOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        start = self._defaults.configure_training(run, model)
-        options: TrainingOptions = self._value("configure_training", start, run=run, model=model)
-        return options
+        result: TrainingOptions = self._value(
+            "configure_training", options, TrainingOptions, run=run, model=model
+        )
+        return result
 
     def on_epoch_end(
         self, run: RunContext, model: Any, epoch: int, logs: Mapping[str, float], control: Control
@@ -206,8 +218,7 @@ class Stack:
         for stacked in reversed(self.plugins):
             unwrap = functools.partial(stacked.plugin.unwrap, model)
             model = guarded(stacked.name, "unwrap", unwrap)
-            expected = self._defaults.expected("wrap_model")
-            _check(stacked.name, "unwrap", model, expected, "the model")
+            _check(stacked.name, "unwrap", model, self._model_kind, "the model")
         return model
 
     @contextlib.contextmanager
@@ -269,14 +280,14 @@ class Stack:
         found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
         return found
 
-    def _value(self, hook: str, value: Any, **arguments: Any) -> Any:
+    def _value(self, hook: str, value: Any, kind: type[Any] | None, **arguments: Any) -> Any:
         """Return the value that the plugins make of this one, each of the one before it."""
+        value = self._given.get(hook, value)
         for implementation in self._implementations(hook):
             plugin, before = implementation.plugin_name, value
             value = _call(hook, implementation, **{**arguments, VALUE_HOOKS[hook]: before})
-            expected = self._defaults.expected(hook)
-            wanted = "the value" if expected is None else f"a {expected.__name__}"
-            _check(plugin, hook, value, expected, wanted)
+            wanted = "the value" if kind is None else f"a {kind.__name__}"
+            _check(plugin, hook, value, kind, wanted)
             self._changes.append(Change(plugin, hook, before, value, arguments.get("split")))
         return value
 

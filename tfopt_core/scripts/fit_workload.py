@@ -16,7 +16,6 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled
-from tfopt_core.scripts.defaults import ScriptDefaults, judged_metric
 from tfopt_core.scripts.fit_data import FitData, LoweredData, unchanged
 from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.training.build import Built
@@ -127,10 +126,6 @@ class FitWorkload(Workload):
         """Have a data set begin with the epoch that comes next in the script's own."""
         self.session.shuffle_draws.follow(self.call.splits[split][0], replacement)
 
-    def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """Return the metric of quality if the recipe names none."""
-        return judged_metric(metrics)
-
     def warnings(self, built: Built) -> tuple[str, ...]:
         """Return warnings about what the stack does to this fit."""
         cut = cut_in_words(built.job.recipe.workload)
@@ -175,22 +170,23 @@ class FitWorkload(Workload):
         :raises PluginError, PluginRefused: naming the plugin that failed.
         :raises WorkloadError: for a change that is impossible in a script.
         """
+        import keras
+
         session, model = self.session, self.call.model
         self.compiled.put_back(model)
         before = {"train": self.train}
         if self.validation is not None:
             before["validation"] = self.validation
         options = self.compiled.options(model, self.call.callbacks)
-        defaults = ScriptDefaults(model, before, options)
-        stack = Stack(job.plugins, defaults, session.changes)
+        stack = Stack(job.plugins, session.changes)
         run = self._context(job, stack)
         precision = session.precision
         if precision.scope == "layers":
             # set by each fit, so a probe may have resolved what was unknown as the script began
             precision = stack.configure_precision(run)
-        plans = {split: stack.build_dataset(run, split) for split in before}
+        plans = {split: stack.build_dataset(run, split, plan) for split, plan in before.items()}
         with run.strategy.scope():
-            if stack.wrap_model(run) is not model:
+            if stack.wrap_model(run, model, keras.Model) is not model:
                 [*_, by] = (c.plugin for c in stack.all_changes if c.hook == "wrap_model")
                 reason = (
                     "returned another model than the script's; it may only change that one in place"
@@ -201,7 +197,7 @@ class FitWorkload(Workload):
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
         run = _with_data(run, self, plans, stack)
         with run.strategy.scope():
-            training = stack.configure_training(run, model)
+            training = stack.configure_training(run, model, options)
             if training.steps_per_execution != options.steps_per_execution:
                 own = options.steps_per_execution
                 training = _whole_calls(training, self.call.steps_per_epoch, own)

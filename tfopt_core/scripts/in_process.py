@@ -12,8 +12,6 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect, RuntimeOptions
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.hooks.values import Defaults
-from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
@@ -69,7 +67,7 @@ def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
 
 def _runtime(job: Job) -> tuple[str, ...]:
     """Return the plugins whose settings TensorFlow reads at its start only."""
-    stack = Stack(job.plugins, Defaults())
+    stack = Stack(job.plugins)
     options = stack.configure_runtime(job.machine, job.recipe)
     if options.builds_strategy_first:
         raise InputError(
@@ -94,10 +92,10 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
         raise InputError(f"optimize() takes a tf.data.Dataset, got a {type(dataset).__name__}")
     job = seen_by_tensorflow(job)
     plan = DataPlan.from_dataset(dataset)
-    stack = Stack(job.plugins, ScriptDefaults(None, {"train": plan, "validation": plan}))
+    stack = Stack(job.plugins)
     steps = int(dataset.cardinality())
     run = job.context(
         stack, epochs=2, batch_size=plan.batch_size, element_spec=dataset.element_spec,
         steps_per_epoch=steps if steps > 0 else None, strategy=tf.distribute.get_strategy(),
     )  # fmt: skip
-    return lower(stack.build_dataset(run, split))
+    return lower(stack.build_dataset(run, split, plan))

@@ -19,7 +19,6 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.hooks.values import Change
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
-from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.fit_data import FitData
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.keras_patches import KerasPatches, replace
@@ -75,9 +74,10 @@ class Session:
         :raises PluginError, PluginRefused: naming the plugin that failed.
         """
         import keras
+        import tensorflow as tf
 
         job = self.job
-        stack = Stack(job.plugins, ScriptDefaults(), job.runtime_changes)
+        stack = Stack(job.plugins, job.runtime_changes)
         self.run = job.context(stack)
         self.precision = stack.configure_precision(self.run)
         if self.precision != PrecisionPolicy():
@@ -86,11 +86,10 @@ class Session:
             self.default_policy = set_policy(self.precision)
             self._scopes.callback(keras.config.set_dtype_policy, before)
         apart_from_earlier_strategies()
-        strategy = stack.build_strategy(self.run)
-        import tensorflow as tf
-
+        default = tf.distribute.get_strategy()
+        strategy = stack.build_strategy(self.run, default, tf.distribute.Strategy)
         self.run = attrs.evolve(self.run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
-        if strategy is not tf.distribute.get_strategy():
+        if strategy is not default:
             self._enter_scope()
             self._scopes.callback(self._leave_scope)
             reset = tf.compat.v1.reset_default_graph

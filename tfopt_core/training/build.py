@@ -11,13 +11,9 @@ import attrs
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import (
-    PrecisionPolicy,
-    RunContext,
-    TrainingOptions,
-)
+from tfopt_core.hooks import PrecisionPolicy, RunContext, TrainingOptions
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.training.defaults import WorkloadDefaults
+from tfopt_core.training.defaults import baseline_plans, default_model, default_options
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.job import Job
@@ -71,11 +67,7 @@ def load(job: Job) -> Workload:
     return load_workload(job.recipe)
 
 
-def build(
-    job: Job,
-    workload: Workload,
-    joined: Joined | None = None,
-) -> Built:
+def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
     """Call every hook up to `compile` and return the training.
 
     :param joined: a strategy that was built before. Without it, TensorFlow's default strategy
@@ -89,8 +81,9 @@ def build(
     if by_itself is not None:  # a call of a script's `fit`, whose model exists already
         return by_itself(job)
     count_names_from_first_build(workload.build_model)
-    stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
-    run = _context(job, workload, stack)
+    stack = Stack(job.plugins, job.runtime_changes)
+    batch_size = job.recipe.workload.batch_size or workload.batch_size
+    run = job.context(stack, epochs=job.epochs(workload), batch_size=batch_size)
     if joined is not None:
         run = attrs.evolve(run, cluster=joined.cluster, states=joined.states)
     precision = stack.configure_precision(run)
@@ -98,11 +91,12 @@ def build(
     strategy = _strategy(job, stack, run, joined)
     run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
 
-    plans = {split: stack.build_dataset(run, split) for split in _splits(workload)}
+    before = baseline_plans(job, workload)
+    plans = {split: stack.build_dataset(run, split, plan) for split, plan in before.items()}
     # Seed again, so that random numbers drawn for the data do not change the initial weights.
     keras.utils.set_random_seed(job.seed)
     with strategy.scope():
-        model = stack.wrap_model(run)
+        model = stack.wrap_model(run, default_model(workload), keras.Model)
         float32_layers = apply_precision(model, precision, default_policy)
     # A stage may compute with the model, so plans are lowered behind `wrap_model`.
     plans = {split: plan.for_model(model) for split, plan in plans.items()}
@@ -110,13 +104,13 @@ def build(
         datasets = _lowered(plans, job.seed)
     run = _with_data(run, datasets, plans)
     with strategy.scope():
-        training = stack.configure_training(run, model)
+        training = stack.configure_training(run, model, default_options(workload))
         training = with_scaled_step(model, training, precision, run.replicas)
         with stack.blamed("configure_training"):
             compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)
     hide_one_device(model, strategy)
-    batches = {split: plan.cardinality for split, plan in baseline_plans(job, workload).items()}
+    batches = {split: plan.cardinality for split, plan in before.items()}
     built = Built(
         job, workload, stack, run, plans, model, precision, float32_layers, training, batches
     )
@@ -144,33 +138,12 @@ def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
 def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) -> Any:
     if joined is not None:
         return stack.with_strategy(joined.strategy)
-    if job.runtime.builds_strategy_first:
-        import tensorflow as tf
+    import tensorflow as tf
 
+    if job.runtime.builds_strategy_first:
         return tf.distribute.get_strategy()
     apart_from_earlier_strategies()
-    return stack.build_strategy(run)
-
-
-def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:
-    """Return the data plans that an empty stack trains on, by split."""
-    stack = Stack((), _defaults(job, workload))
-    run = _context(job, workload, stack)
-    return {split: stack.build_dataset(run, split) for split in _splits(workload)}
-
-
-def _defaults(job: Job, workload: Workload) -> WorkloadDefaults:
-    batch_size = job.recipe.workload.batch_size
-    return WorkloadDefaults(workload, batch_size or workload.batch_size, batch_size is not None)
-
-
-def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:
-    batch_size = job.recipe.workload.batch_size or workload.batch_size
-    return job.context(stack, epochs=job.epochs(workload), batch_size=batch_size)
-
-
-def _splits(workload: Workload) -> tuple[str, ...]:
-    return ("train",) if workload.validation is None else ("train", "validation")
+    return stack.build_strategy(run, tf.distribute.get_strategy(), tf.distribute.Strategy)
 
 
 def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:

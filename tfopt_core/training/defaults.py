@@ -4,93 +4,57 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Literal
-
-import attrs
+from typing import Any
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
-from tfopt_core.hooks import RunContext, TrainingOptions
-from tfopt_core.hooks.values import Defaults
+from tfopt_core.hooks import TrainingOptions
 from tfopt_core.training.input.sources import as_plan, batched_plan
+from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
 
 
-class KerasDefaults(Defaults):
-    """The defaults that all trainings share: return types, and the strategy in effect."""
-
-    def expected(self, hook: str) -> type[Any] | None:
-        if hook == "build_dataset":
-            return DataPlan
-        if hook == "build_strategy":
-            import tensorflow as tf
-
-            return tf.distribute.Strategy  # type: ignore[no-any-return]
-        if hook == "wrap_model":
-            import keras
-
-            return keras.Model  # type: ignore[no-any-return]
-        return super().expected(hook)
-
-    def default_strategy(self, run: RunContext) -> Any:
-        """Return the strategy in effect: a script's own, else TensorFlow's default strategy."""
-        import tensorflow as tf
-
-        return tf.distribute.get_strategy()
+def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:
+    """Return the workload's data by split, shuffled and batched: what the baseline trains on."""
+    data = {"train": workload.train, "validation": workload.validation}
+    size = job.recipe.workload.batch_size
+    return {
+        split: batched_plan(
+            as_plan(given, split), split, batch_size=size or workload.batch_size,
+            explicit=size is not None, shuffle=workload.shuffle, seed=job.seed,
+        )
+        for split, given in data.items() if split == "train" or given is not None
+    }  # fmt: skip
 
 
-@attrs.frozen(eq=False)
-class WorkloadDefaults(KerasDefaults):
-    """The values of a workload.
+def default_model(workload: Workload) -> Any:
+    """Return the workload's model.
 
-    :param batch_size: the global batch size.
-    :param explicit_batch_size: whether the recipe itself sets it.
+    :raises WorkloadError: if building it raises or returns something else.
     """
+    import keras
 
-    workload: Workload
-    batch_size: int
-    explicit_batch_size: bool
-
-    def build_dataset(self, run: RunContext, split: Literal["train", "validation"]) -> DataPlan:
-        """Return the workload's data, shuffled and batched."""
-        data = self.workload.train if split == "train" else self.workload.validation
-        return batched_plan(
-            as_plan(data, split),
-            split,
-            batch_size=self.batch_size,
-            explicit=self.explicit_batch_size,
-            shuffle=self.workload.shuffle,
-            seed=run.seed,
+    try:
+        model = workload.build_model()
+    except Exception as error:
+        raise WorkloadError(f"build_model {describe(error)}") from error
+    if not isinstance(model, keras.Model):
+        raise WorkloadError(
+            f"build_model returned type {type(model).__name__}; return a keras.Model"
         )
+    return model
 
-    def wrap_model(self, run: RunContext) -> Any:
-        """Return the workload's model.
 
-        :raises WorkloadError: if building it raises or returns something else.
-        """
-        import keras
-
-        try:
-            model = self.workload.build_model()
-        except Exception as error:
-            raise WorkloadError(f"build_model {describe(error)}") from error
-        if not isinstance(model, keras.Model):
-            raise WorkloadError(
-                f"build_model returned type {type(model).__name__}; return a keras.Model"
-            )
-        return model
-
-    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
-        """Return the workload's arguments of `compile`, with Keras' defaults for the rest."""
-        workload = self.workload
-        return TrainingOptions(
-            optimizer=rebuilt(workload.optimizer),
-            loss=workload.loss,
-            metrics=[rebuilt(metric) for metric in workload.metrics],
-            weighted_metrics=[rebuilt(metric) for metric in workload.weighted_metrics],
-            loss_weights=workload.loss_weights,
-            callbacks=workload.callbacks(),
-        )
+def default_options(workload: Workload) -> TrainingOptions:
+    """Return the workload's arguments of `compile`, with Keras' defaults for the rest."""
+    return TrainingOptions(
+        optimizer=rebuilt(workload.optimizer),
+        loss=workload.loss,
+        metrics=[rebuilt(metric) for metric in workload.metrics],
+        weighted_metrics=[rebuilt(metric) for metric in workload.weighted_metrics],
+        loss_weights=workload.loss_weights,
+        callbacks=workload.callbacks(),
+    )
 
 
 def rebuilt(part: Any) -> Any:

@@ -11,7 +11,6 @@ import attrs
 from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import ClusterJoined, ClusterJoining, Tell
 from tfopt_core.training.job import Job
@@ -156,7 +155,7 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
     import tensorflow as tf
 
     joining, spec = Joining(job.runtime.cluster, tell), job.recipe.workload
-    stack = Stack(job.plugins, Defaults())
+    stack = Stack(job.plugins)
     run = job.context(stack, epochs=spec.epochs or 0, batch_size=spec.batch_size, join=joining)
     try:
         strategy = stack.build_strategy(run)

@@ -71,6 +71,8 @@ class Workload:
     baseline: str = ""
 
 
+# Of several losses the one that is minimized, before its parts, such as the kl_loss of a VAE.
+WHOLE_LOSSES = ("loss", "total_loss")
 _FALLING = (
     "loss", "error", "mae", "mse", "rmse", "mape", "msle", "perplexity", "crossentropy", "hinge",
     "divergence", "poisson", "cosh", "false_",
@@ -92,3 +94,23 @@ def quality_direction(metric: str) -> Literal["max", "min"] | None:
     if falls == rises:  # neither is there
         return None
     return "min" if falls > rises else "max"
+
+
+def judged_metric(metrics: Sequence[str]) -> str:
+    """Return the metric of quality if the recipe names none: the validation accuracy, or another
+    metric of which it is known whether higher or lower is better; "" if there are others alone."""
+    known = [name for name in metrics if quality_direction(name) is not None]
+    validated = [name for name in known if name.startswith("val_")]
+    for names in (
+        [name for name in validated if name == "val_accuracy"],
+        [name for name in validated if not name.endswith("loss")],
+        [name for name in validated if name.removeprefix("val_") in WHOLE_LOSSES],
+        validated,
+        [name for name in known if not name.endswith("loss")],
+        [name for name in WHOLE_LOSSES if name in metrics],
+        known,
+        () if metrics else WHOLE_LOSSES,
+    ):
+        if names:
+            return names[0]
+    return ""

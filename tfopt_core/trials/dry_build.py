@@ -25,10 +25,11 @@ from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.build import Built, build, load
+from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
-from tfopt_core.training.workload import Workload, quality_direction
+from tfopt_core.training.workload import Workload, judged_metric, quality_direction
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
@@ -202,7 +203,7 @@ def plan_of(
 def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
     """Return the workload's metric of quality, or its training metric without validation data."""
     if isinstance(workload, FitWorkload):
-        return workload.judged_by(tuple(metrics))
+        return judged_metric(metrics)
     metric = workload.quality_metric
     if metric not in metrics and metric.removeprefix("val_") in metrics:
         return metric.removeprefix("val_")

@@ -25,7 +25,8 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.training.build import Built, baseline_plans, build
+from tfopt_core.training.build import Built, build
+from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload

@@ -21,9 +21,10 @@ from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
 from tfopt_core.records.run import FitOutcome
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import train_fit
-from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.fit import train
 from tfopt_core.training.input.sources import as_plan, first_batches
 from tfopt_core.training.job import Job

@@ -18,7 +18,6 @@ from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import PluginRefused
 
 
@@ -151,15 +150,11 @@ def test_one_epoch_reads_nothing_back(train: Callable[..., Driven]) -> None:
 
 @pytest.mark.tensorflow
 def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
-    class Data(Defaults):
-        def build_dataset(self, run: Any, split: Any) -> DataPlan:
-            return numbers().map(decode).batch(4)
-
-    stack = Stack([StackedPlugin("cache", Cache(storage="disk"))], Data())
+    stack = Stack([StackedPlugin("cache", Cache(storage="disk"))])
     run = make_run(tmp_path, CPU)
     seen = []
     for _ in range(2):
-        plan = stack.build_dataset(run, "train")
+        plan = stack.build_dataset(run, "train", numbers().map(decode).batch(4))
         [path] = [stage.path for stage in plan.stages if stage.kind == "cache"]
         seen.append(path)
         list(lower(plan))

@@ -10,7 +10,6 @@ from tfopt_distribute.mirrored import Mirrored, choose_devices
 from tfopt_distribute.one_device import OneDevice
 
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run
 
@@ -66,6 +65,6 @@ def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
 
 
 def test_logical_devices_are_runtime_options() -> None:
-    stack = Stack([StackedPlugin("mirrored", Mirrored(logical_cpu_devices=2))], Defaults())
+    stack = Stack([StackedPlugin("mirrored", Mirrored(logical_cpu_devices=2))])
     options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
     assert options.logical_cpu_devices == 2

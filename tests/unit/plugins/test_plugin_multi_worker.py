@@ -22,7 +22,6 @@ from tfopt_core import DataPlan
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Cluster, ClusterOptions, PluginRefused, Serve
 from tfopt_core.testing import stack_of
 
@@ -41,7 +40,7 @@ def tell(monkeypatch: pytest.MonkeyPatch, cluster: Any, job: str, index: int) ->
 
 
 def runtime(plugin: Any) -> Any:
-    stack = Stack([StackedPlugin("it", plugin)], Defaults())
+    stack = Stack([StackedPlugin("it", plugin)])
     return stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
 
 
@@ -172,8 +171,6 @@ def test_workers_and_parameter_servers_serve_and_build_nothing(
     tell(monkeypatch, SERVED, job, index)
     joined: list[Any] = []
     stack = stack_of(ParameterServer())
-    # core takes a Serve where its own defaults are; here only what the plugin itself returns counts
-    monkeypatch.setattr(stack._defaults, "expected", lambda hook: None, raising=False)
     served = stack.build_strategy(make_run(tmp_path, join=joined.append))
     assert isinstance(served, Serve)
     assert (served.cluster.name, served.protocol) == (joined[0].name, "grpc")

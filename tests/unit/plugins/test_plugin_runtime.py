@@ -17,7 +17,6 @@ from tfopt_runtime.threads import Threads, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import RuntimeOptions, TrainingOptions
 from tfopt_core.testing import make_machine, make_run
 
@@ -188,7 +187,7 @@ def test_threads_left_out_are_the_usable_cpus() -> None:
 
 
 def test_threads_are_runtime_options() -> None:
-    stack = Stack([StackedPlugin("threads", Threads(inter_op=1))], Defaults())
+    stack = Stack([StackedPlugin("threads", Threads(inter_op=1))])
     options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
     assert (options.intra_op_threads, options.inter_op_threads) == (2, 1)
 

@@ -11,7 +11,6 @@ from support.lazy_modules import keras, tf
 
 from tfopt_core import Workload
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Defaults
 from tfopt_core.plugins import Control, Effect, Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
@@ -87,7 +86,7 @@ def test_the_whole_order_of_calls(tmp_path):
     recipe = Recipe(name="order", workload=WorkloadSpec(use="order", epochs=2, batch_size=4))
     machine = make_machine()
     CALLS.clear()
-    in_parent = Stack(plugins, Defaults())
+    in_parent = Stack(plugins)
     in_parent.configure_runtime(machine, recipe)
     job = Job(
         recipe=recipe,

@@ -14,7 +14,6 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.fit_data import unchanged
 from tfopt_core.scripts.keras_patches import replace
 from tfopt_core.scripts.own.update_clock import UpdateClock
@@ -175,7 +174,7 @@ class OwnData:
         split, session = "validation" if self.updates else "train", self.session
         before = DataPlan.from_dataset(dataset, kept=session.shuffle_draws.begun(dataset))
         plugins = self.plugins({split: before})
-        stack = Stack(plugins, ScriptDefaults(None, {split: before}), session.changes)
+        stack = Stack(plugins, session.changes)
         steps = int(dataset.cardinality())
         run = attrs.evolve(
             session.run,
@@ -187,7 +186,7 @@ class OwnData:
             settings=stack.settings,
             states={plugin: dict(state) for plugin, state in session.run.states.items()},
         )
-        after = stack.build_dataset(run, split)
+        after = stack.build_dataset(run, split, before)
         data = dataset
         if not unchanged(after, before):
             with stack.blamed("build_dataset"):

@@ -10,7 +10,6 @@ from tfopt_core.hooks import Effect
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.own_loop import with_unreached
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.own.loop import OwnLoop
 
 NO_DATA_SET = "the script's loop iterates over no tf.data.Dataset"
@@ -70,7 +69,7 @@ def effects_of_loop(loop: OwnLoop, plugins: Sequence[StackedPlugin]) -> dict[str
     reaching = [one for one in plugins if one.name in session.run.settings]
     models = trained_models(loop.updated) or (keras.Sequential(),)
     places = [(one.stack, one.run) for one in sets]
-    places = places or [(Stack(reaching, ScriptDefaults(), session.changes), session.run)]
+    places = places or [(Stack(reaching, session.changes), session.run)]
     found = [stack.report_effects(context, models[0]) for stack, context in places]
     stack, context = places[0]
     found += [stack.report_effects(context, model) for model in models[1:]]

@@ -14,7 +14,6 @@ from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.records.messages import StepDone, Tell
 from tfopt_core.records.run import OWN_LOOP, FitOutcome, RunReport
-from tfopt_core.scripts.defaults import ScriptDefaults
 from tfopt_core.scripts.own.data import EPOCHS, OwnData
 from tfopt_core.scripts.own.effects import (
     NO_DATA_SET,
@@ -182,7 +181,7 @@ class LoopOfScript:
         plugins = self.resolved({})
         sets = {one.split: one for one in reversed(self.loop.data.sets)}
         train = sets.get("train")
-        stack = train.stack if train else Stack(plugins, ScriptDefaults(), self.session.changes)
+        stack = train.stack if train else Stack(plugins, self.session.changes)
         by_name = {one.name: one for one in plugins}
         effects = self.effects()
         models = trained_models(self.loop.updated)

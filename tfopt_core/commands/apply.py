@@ -269,7 +269,7 @@ def _first_contact(
         compares=bool(found.draft.stack),  # with nothing exact it is a recipe of comments
         save_to=options.save_to, debug=options.debug,
     )  # fmt: skip
-    prepared, request, extended = prepared_for(found, request)
+    prepared, request, extended = prepared_for(found, request, path)
     results = _run(
         measure, request, folder, limits, console, prepared_before=(prepared, request),
         extended=extended,

@@ -28,6 +28,7 @@ from tfopt_core.diagnosis.draft import (
     check_free,
     draft_of,
     is_unchanged,
+    untried,
     what_bounds,
 )
 from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
@@ -266,15 +267,25 @@ def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:
     return options.write_to or Path.cwd() / f"{spec.stem}.tfopt.toml"
 
 
-def prepared_for(found: Screened, request: Request) -> tuple[Prepared, Request, Prepared | None]:
+def prepared_for(
+    found: Screened, request: Request, path: Path
+) -> tuple[Prepared, Request, Prepared | None]:
     """Return the dry build from trying the draft, for the request that is measured, and that of the
-    stack with the additions, None without any."""
+    stack with the additions, None without any.
+
+    :param path: of the recipe.
+    """
     assert found.measured is not None
     prepared, resolved = found.measured.prepared, found.measured.request
     extended = found.extended if found.tried is not None else None
     if not found.draft.stack:
         # the recipe holds them as comments
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
+    stacked = {one.plugin for one in found.draft.extended}
+    late = [name for name in untried(found.draft.left_out) if name not in stacked]
+    if late:
+        note = f"no time was left to try {', '.join(late)}: tfopt tune {path.name} tries more"
+        prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, note))
     request = attrs.evolve(
         request, plugins=resolved.plugins, machine=resolved.machine, forks=prepared.forks,
         added=() if extended is None else extended.request.plugins,

@@ -147,6 +147,13 @@ class Draft:
             yield NOT_HOPEFUL
 
 
+def untried(left_out: Sequence[LeftOut]) -> tuple[str, ...]:
+    """Return the plugins that no time was left to try, with any settings."""
+    tried = {one.plugin for one in left_out if one.estimate is not None}
+    names = (one.plugin for one in left_out if one.untried and one.plugin not in tried)
+    return tuple(dict.fromkeys(names))
+
+
 def shares_of(diagnosed: Diagnosed) -> list[tuple[str, float]]:
     """Return the parts of a step with their shares; what is not told apart is one part."""
     shares = [(part, getattr(diagnosed, part).share) for part in PARTS]

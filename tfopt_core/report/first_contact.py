@@ -13,6 +13,7 @@ from tfopt_core.diagnosis.draft import (
     Draft,
     LeftOut,
     shares_of,
+    untried,
     why_chosen,
 )
 from tfopt_core.hooks.diagnosis import PARTS
@@ -124,9 +125,7 @@ def render_nothing(
     :param bound: what bounds a step, in a sentence.
     :param changes: what to change in the script by hand, in words.
     """
-    # a plugin may have been tried with some settings, and not with others
-    tried = {one.plugin for one in left_out if one.estimate is not None}
-    untried = [one.plugin for one in left_out if one.untried and one.plugin not in tried]
+    tried, late = any(one.estimate is not None for one in left_out), untried(left_out)
     if tried:
         why = "none of the plugins that were tried seems to save time here"
     elif left_out:
@@ -138,12 +137,12 @@ def render_nothing(
         lines.append(
             paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
         )
-    if untried:
-        names = ", ".join(dict.fromkeys(untried))
+    if late:
+        names = ", ".join(late)
         lines.append(
             paragraph(f"no time was left to try {names}; a recipe that names them is measured")
         )
-    title = "Nothing found so far" if untried else "Nothing to gain"
+    title = "Nothing found so far" if late else "Nothing to gain"
     parts = [*_left_out(left_out, "Tried"), section(title, *lines)]
     if changes:
         parts.append(section(BY_HAND, bullets(changes)))

@@ -10,7 +10,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.report import loop_report
-from tfopt_core.training.model.graphs import OptimizedNodes, optimized_step
+from tfopt_core.training.model.graphs import optimized_graph, traced_step
 from tfopt_core.training.model.layers import (
     TRAINED_PART,
     in_order,
@@ -33,8 +33,7 @@ __all__ = [
     "nested_layers",
     "node_of",
     "number_or",
-    "optimized_step",
-    "OptimizedNodes",
+    "optimized_graph",
     "optimizers_of",
     "overflow_steps",
     "parents",
@@ -43,6 +42,7 @@ __all__ = [
     "RateRule",
     "size_in_words",
     "TRAINED_PART",
+    "traced_step",
     "trained_part",
     "user_cache_folder",
     "why_without",

@@ -12,16 +12,13 @@ from tfopt_core.data import (
     EvenSteps,
     MapExamples,
     Part,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
     Shuffle,
     Stage,
     element_spec,
     in_any_order,
-    rows_of,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
+from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
 
 ShardPolicy = Literal["batch", "source", "off"]
 SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")

@@ -20,14 +20,6 @@ from tfopt_core.data.functions import (
     place_of,
 )
 from tfopt_core.data.lower import element_spec, known_count, lower_plan
-from tfopt_core.data.parts import (
-    EvenSteps,
-    Part,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
-    rows_of,
-)
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.resident import COMPUTED_FROM, Held, Resident, why_not_gathered
 from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
@@ -46,7 +38,9 @@ from tfopt_core.data.stages import (
     UNKNOWN_COUNT_BUFFER,
     Autotune,
     Cache,
+    EvenSteps,
     Options,
+    Part,
     Prefetch,
     Repeat,
     Shard,
@@ -78,9 +72,6 @@ __all__ = [
     "PaddedBatch",
     "ParallelStage",
     "Part",
-    "PartOfBatch",
-    "PartOfExamples",
-    "PartOfSource",
     "Prefetch",
     "RaggedBatch",
     "Repeat",
@@ -110,7 +101,6 @@ __all__ = [
     "overhead_bytes",
     "place_of",
     "random_ops",
-    "rows_of",
     "stage_names",
     "still",
     "tensor_bytes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import attrs
 
 from tfopt_core.data.dissect.walk import shuffled
 from tfopt_core.data.stage import Count, SameElements, Stage
+from tfopt_core.errors import WorkloadError
 
 # The shuffle buffer, in examples, if their number is unknown.
 UNKNOWN_COUNT_BUFFER = 10_000
@@ -251,6 +253,75 @@ def _changed(options: Any, default: Any, within: str = "") -> Iterator[str]:
             yield from _changed(value, usual, f"{within}{name}.")
         elif value != usual:
             yield f"{within}{name}={value}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Part(Stage, yields="some", order="kept", stops_early=False):
+    """The data of the worker at `index` among `count` that train one model; None for all of them.
+
+    After it, a plan still counts the examples and the batch sizes of all workers together.
+    """
+
+    deterministic: bool | None = True
+    count: int
+    index: int | None
+
+    @property
+    def whose(self) -> str:
+        """The worker in messages: `1 of 2 workers`."""
+        return f"{'one' if self.index is None else self.index + 1} of {self.count} workers"
+
+    @abstractmethod
+    def left_of(self, elements: int) -> int:
+        """Return how many of these elements are the worker's."""
+
+    def count_after(self, before: Count) -> Count:
+        elements = None if before.elements is None else self.left_of(before.elements)
+        return attrs.evolve(before, elements=elements, inside=None, shared=True)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class EvenSteps(Stage, kind="even_steps", order="kept", chooses=False, stops_early=False):
+    """Exactly `batches` batches, the same number on every worker; missing ones are empty."""
+
+    deterministic: bool | None = True
+    batches: int
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the batches, cut off or followed by empty ones.
+
+        It reads one batch more than it yields: a cache before this stage, or a file, is complete
+        only once its end was read. Else the worker would compute and shuffle its data anew in each
+        epoch.
+
+        :raises WorkloadError: for batches of which no empty one can be made.
+        """
+        import tensorflow as tf
+
+        empty = tf.nest.map_structure(_empty, dataset.element_spec)
+        filling = tf.data.Dataset.from_tensors(empty).repeat()
+        numbered = tf.data.Dataset.zip(
+            (dataset.concatenate(filling), tf.data.Dataset.range(self.batches))
+        )
+        return numbered.map(lambda batch, _: batch)
+
+    def count_after(self, before: Count) -> Count:
+        return attrs.evolve(before, elements=self.batches, inside=None)
+
+    def describe(self) -> str:
+        return f"even steps: {self.batches:,} on every worker"
+
+
+def _empty(spec: Any) -> Any:
+    """Return a batch without rows; an axis of unknown length gets length 1, for the layers."""
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
+        raise WorkloadError(
+            f"there is no empty batch of a {type(spec).__name__}, which a worker with fewer "
+            'batches would need; set shard = "batch"'
+        )
+    return tf.zeros([0, *(size or 1 for size in spec.shape[1:])], spec.dtype)
 
 
 def in_any_order(stages: Sequence[Stage]) -> list[Stage]:

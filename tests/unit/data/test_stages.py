@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.compared import plain
 from support.lazy_modules import tf
+from tfopt_distribute import parts
 
 from tfopt_core import data as stages
 from tfopt_core.data import DataPlan, Stage
@@ -22,7 +23,10 @@ def all_stages(base: type[Stage] = Stage) -> Iterator[type[Stage]]:
     for kind in base.__subclasses__():
         module = sys.modules[kind.__module__]
         # (attrs makes each class anew, and the first one lives on for a while)
-        if module.__name__.startswith("tfopt_core.") and getattr(module, kind.__name__) is kind:
+        if (
+            module.__name__.startswith(("tfopt_core.", parts.__name__))
+            and getattr(module, kind.__name__) is kind
+        ):
             if not inspect.isabstract(kind):
                 yield kind
             yield from all_stages(kind)
@@ -70,7 +74,7 @@ def example_of(kind: type[Stage]) -> Stage:
 
 KINDS = sorted(set(all_stages()) - {stages.Source}, key=lambda kind: kind.kind)
 # These are given batches.
-OF_BATCHES = (stages.Unbatch, stages.MapBatches, stages.PartOfBatch, stages.EvenSteps)
+OF_BATCHES = (stages.Unbatch, stages.MapBatches, parts.PartOfBatch, stages.EvenSteps)
 
 of_every_stage = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 

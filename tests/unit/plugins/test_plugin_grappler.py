@@ -10,11 +10,16 @@ import pytest
 from support.lazy_modules import keras, tf
 from support.plugin_drive import CPU, Driven, machine_with
 from tfopt_runtime.gpu_memory import GpuMemory
-from tfopt_runtime.grappler import OFF_BY_DEFAULT, Grappler, changed_passes, nodes_in_words
+from tfopt_runtime.grappler import (
+    OFF_BY_DEFAULT,
+    Grappler,
+    OptimizedNodes,
+    changed_passes,
+    nodes_in_words,
+)
 
 from tfopt_core.plugins import RuntimeOptions
 from tfopt_core.testing import make_run
-from tfopt_core.toolkit import OptimizedNodes
 
 
 @pytest.fixture

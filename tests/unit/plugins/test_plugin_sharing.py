@@ -13,15 +13,13 @@ from support.cases import few_examples
 from support.lazy_modules import tf
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
+from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
 from tfopt_distribute.sharing import by_batch, by_source, in_words, shared_plan
 
 from tfopt_core import DataPlan
 from tfopt_core.data import (
     EvenSteps,
     MapExamples,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
     Prefetch,
     Shard,
     Shuffle,

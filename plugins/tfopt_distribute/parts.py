@@ -1,47 +1,22 @@
 """Stages that divide the data among workers that train one model together.
 
-After them, a plan still counts the examples and the batch sizes of all workers together. Each has
-the `index` of this worker among `count`. None means all workers, for code that examines a plan
-outside of a cluster: the plan then yields the data of a single process.
+Each has the `index` of this worker among `count`. None means all workers, for code that examines a
+plan outside of a cluster: the plan then yields the data of a single process.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import attrs
 
-from tfopt_core.data.dissect.walk import known_cardinality
-from tfopt_core.data.stage import Count, Stage
-from tfopt_core.errors import WorkloadError
+from tfopt_core.data import Part
+from tfopt_core.plugins import WorkloadError
 
 
 def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
     """Return begin and end of a worker's rows of a batch; all parts in order are the batch."""
     return rows * index // count, rows * (index + 1) // count
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Part(Stage, yields="some", order="kept", stops_early=False):
-    """A worker's part of the data; see the module."""
-
-    deterministic: bool | None = True
-    count: int
-    index: int | None
-
-    @property
-    def whose(self) -> str:
-        """The worker in messages: `1 of 2 workers`."""
-        return f"{'one' if self.index is None else self.index + 1} of {self.count} workers"
-
-    @abstractmethod
-    def left_of(self, elements: int) -> int:
-        """Return how many of these elements are the worker's."""
-
-    def count_after(self, before: Count) -> Count:
-        elements = None if before.elements is None else self.left_of(before.elements)
-        return attrs.evolve(before, elements=elements, inside=None, shared=True)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -87,7 +62,8 @@ class PartOfExamples(Part, kind="part_of_examples"):
         """
         import tensorflow as tf
 
-        elements = known_cardinality(dataset)
+        count = int(dataset.cardinality())
+        elements = count if count >= 0 else None
         if self.index is None:
             part = dataset if elements is None else dataset.take(self.left_of(elements))
         else:
@@ -115,38 +91,6 @@ class PartOfSource(Part, kind="part_of_source"):
 
     def describe(self) -> str:
         return f"part of the source: {self.whose}"
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class EvenSteps(Stage, kind="even_steps", order="kept", chooses=False, stops_early=False):
-    """Exactly `batches` batches, the same number on every worker; missing ones are empty."""
-
-    deterministic: bool | None = True
-    batches: int
-
-    def lower(self, dataset: Any) -> Any:
-        """Return the batches, cut off or followed by empty ones.
-
-        It reads one batch more than it yields: a cache before this stage, or a file, is complete
-        only once its end was read. Else the worker would compute and shuffle its data anew in each
-        epoch.
-
-        :raises WorkloadError: for batches of which no empty one can be made.
-        """
-        import tensorflow as tf
-
-        empty = tf.nest.map_structure(_empty, dataset.element_spec)
-        filling = tf.data.Dataset.from_tensors(empty).repeat()
-        numbered = tf.data.Dataset.zip(
-            (dataset.concatenate(filling), tf.data.Dataset.range(self.batches))
-        )
-        return numbered.map(lambda batch, _: batch)
-
-    def count_after(self, before: Count) -> Count:
-        return attrs.evolve(before, elements=self.batches, inside=None)
-
-    def describe(self) -> str:
-        return f"even steps: {self.batches:,} on every worker"
 
 
 def _part_of_batches(dataset: Any, count: int, index: int) -> Any:
@@ -193,15 +137,3 @@ def _check_rows(spec: Any) -> None:
             raise WorkloadError(
                 "the batches hold data sets, whose rows workers cannot share; give tensors"
             )
-
-
-def _empty(spec: Any) -> Any:
-    """Return a batch without rows; an axis of unknown length gets length 1, for the layers."""
-    import tensorflow as tf
-
-    if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
-        raise WorkloadError(
-            f"there is no empty batch of a {type(spec).__name__}, which a worker with fewer "
-            'batches would need; set shard = "batch"'
-        )
-    return tf.zeros([0, *(size or 1 for size in spec.shape[1:])], spec.dtype)

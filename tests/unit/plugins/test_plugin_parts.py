@@ -11,19 +11,16 @@ from hypothesis import strategies as st
 from support.cases import few_examples
 from support.compared import plain
 from support.lazy_modules import tf
+from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
 
 from tfopt_core.data import (
     Batch,
     DataPlan,
     EvenSteps,
     Filter,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
     Unbatch,
 )
 from tfopt_core.data.lower import lower
-from tfopt_core.data.parts import rows_of
 from tfopt_core.errors import WorkloadError
 
 

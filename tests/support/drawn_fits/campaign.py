@@ -153,8 +153,8 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
     if refusal := other.refusal(stack):
         return Verdict(case, stack, "refused", message=refusal, effects=other.effects)
     compared, result = compare(plain, other), "equal"
-    if compared.differences and case.shares_generator:
-        return Verdict(case, stack, "discarded", message="several readings share a generator")
+    if compared.differences and (why := case.why_unsteady):
+        return Verdict(case, stack, "discarded", message=why)
     if compared.differences and any(_reorders(case, one, other) for one in stack):
         if case.depends_on_order:
             return Verdict(case, stack, "discarded", message="stops by values, another order")

@@ -69,10 +69,14 @@ class Case:
         return self._reads_again and any(_READ_AHEAD.search(one) for one in data)
 
     @property
-    def shares_generator(self) -> bool:
-        """Whether several readings go on in one generator, of which each reads some batches ahead:
-        which ones the next reading gets hangs on how fast the last one was."""
-        return self._reads_again and "endless=True" in f"{self.train} {self.validation}"
+    def why_unsteady(self) -> str:
+        """Why plain Keras may differ from itself, by how fast it reads ahead; "" if it does not."""
+        data = f"{self.train} {self.validation}"
+        if self._reads_again and "endless=True" in data:
+            return "several readings share a generator"
+        if "mixed=True" in data and "steps" in str(self.fits):
+            return "a pass that ends within an epoch exchanges examples while they are read ahead"
+        return ""
 
     @property
     def _reads_again(self) -> bool:

@@ -6,14 +6,10 @@
     │   ├── PluginLoadError       a named plugin cannot be found or imported
     │   ├── PluginDefinitionError a plugin class breaks the contract of docs/guide/plugins.md
     │   ├── PluginRefused         a plugin says that its settings make no sense here
-    │   ├── NotComparable         two measurements that say nothing of each other
     │   └── WorkloadError         a factory is missing, raises or returns something else
     ├── PluginError               3: a plugin's hook failed while a run was under way
-    ├── TrainingDiverged          3: a loss that is no number any more
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
-    ├── EditedMeanwhile           3: the workload's code was edited while it was measured
     ├── ClusterError              3: the processes of a training did not come together, or apart
-    ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
     ├── CannotShare               3: a process cannot go on with a task; a new one can carry it out
     └── StoreError                3: the results cannot be kept or read
         └── DamagedMeasurement    what is kept of one measurement is damaged
@@ -282,42 +278,6 @@ class WorkloadError(InputError):
         self.option = option
         super().__init__(message)
 
-    @classmethod
-    def unknown(
-        cls, subject: str, option: str, known: Iterable[str], kind: str = "option"
-    ) -> WorkloadError:
-        """Return the error for an option that there is not.
-
-        :param subject: what has no such option.
-        :param known: the names of those that it has.
-        """
-        hint = did_you_mean(option, known) or f"its {kind}s are: {', '.join(known) or 'none'}"
-        return cls(f'{subject} has no {kind} "{option}"; {hint}', option=option)
-
-
-class TrainingDiverged(TfoptError):
-    """A metric is NaN or infinite; `epoch` counts from 1, as it is printed."""
-
-    def __init__(self, metric: str, value: float, epoch: int) -> None:
-        self.metric, self.value, self.epoch = metric, value, epoch
-        super().__init__(f'the metric "{metric}" was {value} after epoch {epoch}')
-
-
-class EditedMeanwhile(TfoptError):
-    """The workload's code changed while it was measured, so that its runs would not compare.
-
-    :param changed: the files or packages, as they are named.
-    :param runs: how many runs there are from before.
-    """
-
-    def __init__(self, changed: Sequence[str], runs: int) -> None:
-        self.changed, self.runs = tuple(changed), runs
-        kept = f"{runs} run{'' if runs == 1 else 's'} from before {'is' if runs == 1 else 'are'}"
-        super().__init__(
-            f"{', '.join(self.changed)} changed while it was measured, so its runs would not "
-            f"compare; {kept} kept: undo the change and go on with --resume, or measure anew"
-        )
-
 
 class PreparationFailed(TfoptError):
     """The dry build failed for a reason that is no bad input: a hook raised, or it was killed.
@@ -336,21 +296,8 @@ class ClusterError(TfoptError):
     """The processes of one training could not join, differ from each other, or lost one another."""
 
 
-class ReplayImpossible(TfoptError):
-    """A short training cannot be repeated with a stack as without it: nothing is certified."""
-
-
 class CannotShare(TfoptError):
     """A process that has carried out a task cannot go on with this one; a new process can."""
-
-
-class NotComparable(InputError):
-    """Two measurements that say nothing of each other; every reason at once, one a line."""
-
-    def __init__(self, names: tuple[str, str], reasons: Sequence[str]) -> None:
-        self.names, self.reasons = names, tuple(reasons)
-        heading = f'A ("{names[0]}") and B ("{names[1]}") cannot be compared'
-        super().__init__("\n".join(f"{heading}: {reason}" for reason in self.reasons))
 
 
 class StoreError(TfoptError):

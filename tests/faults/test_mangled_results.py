@@ -12,7 +12,7 @@ from support.in_process import tfopt_here
 from support.mangled import mangled
 from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND_RESULTS, keep
 
-from tfopt_core.report.results.as_json import to_json
+from tfopt_core.commands.output import to_json
 from tfopt_core.store.database import Store, store_path
 
 # the same examples each time, but by tools/fuzz.py, which draws anew

@@ -13,7 +13,7 @@ from support.in_process import tfopt_here, train_here
 from support.real_process import stored_runs, tfopt, tiny_project
 
 from tfopt_core import Workload
-from tfopt_core.errors import EditedMeanwhile
+from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.recipe import read_recipe
 from tfopt_core.store.lock import LOCK_FILE, measuring_alone
@@ -103,10 +103,10 @@ def test_a_file_that_is_saved_unchanged_or_comes_anew_is_no_edit(tmp_path):
     (project / "made_by_a_run.py").write_text("")
     code.check(0)
     (project / "tiny.py").write_text("")
-    with pytest.raises(EditedMeanwhile, match="0 runs from before are kept"):
+    with pytest.raises(TfoptError, match="0 runs from before are kept"):
         code.check(0)
     (project / "tiny.py").unlink()
-    with pytest.raises(EditedMeanwhile, match=r'tiny\.py" changed while it was measured'):
+    with pytest.raises(TfoptError, match=r'tiny\.py" changed while it was measured'):
         code.check(1)
 
 

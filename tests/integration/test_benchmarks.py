@@ -13,10 +13,10 @@ from support.forked_command import HASTY
 from support.real_process import python
 from support.stored_measurements import FIRST_RESULTS
 
+from tfopt_core.commands.output import to_json
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.

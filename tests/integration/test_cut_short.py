@@ -12,7 +12,7 @@ from support.in_process import build_here
 from support.lazy_modules import keras
 
 from tfopt_core import Workload
-from tfopt_core.errors import TrainingDiverged
+from tfopt_core.errors import TfoptError
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.statistics.fit_figures import summarize
 from tfopt_core.training.fit import train
@@ -87,7 +87,7 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
     built = build_here(
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2
     )
-    with pytest.raises(TrainingDiverged, match="epoch 1"):
+    with pytest.raises(TfoptError, match="epoch 1"):
         train(
             built,
             perf_counter_ns(),

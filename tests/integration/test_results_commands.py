@@ -17,7 +17,7 @@ from support.stored_measurements import (
     make_run,
 )
 
-from tfopt_core.report.results.as_json import write_json
+from tfopt_core.commands.output import write_json
 from tfopt_core.store.database import Store, store_path
 
 BEGUN = "20261121-110000-bb03"

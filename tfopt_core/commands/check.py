@@ -254,9 +254,7 @@ def check_as_recipe(spec: WorkloadSpec, overrides: Sequence[str]) -> CheckedReci
     """
     spec = check_script(spec)
     path = Path.cwd() / f"{spec.stem}.toml"
-    text = recipe_text(
-        name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
-    )
+    text = recipe_text(name=spec.stem, workload=spec.to_dict())
     with without_places(spec.label, path):
         checked = check_recipe(path, overrides, compares=False, text=text)
     root = Node({}, Place(spec.label, 0, ""))

@@ -1,4 +1,4 @@
-"""`tfopt doctor`: check what this machine can do. TensorFlow is imported in another process."""
+"""What `tfopt doctor` finds of this machine. TensorFlow is imported in another process."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import platform
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import rich_click as click
-
-from tfopt_core.commands.options import debug_option, json_option
+from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
 from tfopt_core.errors import MESSAGE_LENGTH, WITH_CUDA, InputError, cure_of
-
-if TYPE_CHECKING:
-    from tfopt_core.hooks import Machine
-    from tfopt_core.report.listing import DoctorFinding
+from tfopt_core.hooks import Machine, read_machine
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.machine import ask_driver
+from tfopt_core.private_api import FEATURES
+from tfopt_core.report.listing import DoctorFinding
+from tfopt_core.training.runtime import check_environment
 
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,
 # `present`, `detail` and `how_to_get`.
@@ -46,40 +46,13 @@ print(json.dumps({
 """
 
 
-@click.command()
-@json_option
-@debug_option
-def doctor(json_path: Path | None, debug: bool) -> int:
-    """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
-
-    Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
-    the features that need them. Ends with status 1 if something is missing that training needs.
-    """
-    from tfopt_core.commands.output import show_list
-    from tfopt_core.report.listing import render_doctor
-
-    findings = examine()
-    ok = all(finding.ok is not False for finding in findings)
-    show_list(render_doctor(findings), json_path, ok=ok, findings=findings)
-    return 0 if ok else 1
-
-
 def examine() -> tuple[DoctorFinding, ...]:
     """Return the results of all checks."""
-    from tfopt_core.hooks import read_machine
-
     machine = read_machine()
     return (*_tensorflow(machine), *_hardware(machine), *_data_sources())
 
 
 def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
-    import subprocess
-
-    from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
-    from tfopt_core.hooks.machine import ask_driver
-    from tfopt_core.report.listing import DoctorFinding
-    from tfopt_core.training.runtime import check_environment
-
     version = platform.python_version()
     yield DoctorFinding("Python", True, f"{version} at {sys.prefix}")
     try:
@@ -130,8 +103,6 @@ def gpu_findings(
     :param gpus: those that TensorFlow opens.
     :param built_for: the compute capabilities of TensorFlow's code: "sm_90", "compute_120".
     """
-    from tfopt_core.report.listing import DoctorFinding
-
     if machine.gpus and not gpus:
         missing = f"; missing: {', '.join(missing_libraries)}" if missing_libraries else ""
         detail = f"the driver lists GPUs, and TensorFlow opens none{missing}"
@@ -153,8 +124,6 @@ def gpu_findings(
 def process_findings(listing: str) -> Iterator[DoctorFinding]:
     """Yield a finding for each process on a GPU: its id, program and memory in MiB, as
     `nvidia-smi` lists them."""
-    from tfopt_core.report.listing import DoctorFinding
-
     mend = "wait for it or stop it: timings beside it mean little"
     for line in listing.splitlines():
         pid, _, rest = line.partition(",")
@@ -172,10 +141,6 @@ def device_findings(
 ) -> Iterator[DoctorFinding]:
     """Train on a device in a process of its own. Yield that all steps work, or a finding for each
     cause of a failure and for a process that did not come to its end."""
-    import subprocess
-
-    from tfopt_core.report.listing import DoctorFinding
-
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-P", "-m", "tfopt_core.trials.device_check", device]
     try:
@@ -231,9 +196,6 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
 
     :param missing: one sentence for each feature that is disabled because a member is missing.
     """
-    from tfopt_core.private_api import FEATURES
-    from tfopt_core.report.listing import DoctorFinding
-
     if not missing:
         count = len({member for feature in FEATURES.values() for member in feature.each()})
         detail = f"all {count} members of TensorFlow and Keras that tfopt touches are there"
@@ -246,8 +208,6 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
 
 
 def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
-    from tfopt_core.report.listing import DoctorFinding
-
     cpus = f"{machine.cpu_model}, {machine.cpu_count} of {machine.cpu_count_total} usable"
     yield DoctorFinding("CPU", None, cpus)
     native = "native" if machine.has_bfloat16_cpu else "not native: it would be slow"
@@ -267,9 +227,6 @@ def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
 
 
 def _data_sources() -> Iterator[DoctorFinding]:
-    from tfopt_core.hooks.installed.discovery import registrations
-    from tfopt_core.report.listing import DoctorFinding
-
     for name, entries in registrations(DATA_SOURCES_GROUP).items():
         try:
             sources = entries[0].load_any()()

@@ -152,9 +152,7 @@ def look_at(
         trials = _Trials(
             options, limits, label, path, Path(folder), shared if spec.is_script else None
         )
-        bare = recipe_text(
-            name=spec.stem, description="", workload=spec.to_dict(), plugins=(), measure={}
-        )
+        bare = recipe_text(name=spec.stem, workload=spec.to_dict())
         request, begun = trials.request_for(bare), monotonic()
         with make_phases(console) as on_phase:
             on_phase(f"running {label} up to its first steps")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,15 @@ from rich.console import RenderableType
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
-from tfopt_core.report.results.as_json import STANDARD_OUTPUT, Data, write_json
 from tfopt_core.report.style.console import make_console
 
+STANDARD_OUTPUT = "-"
 # The file in which a step of a GitHub workflow collects its summary.
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 # Of the JSON of commands that list or plan: plugins, recipes, doctor, plan.
 LIST_VERSION = 2
+
+Data = attrs.AttrsInstance | Mapping[str, Any]
 
 
 @attrs.frozen
@@ -67,7 +72,7 @@ class ReportFiles:
         taken = _is_stdout(self.json_path) or _is_printed(self.markdown_path)
         make_console(stderr=taken).print(page)
         if self.json_path is not None:
-            write_json(data, STANDARD_OUTPUT if _is_stdout(self.json_path) else self.json_path)
+            write_json(data, self.json_path)
         if self.markdown_path is not None:
             _write_markdown(self.markdown_path, markdown())
         if self.html_path is not None:
@@ -104,3 +109,48 @@ def _write_markdown(path: Path, text: str) -> None:
             raise InputError(
                 f'{SUMMARY_VARIABLE}: "{summary}" cannot be written: {error.strerror or error}'
             ) from error
+
+
+def to_json(results: Data) -> dict[str, Any]:
+    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
+
+    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
+    None, `null` in the file. Any other type that JSON lacks becomes a string.
+    """
+    data: dict[str, Any] = _plain_data(results)
+    return data
+
+
+def write_json(results: Data, target: Path) -> None:
+    """Write the results to a file, or to standard output for "-".
+
+    A file is replaced only once the new one is complete on disk. What is not a regular file
+    (`/dev/stdout`, a pipe) is written to directly.
+
+    :raises InputError: if the file cannot be written.
+    """
+    text = json.dumps(to_json(results), indent=2, allow_nan=False) + "\n"
+    if not _is_stdout(target):
+        write_text(target, text, replace=True)
+        return
+    print(text, end="", flush=True)
+
+
+def _plain_data(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    if attrs.has(type(value)):
+        # what tells a record from others stands before what it shares with them
+        fields = sorted(attrs.fields(type(value)), key=lambda field: field.inherited)
+        return {field.name: _plain_data(getattr(value, field.name)) for field in fields}
+    if isinstance(value, Mapping):
+        return {str(key): _plain_data(item) for key, item in value.items()}
+    if isinstance(value, Set):
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple):
+        return [_plain_data(item) for item in value]
+    return str(value)

@@ -14,7 +14,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
-from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, commented_recipe
+from tfopt_core.recipe.writing import NOTES, PlannedPlugin, SpareKey, recipe_text, spare_keys
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Estimate
 from tfopt_core.statistics.intervals import bound_in_words
@@ -98,13 +98,15 @@ class Draft:
 
         :param outcome: the result of measuring it, in sentences.
         """
-        body = commented_recipe(
+        body = recipe_text(
             name=WorkloadSpec(**self.workload).stem,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
             workload=self.workload,
             plugins=[*map(self._planned, self.extended), *self._disabled()],
             measure=self.measure,
             heading=[*self._heading(), *([""] if outcome else []), *outcome],
+            notes=NOTES,
+            spare=spare_keys(self.workload, self.measure),
         )  # fmt: skip
         return sealed(body)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.errors import EditedMeanwhile
+from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.factory import module_file, named_workloads
@@ -189,7 +189,7 @@ class CodeAtStart:
         """Check that no file has changed.
 
         :param runs: how many runs are stored, for the message.
-        :raises EditedMeanwhile: naming those that have.
+        :raises TfoptError: naming those that have.
         """
         changed = [
             name
@@ -197,7 +197,12 @@ class CodeAtStart:
             if _stamp(path) != stamp and _digest(path) != digest
         ]
         if changed:
-            raise EditedMeanwhile(tuple(dict.fromkeys(changed)), runs)
+            kept = "1 run from before is" if runs == 1 else f"{runs} runs from before are"
+            raise TfoptError(
+                f"{', '.join(dict.fromkeys(changed))} changed while it was measured, so its runs "
+                f"would not compare; {kept} kept: undo the change and go on with --resume, or "
+                "measure anew"
+            )
 
 
 def _stamp(path: Path) -> Stamp:

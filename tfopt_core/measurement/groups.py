@@ -129,7 +129,7 @@ class Groups:
         """Make the groups that are missing. Ctrl-C ends them, and so does a side that never ends
         well: there will be no pair.
 
-        :raises EditedMeanwhile: if code was edited before their end.
+        :raises TfoptError: if code was edited before their end.
         """
         try:
             self._processes.warm_up()
@@ -161,7 +161,7 @@ class Groups:
     def _make(self, scheduled: Sequence[ScheduledRun]) -> None:
         """Make runs and keep them; several take turns.
 
-        :raises EditedMeanwhile: if code was edited before their end.
+        :raises TfoptError: if code was edited before their end.
         """
         first = len(self.runs)
         self.code.check(first)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -18,18 +18,16 @@ from tfopt_core.recipe.layers import (
     parse_overrides,
     read_layer,
 )
-from tfopt_core.recipe.model import PluginEntry, Recipe
-from tfopt_core.recipe.shipped import (
-    find_recipe,
-    folder_of,
-    is_stream,
-    names_nearby,
-    shipped_recipes,
-)
-from tfopt_core.recipe.structure import ROOT_KEYS, structure
+from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
+from tfopt_core.recipe.shipped import find_recipe, folder_of, is_stream, names_nearby
+from tfopt_core.recipe.table import Key, Table, keys_of
 from tfopt_core.recipe.toml import parse_toml, read_bytes
-from tfopt_core.recipe.tree import NOWHERE, Node, Place, split_path
-from tfopt_core.recipe.values import faults_of
+from tfopt_core.recipe.tree import NOWHERE, Node, Place, join_path, split_path
+from tfopt_core.recipe.values import converted, expected, faults_in_field, faults_of
+
+T = TypeVar("T", bound=Table)
+
+ROOT_KEYS = frozenset({"extends", "plugins"})  # read before a recipe is structured
 
 
 @attrs.frozen
@@ -101,17 +99,13 @@ def read_recipe(
     target: str | Path,
     overrides: Sequence[str] = (),
     *,
-    shipped: Mapping[str, Path] | None = None,
     text: str | None = None,
 ) -> Reading:
     """Read a recipe from a path or, for a string, from a shipped recipe's name.
 
-    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `shipped` replaces the
-    shipped recipes; `text` is the recipe itself, as if it were in the file of the path. Bad input
-    raises nothing: the reading holds the problems.
+    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `text` is the recipe itself,
+    as if it were in the file of the path. Bad input raises nothing: the reading holds the problems.
     """
-    if shipped is None:
-        shipped = shipped_recipes()
     problems: list[Problem] = []
     changes = parse_overrides(overrides, problems)
     path = Path(target)
@@ -120,15 +114,15 @@ def read_recipe(
         if target.endswith(".py"):
             mend = f"`tfopt apply {target}` and `tfopt init {target}` write a recipe for it"
             return Reading((Problem(file, 0, "", "a script is no recipe", mend),), files=(file,))
-        found = find_recipe(target, shipped=shipped)
+        found = find_recipe(target)
         if found is None and (not target or not os.path.isdir(path)):
-            mend = did_you_mean(target, names_nearby(Path(), shipped))
+            mend = did_you_mean(target, names_nearby(Path()))
             message = "there is no such file and no shipped recipe of this name"
             problems.insert(0, Problem(file, 0, "", message, mend or "`tfopt recipes` lists them"))
             return Reading(tuple(problems), files=(file,))
         if found is not None and found != path:
             path, file = found, str(found)
-    root, files, complete = _read_chain(path, file, shipped, text, problems)
+    root, files, complete = _read_chain(path, file, text, problems)
     root = apply_overrides(root, changes, problems, complete=complete)
     stack = root.table().get("plugins", NOWHERE).table()
     entries, fit = [], True
@@ -138,7 +132,7 @@ def read_recipe(
             faults = faults_of(entries[-1].settings, Any)
             problems += plugin.problems(faults)
             fit = fit and not faults
-    recipe = structure(
+    recipe = _structure(
         Recipe, root, problems, complete=complete, known=ROOT_KEYS, name=_name_of(path),
         plugins=tuple(entries), path=path.absolute(),
     )  # fmt: skip
@@ -148,7 +142,7 @@ def read_recipe(
 
 
 def _read_chain(
-    path: Path, file: str, shipped: Mapping[str, Path], text: str | None, problems: list[Problem]
+    path: Path, file: str, text: str | None, problems: list[Problem]
 ) -> tuple[Node, tuple[str, ...], bool]:
     """Read a recipe with everything that it extends, and append the problems.
 
@@ -176,7 +170,7 @@ def _read_chain(
         if extends is None:
             break
         path, place = base, extends.place
-        base = _base_of(extends, path, seen, shipped, problems)
+        base = _base_of(extends, path, seen, problems)
         if base is not None:
             # names are relative to the same folder as the recipe's
             name = str(extends.value)
@@ -190,20 +184,16 @@ def _read_chain(
 
 
 def _base_of(
-    extends: Node,
-    path: Path,
-    seen: Mapping[str, str],
-    shipped: Mapping[str, Path],
-    problems: list[Problem],
+    extends: Node, path: Path, seen: Mapping[str, str], problems: list[Problem]
 ) -> Path | None:
     if wrong := extends.problems(faults_of(extends.plain(), Word)):
         problems += wrong
         return None
     name = str(extends.value)
     folder = folder_of(path)
-    base = find_recipe(name, folder=folder, shipped=shipped)
+    base = find_recipe(name, folder=folder)
     if base is None:
-        mend = did_you_mean(name, names_nearby(folder, shipped))
+        mend = did_you_mean(name, names_nearby(folder))
         message = f'there is no file and no shipped recipe "{name}"'
         problems.append(extends.place.problem(message, mend))
         return None
@@ -228,3 +218,70 @@ def _name_of(path: Path) -> str:
 def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:
     ranks = {file: rank for rank, file in enumerate(files)}
     return tuple(sorted(problems, key=lambda p: (ranks.get(p.file, len(ranks)), p.line, p.column)))
+
+
+def _structure(
+    table: type[T],
+    node: Node,
+    problems: list[Problem],
+    *,
+    complete: bool,
+    known: Set[str] = frozenset(),
+    **given: Any,
+) -> T | None:
+    """Build a class from its TOML table, or append the problems and return None.
+
+    `known` are keys of the table that are read elsewhere, and `given` the fields made from them.
+    Without `complete`, a missing key is no problem.
+    """
+    if not isinstance(node.value, dict):
+        problems += node.problems(expected("a table", node.value).faults)
+        return None
+    keys = keys_of(table)
+    whole = complete
+    values: dict[str, Any] = dict(given)
+    for name, child in node.value.items():
+        if name in keys:
+            value = _value_of(keys[name], child, problems, complete=complete)
+            values[keys[name].field.name] = value
+            whole = whole and value is not None  # TOML has no null, so None is a refusal
+        elif name not in known:
+            mend = _mend_unknown(name, table, keys.keys() | known)
+            problems.append(child.place.problem("unknown key", mend))
+    faults = [fault for fault in table.rules(node.value.keys()) if complete or fault.at]
+    problems += node.problems(faults)
+    # Everything that the constructor checks was checked above, key by key.
+    return table(**values) if whole and not faults else None
+
+
+def _value_of(key: Key, node: Node, problems: list[Problem], *, complete: bool) -> Any:
+    if key.table is not None:
+        return _structure(key.table, node, problems, complete=complete)
+    value = node.plain()
+    faults = faults_in_field(value, key.annotation, key.field)
+    problems += node.problems(faults)
+    return None if faults else converted(value)
+
+
+def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
+    if table is MeasureSpec and key == "length":
+        return 'say how long each run trains: seconds = 5, or seconds = "whole"'
+    homes = [home for home, keys in _homes(Recipe) if key in keys]
+    if homes:
+        return f"it belongs {' or '.join(homes)}"
+    mend = did_you_mean(key, known) or f"known keys: {', '.join(sorted(known))}"
+    if table is WorkloadSpec:
+        mend += ' (arguments of a factory stand under "workload.options")'
+    return mend
+
+
+def _homes(table: type[Table], path: str = "") -> Iterator[tuple[str, Set[str]]]:
+    """Yield every table of a recipe, in words, with its keys."""
+    keys = keys_of(table)
+    if path:
+        yield f'under "{path}"', keys.keys()
+    else:
+        yield "at the top of the file", keys.keys() | ROOT_KEYS
+    for name, key in keys.items():
+        if key.table is not None:
+            yield from _homes(key.table, join_path(path, (name,)))

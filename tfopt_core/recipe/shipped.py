@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -21,19 +20,17 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def find_recipe(
-    target: str, *, folder: Path | None = None, shipped: Mapping[str, Path] | None = None
-) -> Path | None:
+def find_recipe(target: str, *, folder: Path | None = None) -> Path | None:
     """Return the recipe with this path or shipped name, None if there is none.
 
     A file takes precedence over a shipped recipe. Relative paths start from `folder`, by default
-    the working directory; `shipped` replaces the shipped recipes.
+    the working directory.
     """
     path = Path(target) if folder is None else folder / target
     # A folder does not hide a shipped recipe of its name; a pipe, such as bash's <(...), is read.
     if os.path.exists(path) and not os.path.isdir(path):
         return path
-    return (shipped_recipes() if shipped is None else shipped).get(target)
+    return shipped_recipes().get(target)
 
 
 def folder_of(path: Path) -> Path:
@@ -50,14 +47,13 @@ def is_stream(path: Path) -> bool:
     return parts in (("/", "dev", "fd"), ("/", "dev", "stdin")) or parts[:2] == ("/", "proc")
 
 
-def names_nearby(folder: Path, shipped: Mapping[str, Path] | None = None) -> list[str]:
+def names_nearby(folder: Path) -> list[str]:
     """Return candidates for a "did you mean": shipped names and the TOML files of a folder."""
-    known = shipped_recipes() if shipped is None else shipped
     try:
         files = [path.name for path in folder.glob("*.toml") if os.path.exists(path)]
     except OSError:
         files = []
-    return [*known, *files]
+    return [*shipped_recipes(), *files]
 
 
 def summary(path: Path) -> str:

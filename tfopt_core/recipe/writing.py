@@ -58,10 +58,10 @@ class SpareKey:
 def recipe_text(
     *,
     name: str,
-    description: str,
     workload: Mapping[str, Any],
-    plugins: Sequence[PlannedPlugin],
-    measure: Mapping[str, Any],
+    description: str = "",
+    plugins: Sequence[PlannedPlugin] = (),
+    measure: Mapping[str, Any] = {},
     heading: Sequence[str] = (),
     notes: Mapping[str, str] = {},
     spare: Sequence[SpareKey] = (),
@@ -210,7 +210,7 @@ def _comment(text: str) -> list[str]:
 
 # The recipe of a workload that has none, with comments on what else may be said in it
 
-_NOTES = {
+NOTES = {
     "measure.budget": "longer is surer",
     "measure.pairs": "more are surer",
     "workload.args": "the script's own arguments",
@@ -243,27 +243,15 @@ _SPARE = {
 }  # fmt: skip
 
 
-def commented_recipe(
-    *,
-    name: str,
-    description: str,
-    workload: Mapping[str, Any],
-    plugins: Sequence[PlannedPlugin],
-    measure: Mapping[str, Any],
-    heading: Sequence[str],
-) -> str:
-    """Return the text of a recipe as `recipe_text` does, with further keys as comments."""
+def spare_keys(workload: Mapping[str, Any], measure: Mapping[str, Any]) -> list[SpareKey]:
+    """Return further keys of these tables that a recipe may have, with what each is for."""
     kind = "script" if {"script", "module"} & set(workload) else "factory"
     own_loop = workload.get("loop") == "own"
     spare = [*_SPARE["own loop" if own_loop else kind], *_SPARE["measure"]]
     given = {"workload": workload, "measure": measure}
-    return recipe_text(
-        name=name, description=description, workload=workload, plugins=plugins, measure=measure,
-        heading=heading, notes=_NOTES,
-        spare=[
-            key for key in spare
-            if given[key.table].get(key.key) is None
-            # such a loop is measured as a whole, and reports no metric
-            and not (own_loop and key.key in ("seconds", "quality"))
-        ],
-    )  # fmt: skip
+    return [
+        key for key in spare
+        if given[key.table].get(key.key) is None
+        # such a loop is measured as a whole, and reports no metric
+        and not (own_loop and key.key in ("seconds", "quality"))
+    ]  # fmt: skip

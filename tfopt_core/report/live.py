@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, Self, TypeVar
+from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -35,8 +35,6 @@ BAR_WIDTH = 32
 PREPARING = "preparing: building the model and resolving the settings"
 CERTIFYING = "replaying a short training without and with the stack"
 
-EventT = TypeVar("EventT")
-
 
 def live_lines(console: Console, render: Callable[[], RenderableType]) -> Live:
     """Return lines that one thread of rich redraws, and that are removed at the end."""
@@ -46,8 +44,8 @@ def live_lines(console: Console, render: Callable[[], RenderableType]) -> Live:
     )  # fmt: skip
 
 
-class EventView(Generic[EventT]):
-    """An observer that is entered before a measurement or search, and exited after it.
+class MeasurementView:
+    """An observer that is entered before a measurement, and exited after it.
 
     On a terminal it shows a few lines that are redrawn once a second: an event only changes the
     attributes that they are made of, so that many events cost little. Elsewhere it prints a line
@@ -57,12 +55,13 @@ class EventView(Generic[EventT]):
     """
 
     def __init__(self, console: Console) -> None:
+        self._reset()  # rich renders once as soon as there is a view
         self.console = console
         self.live: Live | None = None
         if can_redraw(console):
             self.live = live_lines(console, lambda: self.render(time.monotonic()))
 
-    def __call__(self, event: EventT) -> None:
+    def __call__(self, event: Event) -> None:
         """Show an event. Events may come in any order, also before the view is entered."""
         if self.live is None:
             for line in self.lines(event):
@@ -70,8 +69,9 @@ class EventView(Generic[EventT]):
                 self.console.print(Text(line), soft_wrap=True)
             return
         self.follow(event, time.monotonic())
-        for text in self.kept(event):
-            self.console.print(text)
+        if isinstance(event, Ready | Noted):  # these lines stay, above the redrawn ones
+            for line in self.lines(event):
+                self.console.print(words(line, "dim"))
 
     def __enter__(self) -> Self:
         if self.live is not None:
@@ -82,58 +82,16 @@ class EventView(Generic[EventT]):
         if self.live is not None:
             self.live.stop()
 
-    def follow(self, event: EventT, now: float) -> None:
-        """Take an event into what is shown."""
-        raise NotImplementedError
-
-    def render(self, now: float) -> RenderableType:
-        """Return what is shown now."""
-        raise NotImplementedError
-
-    def lines(self, event: EventT) -> Iterator[str]:
-        """Yield the lines of an event where nothing can be redrawn."""
-        raise NotImplementedError
-
-    def kept(self, event: EventT) -> Iterator[Text]:
-        """Yield the lines of an event that stay on screen, above the redrawn ones."""
-        raise NotImplementedError
-
-
-@contextmanager
-def make_phases(console: Console) -> Iterator[Callable[[str], None]]:
-    """Yield a function to call with each phase, while the work goes on.
-
-    :param console: the one of standard error; standard output is for results.
-    """
-    if not can_redraw(console):
-        yield lambda phase: console.print(Text(plain(phase)), soft_wrap=True)
-        return
-    begun, now = time.monotonic(), [""]
-
-    def line() -> Text:
-        return words(f"{now[0]} ({units.seconds_text(round(time.monotonic() - begun))})", "dim")
-
-    with live_lines(console, line):
-        yield lambda phase: now.__setitem__(0, phase)
-
-
-class MeasurementView(EventView[Event]):
-    """The view of a measurement. `ends_at` is its expected end by the monotonic clock."""
-
-    def __init__(self, console: Console) -> None:
-        self._reset()  # rich renders once as soon as there is a view
-        super().__init__(console)
-
     def _reset(self) -> None:
         self.waiting = PREPARING
         self.run: RunStarted | None = None
         self.progress: RunProgress | None = None
         self.failed = 0
         self.speedup_so_far: float | None = None
-        self.ends_at: float | None = None
+        self.ends_at: float | None = None  # by the monotonic clock
 
     def follow(self, event: Event, now: float) -> None:
-        """See `EventView`."""
+        """Take an event into what is shown."""
         match event:
             case Preparing():
                 self._reset()
@@ -155,7 +113,7 @@ class MeasurementView(EventView[Event]):
         self.ends_at = None if seconds is None else now + seconds
 
     def render(self, now: float) -> RenderableType:
-        """See `EventView`."""
+        """Return what is shown now."""
         run, at, overall = self.run, self.progress, self._overall(now)
         if run is None:
             text = f"{self.waiting} ({overall})" if overall else self.waiting
@@ -185,7 +143,8 @@ class MeasurementView(EventView[Event]):
         return ", ".join(parts)
 
     def lines(self, event: Event) -> Iterator[str]:
-        """Yield none for the start and the progress of a run."""
+        """Yield the lines of an event where nothing can be redrawn: none for the start and the
+        progress of a run."""
         match event:
             case Preparing():
                 yield PREPARING
@@ -199,10 +158,23 @@ class MeasurementView(EventView[Event]):
             case RunEnded():
                 yield _ended(event)
 
-    def kept(self, event: Event) -> Iterator[Text]:
-        """See `EventView`."""
-        if isinstance(event, Ready | Noted):
-            yield from (words(line, "dim") for line in self.lines(event))
+
+@contextmanager
+def make_phases(console: Console) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call with each phase, while the work goes on.
+
+    :param console: the one of standard error; standard output is for results.
+    """
+    if not can_redraw(console):
+        yield lambda phase: console.print(Text(plain(phase)), soft_wrap=True)
+        return
+    begun, now = time.monotonic(), [""]
+
+    def line() -> Text:
+        return words(f"{now[0]} ({units.seconds_text(round(time.monotonic() - begun))})", "dim")
+
+    with live_lines(console, line):
+        yield lambda phase: now.__setitem__(0, phase)
 
 
 def _bar(name: str, done: int, total: int | None) -> tuple[RenderableType, ...]:

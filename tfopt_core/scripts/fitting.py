@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import CannotShare, TrainingDiverged
+from tfopt_core.errors import CannotShare
 from tfopt_core.hooks import Effect
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import Tell
@@ -41,7 +41,7 @@ class FitOfScript:
     number: int
     outcome: FitOutcome
     effects: dict[str, Effect]
-    diverged: TrainingDiverged | None = None
+    diverged: str | None = None
 
 
 def train_fit(

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, NotComparable
+from tfopt_core.errors import InputError
 from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, Verdict
@@ -52,7 +52,7 @@ class Across:
 def compare_stacks(a: Results, b: Results) -> Across:
     """Judge B's stack against A's and return the comparison.
 
-    :raises NotComparable: with every reason why the two cannot be compared.
+    :raises InputError: with every reason why the two cannot be compared, one a line.
     """
     reasons, runs, seconds = list(_differences(a, b)), list[RunResult](), []
     for label, side in (("A", a), ("B", b)):
@@ -63,7 +63,8 @@ def compare_stacks(a: Results, b: Results) -> Across:
         except ValueError as error:
             reasons.append(f"{label} {error}")
     if reasons:
-        raise NotComparable((a.id, b.id), reasons)
+        heading = f'A ("{a.id}") and B ("{b.id}") cannot be compared'
+        raise InputError("\n".join(f"{heading}: {reason}" for reason in reasons))
     samples = [intervals.log_ratios(*sides) for sides in seconds]
     low, high = map(math.exp, welch_interval(*samples))
     speedup, of_what = math.sqrt(low * high), a.comparison.kind.qualifier

@@ -143,7 +143,11 @@ def _check_options(name: str, factory: Callable[..., Any], options: dict[str, An
         return
     for option in options:
         if option not in parameters:
-            raise WorkloadError.unknown(f'workload "{name}"', option, parameters)
+            known = f"its options are: {', '.join(parameters) or 'none'}"
+            hint = did_you_mean(option, parameters) or known
+            raise WorkloadError(
+                f'workload "{name}" has no option "{option}"; {hint}', option=option
+            )
 
 
 def module_file(name: str, folder: Path) -> Path:

@@ -34,7 +34,7 @@ def train(
     :param report: called with progress messages.
     :param cuts_short: called with the blocks so far; the training ends there once it returns True.
     :param checkpointer: writes checkpoints, and resumes from one.
-    :raises TrainingDiverged: once the training loss is not finite.
+    :raises TfoptError: once the training loss is not finite.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     timed = TimedFunction(built, distribution_of(built))

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import TrainingDiverged
+from tfopt_core.errors import TfoptError
 from tfopt_core.hooks import Control
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.records.run import NAME, Block, FitOutcome, TrainingCounts
@@ -44,7 +44,7 @@ class FitMonitor:
     epochs_done: int = 0
     history: dict[str, list[float]] = attrs.field(factory=dict)
     stop_reason: str | None = None
-    diverged: TrainingDiverged | None = None
+    diverged: str | None = None
     cut_short: bool = False
     check_nanoseconds: int = 0
     counter: TrainingCounter = attrs.field(init=False)
@@ -85,7 +85,7 @@ class FitMonitor:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Record the metrics of a whole epoch and call the plugins.
 
-        :raises TrainingDiverged: if the training loss is not finite.
+        :raises TfoptError: if the training loss is not finite.
         :raises PluginError: if a plugin fails.
         """
         logs = logs or {}
@@ -164,10 +164,10 @@ class FitMonitor:
         loss = float(metrics.get("loss", 0.0))
         if math.isfinite(loss):
             return
-        error = TrainingDiverged("loss", loss, epoch + 1)
+        why = f'the metric "loss" was {loss} after epoch {epoch + 1}'
         if not self.tolerant:
-            raise error
-        self.diverged = self.diverged or error
+            raise TfoptError(why)
+        self.diverged = self.diverged or why
 
 
 def _is_number(value: Any) -> bool:

@@ -61,7 +61,7 @@ def replay(
     :param against: the variant with which the final state is compared; "" for none.
     :param batches: the most batches of an epoch; None for all. A fit of a script is cut already.
     :param load: loads the job's workload, anew each time.
-    :raises ReplayImpossible: if the models have different variables.
+    :raises TfoptError: if the models have different variables.
     :raises PluginError, PluginRefused, WorkloadError: as a run does.
     """
     folder /= part.replace(" ", "-")

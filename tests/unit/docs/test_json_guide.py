@@ -13,6 +13,7 @@ import pytest
 from support.in_process import tfopt_here
 from support.report_results import make_prepared
 
+from tfopt_core.commands.output import to_json
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis, results
@@ -22,7 +23,6 @@ from tfopt_core.records.dry_build import (
     Prepared,
 )
 from tfopt_core.report.listing import DoctorFinding
-from tfopt_core.report.results.as_json import to_json
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
 SECTIONS: dict[str, str] = dict(

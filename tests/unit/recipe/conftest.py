@@ -30,7 +30,7 @@ def read(folder: Path) -> Read:
             (folder / f"{name}.toml").write_text(content)
         data = text.encode() if isinstance(text, str) else text
         (folder / "recipe.toml").write_bytes(data)
-        return read_recipe("recipe.toml", overrides, shipped={})
+        return read_recipe("recipe.toml", overrides)
 
     return read
 

@@ -152,7 +152,7 @@ def test_no_override_makes_reading_raise(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "overridden.toml"
     path.write_text(RECIPE, encoding="utf-8")
-    reading = read_recipe(path, texts, shipped={})
+    reading = read_recipe(path, texts)
     assert all(isinstance(problem, Problem) for problem in reading.problems)
     assert reading.recipe is not None or reading.problems
     for problem in reading.problems:
@@ -175,5 +175,5 @@ def test_whatever_key_is_set_arrives_with_its_value(
     path.write_text(RECIPE, encoding="utf-8")
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()
     where = join_path("", ("plugins", "cache", key))
-    recipe = read_recipe(path, [f"{where}={text}"], shipped={}).require()
+    recipe = read_recipe(path, [f"{where}={text}"]).require()
     assert recipe.plugins[1].settings == {"storage": "ram"} | {key: value}

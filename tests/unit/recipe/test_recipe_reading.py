@@ -343,7 +343,7 @@ def test_no_data_makes_reading_raise(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_text(tomlkit.dumps(data), encoding="utf-8")  # type: ignore[arg-type]
-    reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"], shipped={})
+    reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"])
     assert all(isinstance(problem, Problem) for problem in reading.problems)
     assert reading.recipe is not None or reading.problems
 
@@ -354,7 +354,7 @@ def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "mangled.toml"
     path.write_bytes(text.encode("utf-8"))
-    reading = read_recipe(path, shipped={})
+    reading = read_recipe(path)
     assert reading.recipe is not None or reading.problems
     for problem in reading.problems:
         assert 0 <= problem.line <= text.count("\n") + 1, problem
@@ -362,7 +362,7 @@ def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
     if not reading.problems:
         again = path.with_name("again.toml")
         again.write_text(tomlkit.dumps(reading.require().to_dict()), encoding="utf-8")
-        assert read_recipe(again, shipped={}).require().sha256() == reading.require().sha256()
+        assert read_recipe(again).require().sha256() == reading.require().sha256()
 
 
 def test_importing_recipes_imports_no_heavy_library() -> None:

@@ -9,41 +9,29 @@ from tfopt_core.recipe import find_recipe, read_recipe, shipped_recipes, summary
 MINIMAL = '[workload]\nuse = "mnist"\n'
 
 
-def shipped_in(folder: Path, *names: str) -> dict[str, Path]:
-    place = folder / "shipped"
-    place.mkdir()
-    for name in names:
-        (place / f"{name}.toml").write_text(MINIMAL)
-    return {name: place / f"{name}.toml" for name in names}
-
-
 def test_a_name_means_the_shipped_recipe(folder: Path) -> None:
-    shipped = shipped_in(folder, "quickstart")
-    assert find_recipe("quickstart", shipped=shipped) == shipped["quickstart"]
-    assert read_recipe("quickstart", shipped=shipped).require().name == "quickstart"
+    assert find_recipe("quickstart") == shipped_recipes()["quickstart"]
+    assert read_recipe("quickstart").require().name == "quickstart"
 
 
 def test_a_file_wins_over_a_shipped_recipe_and_a_folder_does_not(folder: Path) -> None:
-    shipped = shipped_in(folder, "quickstart")
     (folder / "quickstart").mkdir()
-    assert find_recipe("quickstart", shipped=shipped) == shipped["quickstart"]
+    assert find_recipe("quickstart") == shipped_recipes()["quickstart"]
     (folder / "quickstart").rmdir()
     (folder / "quickstart").write_text(MINIMAL)
-    assert find_recipe("quickstart", shipped=shipped) == Path("quickstart")
+    assert find_recipe("quickstart") == Path("quickstart")
 
 
 def test_a_path_object_means_a_file_only(folder: Path) -> None:
-    shipped = shipped_in(folder, "quickstart")
-    (problem,) = read_recipe(Path("quickstart"), shipped=shipped).problems
+    (problem,) = read_recipe(Path("quickstart")).problems
     assert str(problem) == "quickstart: there is no such file"
 
 
 def test_what_is_neither_gets_a_suggestion(folder: Path) -> None:
-    shipped = shipped_in(folder, "quickstart")
     (folder / "mine.toml").write_text(MINIMAL)
     for target, meant in [("quikstart", "quickstart"), ("mien.toml", "mine.toml")]:
-        assert find_recipe(target, shipped=shipped) is None
-        (problem,) = read_recipe(target, ["measure.pairs=4"], shipped=shipped).problems
+        assert find_recipe(target) is None
+        (problem,) = read_recipe(target, ["measure.pairs=4"]).problems
         assert str(problem) == (
             f"{target}: there is no such file and no shipped recipe of this name; "
             f'did you mean "{meant}"?'

@@ -73,15 +73,15 @@ def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_read_permission_says_so(folder: Path) -> None:
     (folder / "recipe.toml").touch(mode=0)
-    (problem,) = read_recipe("recipe.toml", shipped={}).problems
+    (problem,) = read_recipe("recipe.toml").problems
     assert "permission" in problem.message
 
 
 def test_a_path_that_no_file_can_have_is_a_problem(folder: Path) -> None:
     for target in ("a\0b", "x" * 5000, "", "nothing/here.toml"):
-        (problem,) = read_recipe(target, shipped={}).problems
+        (problem,) = read_recipe(target).problems
         assert problem.message.startswith("there is no such file")
-        (problem,) = read_recipe(Path(target or "gone"), shipped={}).problems
+        (problem,) = read_recipe(Path(target or "gone")).problems
         assert problem.message
 
 

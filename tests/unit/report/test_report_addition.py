@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 from support.report_results import make_quality, make_results, show
 
+from tfopt_core.commands.output import to_json
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.records.results import Addition, Results
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.report.html.charts import gains_of
 from tfopt_core.report.html.page import html_page
-from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.pages import render_summary
 from tfopt_core.store.decoding import read_results

@@ -14,6 +14,7 @@ from support.diagnosed import make_diagnosed as diagnosed
 from support.diagnosed import make_part as part
 from support.report_results import show
 
+from tfopt_core.commands.output import to_json
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
@@ -27,7 +28,6 @@ from tfopt_core.report.diagnosis import (
     snippet,
 )
 from tfopt_core.report.live import make_phases
-from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.report_results import make_fit, make_results, make_run
 
-from tfopt_core.report.results.as_json import to_json, write_json
+from tfopt_core.commands.output import to_json, write_json
 
 
 def test_numbers_that_json_does_not_know_become_null() -> None:
@@ -35,7 +36,8 @@ def test_foreign_values_of_settings_become_plain() -> None:
 def test_anything_can_be_written_and_read_again(settings: dict[str, Any]) -> None:
     stream = io.StringIO()
     results = make_results(resolved={"p": settings})
-    write_json(results, "-", stream)
+    with contextlib.redirect_stdout(stream):
+        write_json(results, Path("-"))
     assert json.loads(stream.getvalue()) == to_json(results)
 
 

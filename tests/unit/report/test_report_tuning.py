@@ -8,7 +8,7 @@ import attrs
 from support.report_results import show
 from support.tuned import make_trial, make_tuned
 
-from tfopt_core.report.results.as_json import to_json
+from tfopt_core.commands.output import to_json
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.tuning import render_trial, render_tuned, show_search
 from tfopt_core.tuning.results import (

@@ -10,11 +10,11 @@ import attrs
 import pytest
 from support.measure_runs import make_run
 
+from tfopt_core.commands.output import to_json, write_json
 from tfopt_core.errors import InputError
 from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.run import Block
 from tfopt_core.records.verdict import ComparisonKind, Verdict
-from tfopt_core.report.results.as_json import to_json, write_json
 from tfopt_core.store.decoding import read_results
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(10, 0.1),), step_seconds=None)

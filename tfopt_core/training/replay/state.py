@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import ReplayImpossible
+from tfopt_core.errors import TfoptError
 from tfopt_core.training.model.layers import nested_layers, optimizers_of
 
 
@@ -36,7 +36,7 @@ class StateFiles:
     def on_train_begin(self, logs: Any = None) -> None:
         """Store the model's variables, or set them to those of the first side.
 
-        :raises ReplayImpossible: if they are not the same in number, types and shapes.
+        :raises TfoptError: if they are not the same in number, types and shapes.
         """
         path, variables = self.folder / "initial.npz", self.model.variables
         if self.against:
@@ -48,7 +48,7 @@ class StateFiles:
     def on_train_end(self, logs: Any = None) -> None:
         """Store the final state and compare it.
 
-        :raises ReplayImpossible: if the other one has other variables.
+        :raises TfoptError: if the other one has other variables.
         """
         state = state_of(self.model)
         if self.against:
@@ -86,7 +86,7 @@ def save_variables(path: Path, variables: Sequence[Any]) -> None:
 def restore_variables(path: Path, variables: Sequence[Any]) -> None:
     """Set the variables to the values in such a file.
 
-    :raises ReplayImpossible: if they are not the same in number, types and shapes.
+    :raises TfoptError: if they are not the same in number, types and shapes.
     """
     for variable, value in zip(variables, _values(path, variables), strict=True):
         variable.assign(value)
@@ -98,7 +98,7 @@ def state_difference(path: Path, variables: Sequence[Any]) -> float:
     Each tensor's largest difference is divided by that tensor's largest magnitude on either side,
     so that a small bias counts as much as a large kernel.
 
-    :raises ReplayImpossible: if they are not the same in number, types and shapes.
+    :raises TfoptError: if they are not the same in number, types and shapes.
     """
     import numpy as np
 
@@ -120,7 +120,7 @@ def _values(path: Path, variables: Sequence[Any]) -> list[Any]:
         stored = {key: file[key] for key in file.files}
     ours = {_key(i, v): tuple(v.shape) for i, v in enumerate(variables)}
     if ours != {key: value.shape for key, value in stored.items()}:
-        raise ReplayImpossible("the trainings have different variables")
+        raise TfoptError("the trainings have different variables")
     return list(stored.values())
 
 

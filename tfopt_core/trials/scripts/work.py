@@ -172,7 +172,7 @@ def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunRepor
         fits=tuple(fit.outcome for fit in fits),
         judged=None if judged_number is None else numbers.index(judged_number),
         exit_status=end.status,
-        diverged=next((str(fit.diverged) for fit in judged if fit.diverged), None),
+        diverged=next((fit.diverged for fit in judged if fit.diverged), None),
     )
 
 

@@ -1,0 +1,118 @@
+"""`tfopt plan`, `tfopt diagnose` and `tfopt export`: look at a recipe without measuring it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from tfopt_core.commands.options import debug_option, json_option, recipe_argument, set_option
+
+
+@click.command()
+@recipe_argument
+@set_option
+@json_option
+@debug_option
+def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug: bool) -> None:
+    """Show what each plugin of RECIPE would do, in order; nothing is trained.
+
+    Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
+    after. RECIPE may be a script, train.py, which has no plugins.
+    """
+    import attrs
+
+    from tfopt_core.commands.check import missing_target
+    from tfopt_core.commands.output import ReportFiles, show_list
+    from tfopt_core.commands.request import temporary_request
+    from tfopt_core.report.plan import render_plan
+    from tfopt_core.trials.processes import prepare
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    ReportFiles(json_path).check()
+    with temporary_request(target, overrides, debug=debug) as request:
+        prepared, _ = prepare(request.observed(), SpawnRunner())
+    needs = (
+        f"`tfopt apply` needs a target: {problem.message}; {problem.mend}"
+        for problem in missing_target(request.reading, request.plugins)
+    )
+    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *needs))
+    name = request.recipe.name
+    show_list(render_plan(prepared, name), json_path, recipe=name, plan=prepared)
+
+
+@click.command()
+@recipe_argument
+@set_option
+@click.option("--stack", "stacked", is_flag=True, help="Diagnose with the stack, not the baseline.")
+@json_option
+@click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
+@debug_option
+def diagnose(
+    target: str,
+    overrides: tuple[str, ...],
+    stacked: bool,
+    json_path: Path | None,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
+
+    Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
+    plugins of the recipe, which may be empty. RECIPE may be a script,
+    train.py. Installed plugins propose their settings.
+    """
+    import attrs
+
+    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.commands.request import temporary_request
+    from tfopt_core.diagnosis.process import diagnose as measure_parts
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.report.diagnosis import render_diagnosis
+    from tfopt_core.report.live import make_phases
+    from tfopt_core.report.style.console import make_console
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    files = ReportFiles(json_path)
+    files.check()
+    with (
+        temporary_request(target, overrides, debug=debug) as request,
+        make_phases(make_console(stderr=True, quiet=quiet)) as on_phase,
+    ):
+        if not stacked:
+            request = attrs.evolve(request, plugins=())
+        on_phase("looking at the plugins that are installed")
+        diagnosed = measure_parts(request, SpawnRunner(), inspect_plugins(), on_phase)
+    files.show(render_diagnosis(diagnosed, target), diagnosed)
+
+
+@click.command()
+@recipe_argument
+@set_option
+@debug_option
+def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
+    """Print what to write in your own code, for each plugin of RECIPE's stack.
+
+    Settings of "auto" are resolved first. A plugin that only tfopt can apply says so.
+    """
+    from tfopt_core.commands.check import refuse_script
+    from tfopt_core.commands.request import temporary_request
+    from tfopt_core.hooks.card import guarded
+    from tfopt_core.report.style.vocabulary import settings_in_words
+
+    refuse_script(target, "tfopt export")
+    with temporary_request(target, overrides, debug=debug) as request:
+        request = request.observed()
+        if any("auto" in one.settings.values() for one in request.plugins):
+            from tfopt_core.trials.processes import prepare
+            from tfopt_core.workers.spawn import SpawnRunner
+
+            _, request = prepare(request, SpawnRunner())
+        lines = [guarded(one.name, "by_hand", one.plugin.by_hand) for one in request.plugins]
+    if not lines:
+        click.echo("# the stack is empty: plain Keras trains it")
+    for number, (stacked, text) in enumerate(zip(request.plugins, lines, strict=True)):
+        settings = settings_in_words(stacked.settings)
+        blank = "\n" if number else ""
+        click.echo(f"{blank}# {stacked.name}{f': {settings}' if settings else ''}")
+        click.echo(text or "# nothing to write by hand: only tfopt applies it")

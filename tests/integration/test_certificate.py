@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.in_process import InProcessRunner
 from support.lazy_modules import keras, tf
+from support.measure_runs import make_request
 from support.real_process import make_project
 from support.tools import load_file
 from tfopt_data.cache import Cache
@@ -25,12 +26,10 @@ from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.testing import make_machine
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.state import restore_variables, save_variables, state_difference
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request
 
 pytestmark = pytest.mark.tensorflow
 
@@ -294,13 +293,9 @@ def processes(project, folder, runner, plugins, kind="plain"):
         factory="points.py:build", options={"kind": kind}, epochs=5,
         batch_size=None if kind == "pydataset" else 8,
     )  # fmt: skip
-    request = Request(
-        recipe=Recipe(name="points", workload=spec, path=project / "recipe.toml"),
-        plugins=plugins,
-        machine=make_machine(),
-        folder=folder,
-        environment=dict(os.environ),
-    )
+    recipe = Recipe(name="points", workload=spec, path=project / "recipe.toml")
+    environment = dict(os.environ)
+    request = make_request(recipe=recipe, plugins=plugins, folder=folder, environment=environment)
     return Processes(request, runner)
 
 

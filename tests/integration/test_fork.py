@@ -12,6 +12,7 @@ import attrs
 import psutil
 import pytest
 from support.in_process import InProcessRunner
+from support.measure_runs import make_request as make_request_of
 from support.real_process import TINY, environment, make_project
 from tfopt_data.prefetch import Prefetch
 from tfopt_distribute.one_device import OneDevice
@@ -256,10 +257,9 @@ def test_a_script_beside_a_module_that_forks_have_from_elsewhere_is_not_forked(
 
 @pytest.mark.parametrize(("plugin", "forks"), [(OneDevice(), False), (Prefetch(), True)])
 def test_no_run_of_a_script_is_forked_if_a_plugin_builds_a_strategy(tmp_path, plugin, forks):
-    request = Request(
-        recipe=Recipe(name="r", workload=WorkloadSpec(script="train.py")), machine=make_machine(),
-        plugins=(StackedPlugin("p", plugin),), folder=tmp_path / "runs", environment={}, forks=True,
-    )  # fmt: skip
+    plugins, folder = (StackedPlugin("p", plugin),), tmp_path / "runs"
+    spec = WorkloadSpec(script="train.py")
+    request = make_request_of(spec, plugins=plugins, folder=folder, forks=True)
     tasks = []
 
     def runner(task, environment, tell):

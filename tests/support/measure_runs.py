@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tfopt_core.hooks import Effect
+from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import Block, FitOutcome
 from tfopt_core.statistics.figures import Judgement
+from tfopt_core.testing import make_machine
+from tfopt_core.trials.request import Request
+
+
+def make_request(workload: WorkloadSpec | None = None, **changes) -> Request:
+    """A request without plugins, of a recipe of this workload."""
+    plain = {
+        "recipe": Recipe(name="r", workload=workload or WorkloadSpec(use="w")), "plugins": (),
+        "machine": make_machine(), "folder": Path("nowhere"), "environment": {},
+    }  # fmt: skip
+    return Request(**{**plain, **changes})
 
 
 def make_fit(**changes):

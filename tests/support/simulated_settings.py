@@ -8,15 +8,13 @@ from pathlib import Path
 
 import attrs
 
-from support.measure_runs import make_outcome
+from support.measure_runs import make_outcome, make_request
 from support.report_results import make_prepared
 from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport
-from tfopt_core.testing import make_machine
 from tfopt_core.trials.holdout import PLACE, with_holdout
-from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.settings import ValueSearch
@@ -76,7 +74,7 @@ class SimulatedTrainings(ForkRunner):
             )
             for one in task.job.plugins
         )  # fmt: skip
-        return make_prepared(plugins=plans, metrics=("val_accuracy",))
+        return make_prepared(plugins=plans)
 
     def _trained(self, task, options: dict, units: int, tell) -> ProcessOutcome:
         begun, values, ends = self.now, [], []
@@ -113,9 +111,7 @@ def make_context(
         measure=MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.74)),
         tune=TuneSpec(objective=objective, options=options, trials=10), path=folder / "recipe.toml",
     )  # fmt: skip
-    request = Request(
-        recipe=recipe, plugins=(), machine=make_machine(), folder=folder / "search", environment={}
-    )
+    request = make_request(recipe=recipe, folder=folder / "search")
     return SearchContext(**{
         "request": request, "target": "here", "objective": objective, "budget": 1e6,
         "proof_path": folder / "recipe.tuned.toml", "runner": trainings,

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from support import stack_workload
+from support.measure_runs import make_request
 from support.plugin_settings import TRIED, WORKLOAD_OPTIONS
 from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
@@ -23,9 +24,7 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, ScheduledRun
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.figures import stack_equivalence
-from tfopt_core.testing import make_machine
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import Request
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
@@ -148,12 +147,9 @@ class StackTrials:
             ),
             path=self.folder / "recipe.toml",
         )
-        request = Request(
-            recipe=recipe,
-            plugins=plugins,
-            machine=make_machine(),
-            folder=self.folder / "runs" / f"stack-{self._count}",
-            environment=dict(os.environ),
+        folder = self.folder / "runs" / f"stack-{self._count}"
+        request = make_request(
+            recipe=recipe, plugins=plugins, folder=folder, environment=dict(os.environ)
         )
         spawn = SpawnRunner(limits=LIMITS)
         return Processes(request, LocalCluster(inner=spawn, spawn=spawn))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from support.measure_runs import make_request
 
 from tfopt_core.commands.training import after_interruption, open_checkpoints, resumed
 from tfopt_core.errors import InputError
@@ -11,7 +12,6 @@ from tfopt_core.hooks import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
-from tfopt_core.trials.request import Request
 
 
 @pytest.fixture
@@ -19,15 +19,9 @@ def request_of(tmp_path):
     (tmp_path / "train.py").write_text("def build(): ...\n")
 
     def make(epochs=3, **changes):
-        recipe = Recipe(
-            name="r", path=tmp_path / "r.toml",
-            workload=WorkloadSpec(factory="train.py:build", epochs=epochs),
-        )  # fmt: skip
-        plain = {
-            "recipe": recipe, "plugins": (), "machine": make_machine(), "folder": tmp_path / "runs",
-            "environment": {},
-        }  # fmt: skip
-        return Request(**{**plain, **changes})
+        spec = WorkloadSpec(factory="train.py:build", epochs=epochs)
+        recipe = Recipe(name="r", path=tmp_path / "r.toml", workload=spec)
+        return make_request(recipe=recipe, folder=tmp_path / "runs", **changes)
 
     return make
 

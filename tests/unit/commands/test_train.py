@@ -5,24 +5,18 @@ from __future__ import annotations
 import attrs
 import pytest
 from support.fake_role import RUN
+from support.measure_runs import make_request
+from support.report_results import make_prepared
 
 from tfopt_core.commands.training import train_once, train_script
 from tfopt_core.hooks import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan, Prepared
+from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
-from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask, RunTask
-
-PREPARED = Prepared(
-    plugins=(), data_before={}, data_after={}, metrics=("loss",), quality_metric="loss",
-    quality_direction="min", epochs=1, steps_per_epoch=1, batch_size=1, validation_examples=None,
-    trainable_parameters=1, jit_compile=False, policy="float32", baseline="", versions={},
-)  # fmt: skip
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -68,7 +62,7 @@ def runner(*, writes, fails=False):
         message = RUN
         if isinstance(task, PrepareTask):
             plans = tuple(PLANS[stacked.name] for stacked in task.job.plugins)
-            message = attrs.evolve(PREPARED, plugins=plans)
+            message = make_prepared(plugins=plans)
         elif fails:
             message = Failure(error="E", message="lost", exit_code=3)
         if isinstance(task, RunTask) and task.save_to is not None and writes:
@@ -86,10 +80,9 @@ def trained(tmp_path):
         plugins = (StackedPlugin("spread", Spread()),) if cluster else ()
         (tmp_path / "train.py").touch()
         spec = WorkloadSpec(factory="train.py:build", epochs=1)
-        request = Request(
+        request = make_request(
             recipe=Recipe(name="r", path=tmp_path / "r.toml", workload=spec), plugins=plugins,
-            machine=make_machine(), folder=tmp_path / "runs" / "1", environment={},
-            save_to=tmp_path / "m.keras" if save else None,
+            folder=tmp_path / "runs" / "1", save_to=tmp_path / "m.keras" if save else None,
         )  # fmt: skip
         carry_out = runner(**changes)
         return train_once(request, carry_out, carry_out, lambda *epoch: None)
@@ -129,10 +122,9 @@ def test_without_being_asked_nothing_is_saved(trained):
 def test_a_loop_that_could_not_be_timed_is_noted(tmp_path, script):
     (tmp_path / "train.py").touch()
     spec = {"script": "train.py"} if script else {"factory": "train.py:build", "epochs": 1}
-    request = Request(
+    request = make_request(
         recipe=Recipe(name="r", path=tmp_path / "r.toml", workload=WorkloadSpec(**spec)),
-        plugins=(StackedPlugin("times", Times()),), machine=make_machine(),
-        folder=tmp_path / "runs" / "1", environment={},
+        plugins=(StackedPlugin("times", Times()),), folder=tmp_path / "runs" / "1",
     )  # fmt: skip
     carry_out, told = runner(writes=False), []
     if script:

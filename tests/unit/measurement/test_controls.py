@@ -7,14 +7,13 @@ import re
 
 import attrs
 import pytest
+from support.measure_across import make_measured
 from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measurement.selftest import ControlTrial, sleeping
-from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest
 from tfopt_core.report.style.console import make_console
-from tfopt_core.statistics.verdict import compare
 
 
 class Clock:
@@ -46,11 +45,8 @@ def trial(control, ratio):
     baseline = [10.0, 10.1, 9.9, 10.05, 10.02, 9.97, 10.11, 9.94]
     noise = [0.0, -0.02, 0.03, 0.01, -0.01, 0.02, 0.0, -0.03]
     runs = make_pairs(baseline, [(b + n) / ratio for b, n in zip(baseline, noise, strict=True)])
-    results = Results(
-        id="i", recipe="r", recipe_sha256="", resolved={}, machine={}, environment={},
-        runs=tuple(runs), comparison=compare(runs, make_judgement(equivalence="exact")),
-    )  # fmt: skip
-    return ControlTrial(control, results)
+    judgement = make_judgement(equivalence="exact")
+    return ControlTrial(control, make_measured("i", (), runs=runs, judgement=judgement))
 
 
 def printed(trials):

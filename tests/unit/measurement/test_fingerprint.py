@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from support.measure_runs import make_request
 
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.resume import recipe_differences
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 
 
 @pytest.fixture
@@ -19,16 +19,11 @@ def request_of(tmp_path):
     (tmp_path / "helper.py").write_text("x = 1\n")
 
     def make(**changes):
-        plain = {
-            "recipe": Recipe(
-                name="r",
-                workload=WorkloadSpec(factory="train.py:build"),
-                path=tmp_path / "recipe.toml",
-            ),
-            "plugins": (), "machine": make_machine(), "folder": tmp_path / "runs",
-            "environment": {"PATH": "/bin", "TOKEN": "s3cr3t"},
-        }  # fmt: skip
-        return Request(**{**plain, **changes})
+        spec = WorkloadSpec(factory="train.py:build")
+        recipe = Recipe(name="r", workload=spec, path=tmp_path / "recipe.toml")
+        environment = {"PATH": "/bin", "TOKEN": "s3cr3t"}
+        plain = {"recipe": recipe, "folder": tmp_path / "runs", "environment": environment}
+        return make_request(**{**plain, **changes})
 
     return make
 

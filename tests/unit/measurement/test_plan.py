@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from support.measure_runs import make_request
+from support.report_results import make_prepared
 
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.plan import MOST_PAIRS, Plan, plan_of
 from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 
 
 def planned(
@@ -25,16 +22,12 @@ def planned(
     **spec,
 ) -> Plan:
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
-    request = Request(
-        recipe=recipe, plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
-        machine=make_machine(), folder=Path("nowhere"), environment={},
-    )  # fmt: skip
-    prepared = Prepared(
-        plugins=(), data_before={}, data_after={}, metrics=(), quality_metric="loss",
-        quality_direction="min", epochs=epochs, steps_per_epoch=10, batch_size=32,
-        validation_examples=None, trainable_parameters=1, jit_compile=False, policy="float32",
-        baseline="", versions={}, training_seconds=training_seconds, seconds=10.0,
-        several_processes=several,
+    stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
+    request = make_request(recipe=recipe, plugins=stack)
+    prepared = make_prepared(
+        plugins=(), quality_metric="loss", quality_direction="min", epochs=epochs,
+        steps_per_epoch=10, validation_examples=None, training_seconds=training_seconds,
+        seconds=10.0, several_processes=several,
     )  # fmt: skip
     return plan_of(request, prepared, sides=sides, certified=certified)
 

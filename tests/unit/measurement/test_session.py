@@ -8,7 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
-from support.measure_runs import make_outcome
+from support.measure_runs import make_outcome, make_request
+from support.report_results import make_prepared
 
 from tfopt_core.errors import (
     DamagedMeasurement,
@@ -24,13 +25,11 @@ from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan, Prepared
+from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, StepDone
 from tfopt_core.records.run import Block, RunReport
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
-from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask, ReplayTask, RunTask
 
@@ -113,12 +112,10 @@ class FakeRunner:
             for p in task.job.plugins
         )  # fmt: skip
         quality = task.job.recipe.measure.quality
-        prepared = Prepared(
-            plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
+        prepared = make_prepared(
+            plugins=plans,
             quality_metric=quality.metric if quality else "val_accuracy",
-            quality_direction="max", epochs=2, steps_per_epoch=self.steps_per_epoch,
-            batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
-            policy="float32", baseline="", versions={"tensorflow": "2.21"},
+            epochs=2, steps_per_epoch=self.steps_per_epoch, validation_examples=100,
             training_seconds=self.training_seconds,
             several_processes=self.several_processes,
             baseline_batch_size=512,
@@ -138,12 +135,9 @@ def prepared_before(request, training_seconds):
     plan = PluginPlan(
         name="p", settings={"threads": 4}, asked={}, equivalence="exact", summary="", changes=()
     )
-    prepared = Prepared(
-        plugins=(plan,), data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
-        quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
-        batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
-        policy="float32", baseline="", versions={"tensorflow": "2.21"},
-        training_seconds=training_seconds,
+    prepared = make_prepared(
+        plugins=(plan,), epochs=2, steps_per_epoch=10,
+        validation_examples=100, training_seconds=training_seconds,
     )  # fmt: skip
     low = attrs.evolve(plan, name="low", equivalence="rounding")
     extended = attrs.evolve(prepared, plugins=(plan, low))
@@ -163,12 +157,11 @@ def world(tmp_path):
             workload=WorkloadSpec(use="w"),
             measure=MeasureSpec(**{"attribution": "off", "seconds": seconds, **spec}),
         )
-        request = Request(
+        request = make_request(
             recipe=recipe,
             plugins=tuple(StackedPlugin(name, Three()) for name in plugins),
             observers=tuple(StackedPlugin(name, Three()) for name in observers),
             added=tuple(StackedPlugin(name, Three(threads=4)) for name in added),
-            machine=make_machine(),
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
             seed=1,
@@ -178,14 +171,8 @@ def world(tmp_path):
         first_contact = added and not resuming
         before = prepared_before(request, runner.training_seconds) if first_contact else {}
         conduct = resume if resuming else measure
-        results = conduct(
-            request,
-            runner=runner,
-            store=store,
-            observer=events.append,
-            **before,
-        )
-        return results, events
+        found = conduct(request, runner=runner, store=store, observer=events.append, **before)
+        return found, events
 
     go.store = store
     return go

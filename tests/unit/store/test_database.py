@@ -7,11 +7,10 @@ import sqlite3
 import attrs
 import pytest
 from support.measure_runs import make_run
+from support.report_results import make_results
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.run import Block
-from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)))
@@ -82,14 +81,7 @@ def test_a_run_is_stored_once(path):
 
 # Reading what was kept
 
-COMPARISON = Comparison(
-    kind=ComparisonKind.END_TO_END, verdict=Verdict.FASTER, speedup=1.2, low=1.1, high=1.3,
-    confidence=0.95, pairs=4, run_ids=(), statement="faster",
-)  # fmt: skip
-RESULTS = Results(
-    id="m", recipe="r", recipe_sha256="abc", resolved={}, machine={}, environment={}, runs=(),
-    comparison=COMPARISON, workload="flights",
-)  # fmt: skip
+RESULTS = make_results(id="m", recipe="r", runs=(), workload="flights")
 REQUEST = {"recipe": {"workload": {"factory": "f.py:build"}}, "seed": 1}
 
 
@@ -231,7 +223,7 @@ def test_the_overview_lists_a_damaged_measurement_as_such_and_the_others(path, c
             with pytest.raises(DamagedMeasurement, match='measurement "m"'):
                 store.request_of("m")
             # what was concluded is whole all the same
-            assert store.results("m").comparison == COMPARISON
+            assert store.results("m").comparison == RESULTS.comparison
     assert (good.id, good.state, good.damage) == ("good", "finished", None)
     assert (bad.id, bad.state, bad.recipe, bad.verdict, bad.runs) == ("m", "damaged", "r", None, 1)
     assert column in bad.damage

@@ -9,23 +9,16 @@ import os
 import attrs
 import pytest
 from support.measure_runs import make_run
+from support.report_results import make_results
 
 from tfopt_core.commands.output import to_json, write_json
 from tfopt_core.errors import InputError
-from tfopt_core.records.results import Comparison, Results
 from tfopt_core.records.run import Block
-from tfopt_core.records.verdict import ComparisonKind, Verdict
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.store.decoding import read_results
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(10, 0.1),), step_seconds=None)
-RESULTS = Results(
-    id="m", recipe="r", recipe_sha256="ab", resolved={"cache": {"storage": "memory"}},
-    machine={"cpu_count": 2}, environment={"python": "3.12.9"}, runs=(RUN,),
-    comparison=Comparison(
-        kind=ComparisonKind.END_TO_END, verdict=Verdict.NONE, speedup=None, low=None, high=None,
-        confidence=None, pairs=0, run_ids=(), statement="no verdict",
-    ),
-)  # fmt: skip
+RESULTS = make_results(id="m", runs=(RUN,))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from support.measure_runs import make_request
 
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.errors import RecipeError
@@ -15,9 +16,8 @@ from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
-from tfopt_core.testing import make_machine
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request, with_settings
+from tfopt_core.trials.request import with_settings
 from tfopt_core.trials.workload_options import (
     NAME,
     WorkloadOptions,
@@ -62,10 +62,7 @@ def test_each_variant_trains_with_the_options_that_stand_in_its_stack():
 
 def test_the_jobs_of_a_measurement_have_them(tmp_path):
     tuned = recipe(options={"rate": 0.01})
-    request = Request(
-        recipe=tuned, plugins=options_in_stack(tuned), machine=make_machine(), folder=tmp_path,
-        environment={},
-    )  # fmt: skip
+    request = make_request(recipe=tuned, plugins=options_in_stack(tuned), folder=tmp_path)
     jobs = {}
 
     def runner(task, environment, tell):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from support.measure_runs import make_outcome
+from support.measure_runs import make_outcome, make_request
 from support.report_results import make_prepared
 from support.simulated_search import plugin
 
@@ -16,7 +16,6 @@ from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog
@@ -89,18 +88,15 @@ def prepared(task, equivalence):
         )
         for one in task.job.plugins
     )  # fmt: skip
-    return make_prepared(plugins=plans, metrics=("val_accuracy",))
+    return make_prepared(plugins=plans)
 
 
 @pytest.fixture
 def trial_of(tmp_path):
     def go(runner, objective="time", machine=None, joined_by=(), action="add", **settings):
         measured = MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.8))
-        request = Request(
-            recipe=Recipe(name="r", workload=WorkloadSpec(use="flights"), measure=measured),
-            plugins=(),
-            machine=machine or make_machine(), folder=tmp_path, environment={},
-        )  # fmt: skip
+        recipe = Recipe(name="r", workload=WorkloadSpec(use="flights"), measure=measured)
+        request = make_request(recipe=recipe, machine=machine or make_machine(), folder=tmp_path)
         tune = SearchContext(
             request=request, target="here", objective=objective, budget=60.0, runner=runner,
             trial_runner=runner, proof_path=tmp_path / "r.toml", store=None,

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import attrs
+from rich.console import Console
 
+from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import (
     check_script,
     factory_of,
@@ -31,24 +32,24 @@ from tfopt_core.diagnosis.draft import (
     untried,
     what_bounds,
 )
+from tfopt_core.diagnosis.process import diagnose
 from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
+from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import recipe_text
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import Results
+from tfopt_core.report.first_contact import render_look, render_written
+from tfopt_core.report.live import make_phases
+from tfopt_core.report.style.layout import words
 from tfopt_core.statistics.intervals import seconds_in_words
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from tfopt_core.commands.apply_options import ApplyOptions
-    from tfopt_core.records.diagnosis import Diagnosed
-    from tfopt_core.records.dry_build import Prepared
-    from tfopt_core.records.results import Results
-    from tfopt_core.trials.request import Request
-    from tfopt_core.workers.spawn import SharedProcess
-    from tfopt_core.workers.supervise import Limits
-
+from tfopt_core.trials.processes import prepare
+from tfopt_core.trials.request import Request
+from tfopt_core.workers.spawn import SharedProcess
+from tfopt_core.workers.supervise import Limits
 
 # Once a plugin stays, no further one is tried so many seconds after the look began, and after twice
 # as many in any case: the verdict is due two minutes and the runs' starts after that beginning.
@@ -98,9 +99,6 @@ def look_alone(options: ApplyOptions, console: Console) -> tuple[Screened, Path]
     :returns: what was written, and where; or that nothing was, since nothing is worth measuring.
     :raises InputError: as `check_contact` and `look_at`.
     """
-    from tfopt_core.report.style.layout import words
-    from tfopt_core.workers.supervise import Limits
-
     script = script_of(options.target, module=options.module)
     if script is not None:
         spec = check_contact(options, script)
@@ -135,11 +133,7 @@ def look_at(
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.diagnosis.process import diagnose
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.first_contact import render_look, render_written
-    from tfopt_core.report.live import make_phases
-    from tfopt_core.workers.spawn import SharedProcess, SpawnRunner
+    from tfopt_core.workers.spawn import SpawnRunner
 
     label, path = spec.label, written_recipe(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)
@@ -215,7 +209,6 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        from tfopt_core.trials.processes import prepare
         from tfopt_core.workers.spawn import SpawnRunner
 
         trial, estimate = self.request_for(draft.text()), diagnosed.estimate

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
+from rich.console import Console
 
 from tfopt_core.commands.check import ADD_TARGET
 from tfopt_core.commands.request import (
@@ -18,21 +19,23 @@ from tfopt_core.commands.request import (
     new_id,
     seconds_of,
 )
-from tfopt_core.errors import InputError, RecipeError, StoreError, did_you_mean
+from tfopt_core.diagnosis.draft import check_free
+from tfopt_core.errors import InputError, Problem, RecipeError, StoreError, did_you_mean
 from tfopt_core.files import write_text
-from tfopt_core.recipe import Objective, TuneSpec
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.recipe import Objective, Reading, Recipe, TuneSpec
 from tfopt_core.recipe.formats import Choices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
-
-    from tfopt_core.errors import Problem
-    from tfopt_core.recipe import Reading, Recipe
-    from tfopt_core.trials.request import Request
-    from tfopt_core.tuning.results import TuneResult
-    from tfopt_core.tuning.storage import StudyStorage
+from tfopt_core.report.live import MeasurementView
+from tfopt_core.report.tuning import show_search
+from tfopt_core.store.database import Store, store_path
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.context import SearchContext, process_seconds
+from tfopt_core.tuning.results import TuneResult
+from tfopt_core.tuning.session import TuneSession
+from tfopt_core.tuning.storage import StudyStorage, open_storage
+from tfopt_core.tuning.winner import why_not_written, winner_text
+from tfopt_core.workers.supervise import Limits
 
 _LEARNING = 'set objective = "time-to-target" with a measure.target'
 
@@ -66,16 +69,8 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: if the baseline cannot be trained.
     """
-    from tfopt_core.diagnosis.draft import check_free
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.live import MeasurementView
-    from tfopt_core.report.tuning import show_search
-    from tfopt_core.store.database import Store, store_path
-    from tfopt_core.tuning.context import SearchContext, process_seconds
-    from tfopt_core.tuning.session import TuneSession
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import Limits
 
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
@@ -141,8 +136,6 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudySto
             "--fresh begins from nothing and --storage joins what others have begun; give one of "
             "them, or a storage of another name"
         )
-    from tfopt_core.tuning.storage import open_storage
-
     try:
         return open_storage(options.storage)
     except StoreError as error:
@@ -150,8 +143,6 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudySto
 
 
 def _check_known(plugins: tuple[str, ...]) -> None:
-    from tfopt_core.hooks.installed.discovery import registrations
-
     known = registrations()
     for name in plugins:
         if name not in known:
@@ -162,9 +153,6 @@ def _check_known(plugins: tuple[str, ...]) -> None:
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
     """Write the winner's recipe, if there is one. Return the result with the file, or the reason,
     such as a disk that is full by now."""
-    from tfopt_core.diagnosis.draft import check_free
-    from tfopt_core.tuning.winner import why_not_written, winner_text
-
     why_not = why_not_written(result)
     if why_not:
         return attrs.evolve(result, why_not_written=why_not)

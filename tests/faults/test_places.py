@@ -20,7 +20,7 @@ from tfopt_core.commands.request import (
     make_request,
     temporary_request,
 )
-from tfopt_core.commands.train import checkpoints_of
+from tfopt_core.commands.training import checkpoints_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.store.database import store_path

@@ -17,14 +17,13 @@ import rich_click as click
 from tfopt_core.commands.apply import apply
 from tfopt_core.commands.completion import PROGRAM, completion
 from tfopt_core.commands.init import init
-from tfopt_core.commands.launch import launch
 from tfopt_core.commands.machine import doctor, selftest
 from tfopt_core.commands.plugins import plugins
 from tfopt_core.commands.preview import diagnose, export, plan
 from tfopt_core.commands.recipes import recipes, schema
 from tfopt_core.commands.results import compare, report, runs
 from tfopt_core.commands.skill import skill
-from tfopt_core.commands.train import train
+from tfopt_core.commands.train import launch, train
 from tfopt_core.commands.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.report.style.console import PALETTE

@@ -1,19 +1,17 @@
-"""`tfopt train`: train once with the stack."""
+"""`tfopt train` and `tfopt launch`: train once with the stack."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
-from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.training.job import ResumePoint
-    from tfopt_core.trials.request import Request
+    from tfopt_core.records.messages import Progress
+    from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 
 @click.command()
@@ -53,6 +51,7 @@ def train(
     from tfopt_core.commands.request import cluster_of, make_request
     from tfopt_core.commands.training import (
         after_interruption,
+        checkpoints_of,
         runners_of,
         train_once,
         train_script,
@@ -100,24 +99,68 @@ def train(
     return 0 if run.ok or run.status == "served" else 3
 
 
-def checkpoints_of(
-    request: Request, results: Path, *, resume: bool, folder: Path | None
-) -> ResumePoint | None:
-    """Return the checkpoints that the options ask for, None if none are wanted.
+@click.command()
+@recipe_argument
+@click.option("--workers", type=int, metavar="N", help="Number of workers; else from the recipe.")
+@click.option(
+    "--parameter-servers",
+    type=int,
+    metavar="M",
+    help="Number of parameter servers; else from the recipe.",
+)
+@set_option
+@save_option
+@debug_option
+def launch(
+    target: str,
+    workers: int | None,
+    parameter_servers: int | None,
+    overrides: tuple[str, ...],
+    save_to: Path | None,
+    debug: bool,
+) -> int:
+    """Train RECIPE once, with all its workers on this machine, to try it out.
 
-    :param results: the folder of the project's results.
-    :raises InputError: see `open_checkpoints`.
+    To train on several machines, start `tfopt train` on each of them.
     """
-    if not resume and folder is None:
-        return None
-    from tfopt_core.commands.training import FOLDER, open_checkpoints
+    from tfopt_core.commands.training import make_cluster_request, train_once
+    from tfopt_core.records.messages import EpochDone
+    from tfopt_core.report.style.console import make_console
+    from tfopt_core.report.training import (
+        epoch_line,
+        epoch_of_role,
+        render_ends,
+        render_roles,
+        render_training,
+    )
+    from tfopt_core.workers.local_cluster import Listener, LocalCluster
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
 
-    if request.recipe.workload.is_script:
-        raise InputError(
-            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
-            "factory: leave --resume and --checkpoints out"
-        )
-    if folder is None:
-        # ".." and "." are names of recipes too
-        folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
-    return open_checkpoints(request, folder, resume=resume)
+    request = make_cluster_request(
+        target, overrides, workers=workers, parameter_servers=parameter_servers, save_to=save_to,
+        debug=debug,
+    )  # fmt: skip
+    console = make_console()
+    ended: list[RoleEnd] = []
+
+    def on_message(role: Role, message: Progress) -> None:
+        if isinstance(message, EpochDone):
+            console.print(epoch_of_role(role, message))
+
+    runner = LocalCluster(
+        inner=SpawnRunner(),
+        # the mixed output of several processes is unreadable: each writes to a file
+        spawn=SpawnRunner(limits=NO_LIMITS),
+        listener=Listener(
+            on_begin=lambda roles: console.print(render_roles(roles)),
+            on_message=on_message,
+            on_end=ended.extend,
+        ),
+    )
+    trained = train_once(
+        request, SpawnRunner(), runner, lambda *epoch: console.print(epoch_line(*epoch))
+    )
+    console.print(render_training(trained.run, trained.prepared, trained.saved_to))
+    console.print(render_ends(ended, trained.run.output_tail))
+    return 0 if trained.run.ok else 3

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 from cattrs import structure, unstructure
 
-from tfopt_core.commands.request import cluster_of
+from tfopt_core.commands.check import refuse_script
+from tfopt_core.commands.request import check_none_described, cluster_of, make_request
 from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
+from tfopt_core.hooks.stack import Stack
 from tfopt_core.measurement.fingerprint import (
     OF_THE_PLACE,
     differences,
@@ -127,6 +131,40 @@ def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
     return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))
 
 
+def make_cluster_request(
+    target: str,
+    overrides: Sequence[str],
+    *,
+    workers: int | None,
+    parameter_servers: int | None,
+    save_to: Path | None = None,
+    debug: bool = False,
+) -> Request:
+    """Return the request of a training whose processes are all started on this machine.
+
+    :param workers, parameter_servers: the number of each; None for those of the recipe.
+    :raises InputError: for errors in the recipe, and for a stack that trains in one process.
+    """
+    check_none_described(os.environ, "launch")
+    refuse_script(target, "tfopt launch")
+
+    def make(overrides: Sequence[str]) -> Request:
+        return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
+
+    request = make(overrides)
+    stack = Stack(request.plugins)
+    stack.configure_runtime(request.machine, request.recipe)
+    owners = [one.plugin for one in stack.all_changes if one.after.cluster != one.before.cluster]
+    if not owners:
+        raise InputError(
+            '"launch" needs a plugin that trains over several processes; add one to the stack '
+            "(`tfopt plugins` lists them), or use `tfopt train`"
+        )
+    counts = {"workers": workers, "parameter_servers": parameter_servers}
+    changes = [f"plugins.{owners[0]}.{key}={n}" for key, n in counts.items() if n is not None]
+    return make([*overrides, *changes]) if changes else request
+
+
 @contextmanager
 def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
     """Yield the runners of the dry build and of the training, which prints as it goes."""
@@ -182,6 +220,27 @@ def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | 
     prepared = attrs.evolve(prepared, gpus=gpus)
     request = attrs.evolve(request, seed=point.values["seed"])
     return prepared, with_prepared(request, prepared)
+
+
+def checkpoints_of(
+    request: Request, results: Path, *, resume: bool, folder: Path | None
+) -> ResumePoint | None:
+    """Return the checkpoints that the options ask for, None if none are wanted.
+
+    :param results: the folder of the project's results.
+    :raises InputError: see `open_checkpoints`.
+    """
+    if not resume and folder is None:
+        return None
+    if request.recipe.workload.is_script:
+        raise InputError(
+            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
+            "factory: leave --resume and --checkpoints out"
+        )
+    if folder is None:
+        # ".." and "." are names of recipes too
+        folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
+    return open_checkpoints(request, folder, resume=resume)
 
 
 def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumePoint:

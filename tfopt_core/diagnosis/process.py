@@ -21,7 +21,7 @@ from tfopt_core.workers.task import DiagnoseTask
 
 OnPhase = Callable[[str], None]
 LOOK = "tfopt_core.diagnosis.work:diagnose"
-OWN_LOOK = "tfopt_core.diagnosis.own_loop:diagnose_loop"
+OWN_LOOK = "tfopt_core.diagnosis.work:diagnose_loop"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.real_process import make_project
 
-from tfopt_core.commands.launch import make_cluster_request
 from tfopt_core.commands.main import run
 from tfopt_core.commands.request import cluster_of
+from tfopt_core.commands.training import make_cluster_request
 from tfopt_core.errors import InputError, RecipeError
 
 RECIPE = """

@@ -9,7 +9,7 @@ from support.report_results import make_prepared, make_run
 from tfopt_core.commands import training as once
 from tfopt_core.commands.main import run
 from tfopt_core.commands.request import make_request
-from tfopt_core.commands.train import checkpoints_of
+from tfopt_core.commands.training import checkpoints_of
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer
 
 RECIPE = """

@@ -23,7 +23,7 @@ import attrs
 from tfopt_core.commands.apply import conduct
 from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import CheckedRecipe, check_recipe
-from tfopt_core.commands.first_contact import NothingToMeasure
+from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.results import FitResult, Results, RunResult

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
-    from tfopt_core.commands.first_contact import NothingToMeasure
+    from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.recipe import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
     from tfopt_core.trials.request import Request
@@ -123,29 +123,24 @@ def apply(
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
     from tfopt_core.commands.apply_options import ApplyOptions
-    from tfopt_core.commands.first_contact import NothingToMeasure
     from tfopt_core.commands.output import ReportFiles
-    from tfopt_core.report.diagnosis import finding_in_words
+    from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.pages import render_summary
-    from tfopt_core.report.results.sections import nothing_sections
     from tfopt_core.report.style.console import make_console
 
     asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
     files.check()
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
-        changes = [*map(finding_in_words, results.diagnosis.findings)]
-        left_out = [(one.plugin, one.reason) for one in results.left_out]
-        parts = nothing_sections(results.bound, left_out, changes)
         files.show(
-            render_nothing(results.bound, results.left_out, changes),
+            render_nothing(results),
             results,
-            lambda: nothing_page(results.script, parts),
-            lambda: markdown_nothing(results.script, parts),
+            lambda: nothing_page(results),
+            lambda: markdown_nothing(results),
         )
         return 0 if require is None else 1
     files.show(
@@ -249,7 +244,6 @@ def _first_contact(
         check_contact,
         keep_outcome,
         look_at,
-        nothing_to_measure,
         prepared_for,
         written_recipe,
     )
@@ -263,7 +257,7 @@ def _first_contact(
     console.print(words(PLAN.format(script=spec.label), "dim"))
     found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
     if found.measured is None:
-        return nothing_to_measure(options.target, found.draft)
+        return found.draft.nothing(options.target)
     request, folder = make_request(
         str(path), options.overrides,
         compares=bool(found.draft.stack),  # with nothing exact it is a recipe of comments

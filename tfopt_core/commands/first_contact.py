@@ -24,13 +24,12 @@ from tfopt_core.commands.request import make_request
 from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,
     Draft,
-    LeftOut,
+    NothingToMeasure,
     as_own_loop,
     check_free,
     draft_of,
     is_unchanged,
     untried,
-    what_bounds,
 )
 from tfopt_core.diagnosis.process import diagnose
 from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
@@ -55,23 +54,6 @@ from tfopt_core.workers.supervise import Limits
 # as many in any case: the verdict is due two minutes and the runs' starts after that beginning.
 # Some are always tried.
 TRYING_SECONDS, ALWAYS_TRIED = 50.0, 2
-
-
-@attrs.frozen(kw_only=True)
-class NothingToMeasure:
-    """The result if no plugin is worth measuring on a script; `--json` writes it.
-
-    :param bound: what bounds a step, in a sentence.
-    :param left_out: the proposed plugins that were left out, each with its reason.
-    :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
-    """
-
-    schema_version: int = 2
-    script: str
-    measured: bool = False
-    bound: str
-    left_out: tuple[LeftOut, ...] = ()
-    diagnosis: Diagnosed
 
 
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
@@ -109,16 +91,8 @@ def look_alone(options: ApplyOptions, console: Console) -> tuple[Screened, Path]
     console.print(words(plan, "dim"))
     found = look_at(options, spec, Limits(), console)
     if found.measured is None:
-        return nothing_to_measure(options.target, found.draft)
+        return found.draft.nothing(options.target)
     return found, written_recipe(options, spec)
-
-
-def nothing_to_measure(target: str, draft: Draft) -> NothingToMeasure:
-    """Return what is known of a training for which no proposed plugin is left."""
-    return NothingToMeasure(
-        script=target, bound=what_bounds(draft.diagnosed), left_out=draft.left_out,
-        diagnosis=draft.diagnosed,
-    )  # fmt: skip
 
 
 def look_at(

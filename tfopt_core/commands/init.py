@@ -28,15 +28,14 @@ def init(**options: Any) -> None:
     it prints what bounds a step, and writes nothing.
     """
     from tfopt_core.commands.apply_options import ApplyOptions
-    from tfopt_core.commands.first_contact import NothingToMeasure, look_alone
-    from tfopt_core.report.diagnosis import finding_in_words
+    from tfopt_core.commands.first_contact import look_alone
+    from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.style.console import make_console
 
     found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):
-        changes = [*map(finding_in_words, found.diagnosis.findings)]
-        make_console().print(render_nothing(found.bound, found.left_out, changes))
+        make_console().print(render_nothing(found))
         return
     tried, path = found
     before = "" if tried.draft.stack else "take a # off in it, then "

@@ -55,6 +55,23 @@ class LeftOut:
     untried: bool = False
 
 
+@attrs.frozen(kw_only=True)
+class NothingToMeasure:
+    """The result if no plugin is worth measuring on a script; `--json` writes it.
+
+    :param bound: what bounds a step, in a sentence.
+    :param left_out: the proposed plugins that were left out, each with its reason.
+    :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
+    """
+
+    schema_version: int = 2
+    script: str
+    measured: bool = False
+    bound: str
+    left_out: tuple[LeftOut, ...] = ()
+    diagnosis: Diagnosed
+
+
 @attrs.frozen
 class Draft:
     """The recipe of a first contact, before and after it was measured.
@@ -92,6 +109,13 @@ class Draft:
         """
         left = LeftOut(plugin, reason, estimate, untried)
         return attrs.evolve(self, left_out=(*self.left_out, left))
+
+    def nothing(self, target: str) -> NothingToMeasure:
+        """Return what is known of a training for which no proposed plugin is left."""
+        found = self.diagnosed
+        return NothingToMeasure(
+            script=target, bound=what_bounds(found), left_out=self.left_out, diagnosis=found
+        )
 
     def text(self, outcome: Sequence[str] = ()) -> str:
         """Return the text of the recipe file.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import attrs
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
 
-from tfopt_core.hooks import Finding
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
@@ -28,7 +25,7 @@ from tfopt_core.report.style.layout import (
     section,
     words,
 )
-from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.report.style.vocabulary import finding_in_words, settings_in_words
 from tfopt_core.statistics.intervals import bound_in_words
 
 BAR_WIDTH = 60
@@ -235,23 +232,6 @@ def _findings(diagnosed: Diagnosed) -> Iterator[RenderableType]:
         yield words("nothing that costs time by itself")
         return
     yield bullets(map(finding_in_words, diagnosed.findings))
-
-
-def finding_in_words(finding: Finding) -> str:
-    """Return what was found, where, and what to do, in one or more lines."""
-    where = [place_in_words(finding.place)] if finding.place else []
-    where += [f"{finding.split} data"] if finding.split else []
-    kind = finding.kind.replace("-", " ")
-    head = f"{kind}: {finding.detail}" + (f" ({', '.join(where)})" if where else "")
-    return f"{head}\n-> {finding.mend}" if finding.mend else head
-
-
-def place_in_words(place: str, here: str | None = None) -> str:
-    """Return `file.py:12`, relative to the working directory if the file is below it."""
-    file, colon, line = place.rpartition(":")
-    base = here or os.getcwd()
-    inside = Path(file).is_absolute() and Path(file).is_relative_to(base)
-    return f"{Path(file).relative_to(base) if inside else file}{colon}{line}"
 
 
 def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:

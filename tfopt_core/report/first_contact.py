@@ -12,6 +12,7 @@ from tfopt_core.diagnosis.draft import (
     NOT_HOPEFUL,
     Draft,
     LeftOut,
+    NothingToMeasure,
     shares_of,
     untried,
     why_chosen,
@@ -19,12 +20,12 @@ from tfopt_core.diagnosis.draft import (
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
+from tfopt_core.report.diagnosis import Bar, render_epoch
 from tfopt_core.report.results.sections import BY_HAND
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, facts, grid, paragraph, section, words
-from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.report.style.vocabulary import finding_in_words, settings_in_words
 
 NOT_EXACT = "Proposed on top of it, not exact"
 NO_EXACT_STACK = "not exact, and all that seems to save time here"
@@ -117,14 +118,9 @@ def _measured(draft: Draft) -> list[RenderableType]:
     return [section("To be measured", facts(rows))]
 
 
-def render_nothing(
-    bound: str, left_out: Sequence[LeftOut], changes: Sequence[str] = ()
-) -> RenderableType:
-    """Return what bounds a step, what was tried, and that nothing is measured.
-
-    :param bound: what bounds a step, in a sentence.
-    :param changes: what to change in the script by hand, in words.
-    """
+def render_nothing(nothing: NothingToMeasure) -> RenderableType:
+    """Return what bounds a step, what was tried, and that nothing is measured."""
+    left_out, findings = nothing.left_out, nothing.diagnosis.findings
     tried, late = any(one.estimate is not None for one in left_out), untried(left_out)
     if tried:
         why = "none of the plugins that were tried seems to save time here"
@@ -132,7 +128,8 @@ def render_nothing(
         why = "no plugin that was proposed could be tried"
     else:
         why = "no installed plugin proposes anything for this training"
-    lines = [paragraph(f"{why}: nothing was measured, and no recipe was written"), paragraph(bound)]
+    why = f"{why}: nothing was measured, and no recipe was written"
+    lines = [paragraph(why), paragraph(nothing.bound)]
     if tried:
         lines.append(
             paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
@@ -144,8 +141,8 @@ def render_nothing(
         )
     title = "Nothing found so far" if late else "Nothing to gain"
     parts = [*_left_out(left_out, "Tried"), section(title, *lines)]
-    if changes:
-        parts.append(section(BY_HAND, bullets(changes)))
+    if findings:
+        parts.append(section(BY_HAND, bullets(map(finding_in_words, findings))))
     return Group(*parts)
 
 

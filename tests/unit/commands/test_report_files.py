@@ -12,8 +12,8 @@ from support.diagnosed import make_diagnosed
 from support.in_process import tfopt_here
 from support.report_results import make_comparison, make_results
 
-from tfopt_core.commands.first_contact import NothingToMeasure
-from tfopt_core.diagnosis.draft import LeftOut
+from tfopt_core.diagnosis.draft import LeftOut, NothingToMeasure
+from tfopt_core.hooks import Finding
 from tfopt_core.records.verdict import Verdict
 
 
@@ -67,18 +67,23 @@ def test_a_gate_of_ci_writes_its_summary_and_fails_unless_faster(
 
 def test_a_script_with_nothing_to_gain_has_its_reports(measured, tmp_path):
     pytest.importorskip("jinja2", reason="the report extra is not installed")
-    left_out = LeftOut("cache", "it saved nothing <b>", None)
-    found = make_diagnosed()
-    measured(
-        NothingToMeasure(
-            script="train.py", bound="compute bounds a step", left_out=(left_out,), diagnosis=found
-        )
-    )
+    left_out = LeftOut("cache", "it saved | nothing <b>", None)
+    finding = Finding(kind="tiny-batches", detail="", mend="batch first")
+    measured(NothingToMeasure(
+        script="train.py", bound="compute bounds a step", left_out=(left_out,),
+        diagnosis=make_diagnosed(findings=(finding,)),
+    ))  # fmt: skip
     options = ("--html", "r.html", "--markdown", "r.md", "--json", "r.json")
     done = tfopt_here("apply", "train.py", *options, cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "it saved nothing &lt;b&gt;" in (tmp_path / "r.html").read_text()
-    assert "compute bounds a step" in (tmp_path / "r.md").read_text()
+    html, markdown = (tmp_path / "r.html").read_text(), (tmp_path / "r.md").read_text()
+    assert "compute bounds a step" in html
+    assert "compute bounds a step" in markdown
+    assert "it saved | nothing &lt;b&gt;" in html
+    assert r"- cache: it saved \| nothing &lt;b>" in markdown
+    assert "<h2>To change by hand</h2>" in html
+    assert "### To change by hand\n\n- tiny batches" in markdown
+    assert "batch first" in html
     assert json.loads((tmp_path / "r.json").read_text())["measured"] is False
 
 

@@ -2,6 +2,7 @@
 
 import io
 
+import attrs
 import pytest
 from rich.console import Console
 from support.drafts import SLOWER, Diagnosed, about, attempt, draft, suggestion
@@ -29,6 +30,14 @@ def shown(renderable) -> str:
     return console.export_text()
 
 
+def told_of(left_out, *findings) -> str:
+    """What is said where nothing is measured."""
+    diagnosed = Diagnosed()
+    diagnosed.findings = findings
+    nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=left_out).nothing("train.py")
+    return shown(render_nothing(nothing))
+
+
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
     assert what_bounds(Diagnosed()) == (
         "50% of a step is compute: what shortens only the rest of it gains 2.00x at most; while it "
@@ -46,7 +55,7 @@ def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None).draft
-    told = " ".join(shown(render_nothing(what_bounds(Diagnosed()), stays.left_out)).split())
+    told = " ".join(shown(render_nothing(stays.nothing("train.py"))).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
     assert "nothing was measured, and no recipe was written" in told
@@ -59,18 +68,19 @@ def test_where_some_were_not_tried_it_does_not_say_that_nothing_is_to_be_gained(
         LeftOut("a", "slower", about(20)), LeftOut("b", "no time", untried=True),
         LeftOut("a", "with other settings: no time", untried=True),
     )  # fmt: skip
-    told = " ".join(shown(render_nothing("", left_out)).split())
+    told = " ".join(told_of(left_out).split())
     assert "Nothing found so far" in told
     assert "no time was left to try b; a recipe that names them is measured" in told
-    nothing = shown(render_nothing("", left_out[:1]))
+    nothing = told_of(left_out[:1])
     assert "Nothing to gain" in nothing
     assert "To change by hand" not in nothing
-    assert "call train_on_batch" in shown(render_nothing("", left_out[:1], ["call train_on_batch"]))
+    by_hand = Finding(kind="a", detail="", mend="call train_on_batch")
+    assert "call train_on_batch" in told_of(left_out[:1], by_hand)
 
 
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])
 def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
-    assert "--measure-anyway" not in shown(render_nothing("", left_out))
+    assert "--measure-anyway" not in told_of(left_out)
 
 
 @pytest.mark.parametrize("bound", [None, 10.0, 119.93])

@@ -24,7 +24,6 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import FigureRatio, Results
 from tfopt_core.records.run import Block
-from tfopt_core.report.results.sections import nothing_sections
 from tfopt_core.report.style.console import plain
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
@@ -130,15 +129,6 @@ def test_a_large_measurement_has_a_small_page() -> None:
     html = page.html_page(crowded(runs=runs, resolved={name: {} for name in plugins}))
     assert len(html.encode()) < 120_000
     assert html.count("<svg") == 1 + len(variants) + 2
-
-
-def test_a_script_with_nothing_to_gain_has_a_page_that_says_what_to_change() -> None:
-    parts = nothing_sections("compute bounds a step", [("cache", "<slow>")], ["batch first"])
-    html = page.nothing_page("train.py", parts)
-    assert "compute bounds a step" in html
-    assert "&lt;slow&gt;" in html
-    assert "<h2>To change by hand</h2>" in html
-    assert "<li>batch first</li>" in html
 
 
 def test_without_jinja_the_mend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

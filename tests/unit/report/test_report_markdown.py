@@ -13,8 +13,7 @@ from support.hostile_results import hostile_results
 from support.report_results import make_attribution, make_results
 
 from tfopt_core.records.results import FigureRatio
-from tfopt_core.report.results.markdown import escaped, markdown_nothing, markdown_report
-from tfopt_core.report.results.sections import nothing_sections
+from tfopt_core.report.results.markdown import escaped, markdown_report
 from tfopt_core.report.style.console import plain
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -57,11 +56,3 @@ def test_hostile_names_make_no_markup(text: str) -> None:
     }  # fmt: skip
     columns = [row.count("<td") for row in re.findall(r"<tr>(.*?)</tr>", shown, re.DOTALL)]
     assert set(columns) <= {0, 2, 3, 5}
-
-
-def test_a_script_with_nothing_to_gain_has_a_page() -> None:
-    parts = nothing_sections("compute bounds a step", [("cache", "not | faster")], ["batch first"])
-    text = markdown_nothing("train.py", parts)
-    assert "compute bounds a step" in text
-    assert r"- cache: not \| faster" in text
-    assert "### To change by hand\n\n- batch first" in text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.extras import check_installed
 from tfopt_core.records.results import Results
 from tfopt_core.report.html.charts import (
@@ -22,7 +23,7 @@ from tfopt_core.report.html.charts import (
 )
 from tfopt_core.report.results.answer import answer_lines, headline
 from tfopt_core.report.results.pages import took
-from tfopt_core.report.results.sections import sections_of
+from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.sections import (
@@ -96,14 +97,14 @@ def html_part(results: Results) -> str:
     return _rendered(whole=False, **_measurement(results))
 
 
-def nothing_page(script: str, parts: Sequence[Section]) -> str:
-    """Return the page of a script on which nothing was worth measuring, of `nothing_sections`.
+def nothing_page(nothing: NothingToMeasure) -> str:
+    """Return the page of a script on which nothing was worth measuring.
 
     :raises InputError: if jinja2 is not installed.
     """
     return _rendered(
-        title=f"{script}: nothing to gain", recipe=script, workload="", when="", folds=False,
-        parts=parts, footer=(f"tfopt {__version__}",),
+        title=f"{nothing.script}: nothing to gain", recipe=nothing.script, workload="", when="",
+        folds=False, parts=nothing_sections(nothing), footer=(f"tfopt {__version__}",),
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.records.results import Results
-from tfopt_core.report.results.sections import sections_of
+from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.sections import Bullets, Facts, Lines, Section, SectionPart, TablePart
 from tfopt_core.version import __version__
@@ -37,9 +38,9 @@ def markdown_report(results: Results) -> str:
     return _page(f"{escaped(results.recipe)}{on}", parts, known, runs)
 
 
-def markdown_nothing(script: str, parts: Sequence[Section]) -> str:
-    """Return the page of a script on which nothing was worth measuring, of `nothing_sections`."""
-    return _page(escaped(script), parts)
+def markdown_nothing(nothing: NothingToMeasure) -> str:
+    """Return the page of a script on which nothing was worth measuring."""
+    return _page(escaped(nothing.script), nothing_sections(nothing))
 
 
 def _page(title: str, parts: Sequence[Section], *footer: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
+from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
 from tfopt_core.records.run import OWN_LOOP
@@ -31,6 +32,7 @@ from tfopt_core.report.style.vocabulary import (
     ADDITION_TITLES,
     color_of,
     each_setting_in_words,
+    finding_in_words,
     variant_in_words,
 )
 
@@ -263,18 +265,12 @@ def _addition(addition: Addition | None) -> Section:
     return Section(f"{title}: {' and '.join(addition.plugins)}", (Lines(lines),))
 
 
-def nothing_sections(
-    bound: str, left_out: Sequence[tuple[str, str]], changes: Sequence[str] = ()
-) -> tuple[Section, ...]:
-    """Return the report on a script for which nothing was worth measuring.
-
-    :param bound: what bounds a step, in a sentence.
-    :param left_out: the plugins that were left out, each with its reason.
-    :param changes: what to change in the script by hand, in words.
-    """
-    nothing = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
-    verdict = Section("Verdict", (Lines((nothing, Line(bound))),), "yellow")
-    reasons = _rows(Fact(name, why) for name, why in left_out)
-    by_hand = (Bullets(tuple(changes)),) if changes else ()
+def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
+    """Return the report on a script for which nothing was worth measuring."""
+    headline = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
+    verdict = Section("Verdict", (Lines((headline, Line(nothing.bound))),), "yellow")
+    reasons = _rows(Fact(one.plugin, one.reason) for one in nothing.left_out)
+    changes = tuple(map(finding_in_words, nothing.diagnosis.findings))
+    by_hand = (Bullets(changes),) if changes else ()
     parts = (verdict, Section(BY_HAND, by_hand), Section("Left out, and why", reasons))
     return tuple(part for part in parts if part.blocks)

@@ -1,11 +1,13 @@
-"""Verdicts, variants and settings in words, and the colors of verdicts."""
+"""Verdicts, variants, settings and findings in words, and the colors of verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+from tfopt_core.hooks import Finding
 from tfopt_core.records.variants import BASELINE, FULL, PLUS
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 
@@ -72,3 +74,20 @@ def each_setting_in_words(settings: Mapping[str, Any]) -> tuple[str, ...]:
         for key, value in settings.items()
         if value is not None and value not in ("", [], (), {})
     )
+
+
+def finding_in_words(finding: Finding) -> str:
+    """Return what was found, where, and what to do, in one or more lines."""
+    where = [_place_in_words(finding.place)] if finding.place else []
+    where += [f"{finding.split} data"] if finding.split else []
+    kind = finding.kind.replace("-", " ")
+    head = f"{kind}: {finding.detail}" + (f" ({', '.join(where)})" if where else "")
+    return f"{head}\n-> {finding.mend}" if finding.mend else head
+
+
+def _place_in_words(place: str) -> str:
+    """Return `file.py:12`, relative to the working directory if the file is below it."""
+    file, colon, line = place.rpartition(":")
+    base = Path.cwd()
+    inside = Path(file).is_absolute() and Path(file).is_relative_to(base)
+    return f"{Path(file).relative_to(base) if inside else file}{colon}{line}"

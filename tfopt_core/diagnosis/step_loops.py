@@ -23,11 +23,11 @@ from tfopt_core.training.timed_function import TimedFunction
 GRAPH_CALL_SECONDS, DATA_CALL_SECONDS = 0.15, 0.05
 
 
-def first_batch(built: Built, split: str = "train") -> Any:
-    """Return the first batch of a split, as tensors."""
+def first_batch(built: Built) -> Any:
+    """Return the first batch of the training data, as tensors."""
     import tensorflow as tf
 
-    data = built.run.datasets[split]
+    data = built.run.datasets["train"]
     batch = next(iter(data)) if isinstance(data, tf.data.Dataset) else data[0]
     return tf.nest.map_structure(
         lambda part: part if isinstance(part, tf.RaggedTensor | tf.SparseTensor)

@@ -50,7 +50,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
     parts: list[RenderableType] = [
         words(diagnosed.recipe or target, "bold"),
         indented(facts(_facts(diagnosed))),
-        section(f"{_step(diagnosed)} takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
+        section(f"{_step(diagnosed)} takes {step}", Bar(diagnosed), _parts(diagnosed)),
         *render_epoch(diagnosed),
         section(
             "The most that can be gained",
@@ -88,22 +88,19 @@ def _facts(diagnosed: Diagnosed) -> Iterator[tuple[str, object]]:
     yield "machine", machine_in_words(diagnosed.machine)
 
 
-def _shares(diagnosed: Diagnosed) -> dict[str, float]:
-    return {name: getattr(diagnosed, name).share for name in SIGNS}
-
-
 @attrs.frozen
 class Bar:
     """A whole step as one line, each part as long as its share."""
 
-    shares: Mapping[str, float]
+    diagnosed: Diagnosed
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         width = min(BAR_WIDTH, options.max_width)
         line = Text(no_wrap=True)
-        for name, length in lengths(self.shares, width).items():
+        shares = {name: getattr(self.diagnosed, name).share for name in SIGNS}
+        for name, length in lengths(shares, width).items():
             line.append(_sign(name, options) * length, SIGNS[name][1])
         yield line
 

@@ -17,7 +17,6 @@ from tfopt_core.diagnosis.draft import (
     untried,
     why_chosen,
 )
-from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.report.diagnosis import Bar, render_epoch
@@ -35,13 +34,12 @@ OTHERWISE = "The same with settings that round differently."
 def render_look(draft: Draft) -> RenderableType:
     """Return where a step's time goes, and the proposal."""
     diagnosed = draft.diagnosed
-    shares = {name: getattr(diagnosed, name).share for name in PARTS}
     told = "  ".join(f"{name} {share:.0%}" for name, share in shares_of(diagnosed))
     what = "An update in the loop" if diagnosed.own_loop else "A step"
     parts: list[RenderableType] = [
         section(
             f"{what} of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
-            Bar(shares),
+            Bar(diagnosed),
             words(told, "dim"),
             *_of_own_loop(diagnosed),
         ),

@@ -347,7 +347,7 @@ def test_a_dry_build_that_runs_out_of_memory_is_made_without_the_estimate(world)
 def test_a_metric_that_is_not_reported_is_named_with_those_that_are(world):
     with pytest.raises(InputError, match='no "val_acuracy"; did you mean "val_accuracy"') as caught:
         world(FakeRunner(), quality=QualitySpec(metric="val_acuracy"))
-    assert "it reports: loss, val_accuracy" in str(caught.value)
+    assert "it reports: accuracy, val_accuracy" in str(caught.value)
     with pytest.raises(InputError, match=r"measure\.target\.metric"):
         world(FakeRunner(), target=TargetSpec(metric="nothing", at_least=1.0))
 

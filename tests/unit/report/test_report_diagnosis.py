@@ -56,7 +56,8 @@ def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares: list[float], wi
 
 def test_a_terminal_without_blocks_gets_plain_signs() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    make_console(width=70, file=stream, environ={}).print(Bar({"input": 0.5, "compute": 0.5}))
+    parts = {"input": part(0.5), "dispatch": part(0.0), "compute": part(0.5)}
+    make_console(width=70, file=stream, environ={}).print(Bar(diagnosed(**parts)))
     stream.seek(0)
     assert "#" * 30 + "." * 30 in stream.read()
 

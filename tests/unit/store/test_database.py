@@ -139,8 +139,8 @@ def test_the_overview_tells_what_was_concluded(path):
         store.finish(RESULTS)
         [found] = store.overview()
     assert (found.id, found.recipe, found.workload) == ("m", "r", "flights")
-    assert (found.state, found.verdict, found.speedup) == ("finished", "faster", 1.2)
-    assert (found.low, found.high, found.confidence) == (1.1, 1.3, 0.95)
+    assert (found.state, found.verdict, found.speedup) == ("finished", "faster", 1.25)
+    assert (found.low, found.high, found.confidence) == (1.24, 1.26, 0.98)
     assert (found.pairs, found.runs) == (4, 1)
 
 

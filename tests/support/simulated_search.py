@@ -9,13 +9,17 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from support.measure_runs import make_request
 from tfopt_core.hooks.card import Traits
-from tfopt_core.tuning.candidates import TuneCandidate
-from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome, TunedPlugin
-from tfopt_core.tuning.search import GreedySearch, SearchLook
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.tuning.candidates import SearchSpace
+from tfopt_core.tuning.context import SearchContext
+from tfopt_core.tuning.results import BoundStep, Stack, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.search import GreedySearch
 from tfopt_core.tuning.search_log import SearchLog
-from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trials import contrasted, decided
+from tfopt_core.tuning.trials import decided
 
 PLAIN = Traits((), "optimization", "none", (), (), (), ())
 
@@ -25,10 +29,36 @@ def traits_of(**changes) -> Traits:
     return attrs.evolve(PLAIN, **changes)
 
 
-def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN, **how) -> TuneCandidate:
+@attrs.frozen
+class Candidate:
+    """A plugin with what it suggests; `proposed` says whether it answered the diagnosis."""
+
+    suggestion: Suggestion
+    traits: Traits = PLAIN
+    proposed: bool = False
+
+
+def candidate(
+    name: str, bound: float = 2.0, traits: Traits = PLAIN, *, proposed=False, equivalence="rounding"
+) -> Candidate:
     """A candidate with a bound, which rounds otherwise."""
-    how = {"equivalence": "rounding", **how}
-    return TuneCandidate(plugin=name, bound=bound, traits=traits, **how)
+    suggestion = Suggestion(
+        plugin=name, settings={}, bound=bound, targets=(), equivalence=equivalence, summary="",
+        distribution="d",
+    )  # fmt: skip
+    return Candidate(suggestion, traits, proposed)
+
+
+def make_tune(folder: Path = Path(), traits: dict[str, Traits] | None = None, **given):
+    """What all steps of a search share, with installed plugins of these traits."""
+    recipe = given.pop("recipe", None) or Recipe(name="r", workload=WorkloadSpec(use="flights"))
+    request = make_request(recipe=recipe, folder=folder / "search")
+    installed = tuple(PluginInfo(name=name, traits=one) for name, one in (traits or {}).items())
+    return SearchContext(**{
+        "request": request, "target": "here", "objective": "time", "budget": 60.0,
+        "installed": installed, "proof_path": folder / "r.tuned.toml", "runner": None,
+        "trial_runner": None, "store": None, **given,
+    })  # fmt: skip
 
 
 def names_of(stack: Stack) -> tuple[str, ...]:
@@ -90,13 +120,8 @@ class SimulatedMachine:
         while True:
             sides = [self._run(stack) for stack in (plan.without, plan.stack)]
             log_ratios.append(math.log(sides[0] / sides[1]))
-            found = contrasted(log_ratios)
-            decision = decided(plan.action, log_ratios)
-            if decision.outcome is not None:
-                return attrs.evolve(
-                    trial, outcome=decision.outcome, reason=decision.reason,
-                    seconds=2 * self.run_seconds * len(log_ratios), **attrs.asdict(found),
-                )  # fmt: skip
+            if ended := decided(trial, log_ratios):
+                return attrs.evolve(ended, seconds=2 * self.run_seconds * len(log_ratios))
 
     def _run(self, stack: Stack) -> float:
         self.now += self.run_seconds
@@ -106,26 +131,30 @@ class SimulatedMachine:
 def make_search(
     machine: SimulatedMachine,
     folder: Path,
-    candidates: list[TuneCandidate],
+    candidates: list[Candidate],
     *,
     budget: float = 10_000.0,
     log: SearchLog | None = None,
     observer=lambda event: None,
-    later: list[TuneCandidate] = (),
+    later: list[Candidate] = (),
 ) -> GreedySearch:
     """A search over these candidates; `later` are those that only a stack with plugins has."""
     every = [*candidates, *later]
 
-    def look(stack: Stack) -> SearchLook:
-        bound = BoundStep(stack=names_of(stack), sentence="it", shares={})
-        return SearchLook(bound, tuple(every if stack else candidates), ())
+    def look(stack: Stack) -> SearchSpace:
+        return SearchSpace(
+            bound=BoundStep(stack=names_of(stack), sentence="it", shares={}),
+            candidates=tuple(one.suggestion for one in (every if stack else candidates)),
+            proposed=frozenset(one.suggestion.plugin for one in every if one.proposed),
+            not_tried={},
+        )
 
-    if log is None:
-        log = SearchLog.open(folder / "search", "here", {"CPU": "one"})
-    return GreedySearch(
-        look=look, attempt=machine.attempt, log=log, elapsed=lambda: machine.now,
-        budget=budget, known={one.plugin: one.traits for one in every}, observer=observer,
-    )  # fmt: skip
+    tune = make_tune(
+        folder, {one.suggestion.plugin: one.traits for one in every}, now=lambda: machine.now
+    )
+    tune.log = log or SearchLog.open(folder / "search", "here", {"CPU": "one"})
+    tune.observer = observer
+    return GreedySearch(tune, look, machine.attempt, budget)
 
 
 def plugin(name: str, **settings) -> TunedPlugin:

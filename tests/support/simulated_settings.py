@@ -8,13 +8,14 @@ from pathlib import Path
 
 import attrs
 
-from support.measure_runs import make_outcome, make_request
+from support.measure_runs import make_outcome
 from support.report_results import make_prepared
+from support.simulated_search import make_tune
 from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport
-from tfopt_core.trials.holdout import PLACE, with_holdout
+from tfopt_core.trials.holdout import PLACE
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.settings import ValueSearch
@@ -111,12 +112,11 @@ def make_context(
         measure=MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.74)),
         tune=TuneSpec(objective=objective, options=options, trials=10), path=folder / "recipe.toml",
     )  # fmt: skip
-    request = make_request(recipe=recipe, folder=folder / "search")
-    return SearchContext(**{
-        "request": request, "target": "here", "objective": objective, "budget": 1e6,
-        "proof_path": folder / "recipe.tuned.toml", "runner": trainings,
-        "trial_runner": trainings, "store": None, "now": lambda: trainings.now, **given,
-    })  # fmt: skip
+    return make_tune(
+        folder, recipe=recipe, objective=objective,
+        **{"budget": 1e6, "runner": trainings, "trial_runner": trainings,
+           "now": lambda: trainings.now, **given},
+    )  # fmt: skip
 
 
 def make_value_search(
@@ -127,10 +127,7 @@ def make_value_search(
     tune = make_context(trainings, folder, options, objective, **given)
     tune.log = log or SearchLog.open(folder / "search", "here", {"CPU": "one"})
     tune.observer = observer
-    request = tune.request
-    if objective == "time-to-target":
-        request = attrs.evolve(request, recipe=with_holdout(request.recipe))
-    search = ValueSearch(maker=TrialMaker(tune=tune, request=request), stack=stack)
+    search = ValueSearch(maker=TrialMaker(tune=tune), stack=stack)
     search.metric = "val_accuracy" if objective == "time-to-target" else ""
     return search
 

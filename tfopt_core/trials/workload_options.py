@@ -52,7 +52,7 @@ def in_words(values: Mapping[str, Any], in_place_of: Mapping[str, Any]) -> str:
 def options_in_stack(recipe: Recipe) -> tuple[StackedPlugin, ...]:
     """Return what stands in the stack for the options that the baseline does not share; () if it
     shares all."""
-    with_, without = (_options(one) for one in (recipe, baseline_recipe(recipe)))
+    with_, without = (options_of(one) for one in (recipe, baseline_recipe(recipe)))
     names = [one for one in dict.fromkeys((*with_, *without)) if with_.get(one) != without.get(one)]
     if not names:
         return ()
@@ -103,7 +103,7 @@ def baseline_faults(recipe: Recipe, *, compares: bool = True) -> Iterator[tuple[
         given = spec.batch_size is not None if name == BATCH_SIZE else name in spec.options
         if given:
             yield key, f'"{name}" has a value for the baseline too', "remove one of the two"
-        elif _options(recipe).get(name) is None:
+        elif options_of(recipe).get(name) is None:
             yield (
                 key,
                 f'[workload] gives no "{name}" that the baseline could leave out',
@@ -113,7 +113,8 @@ def baseline_faults(recipe: Recipe, *, compares: bool = True) -> Iterator[tuple[
         yield "", "the baseline has the options of [workload], so nothing differs", "remove it"
 
 
-def _options(recipe: Recipe) -> dict[str, Any]:
+def options_of(recipe: Recipe) -> dict[str, Any]:
+    """Return the options of a recipe's workload, with its batch size."""
     workload = recipe.workload
     size = {} if workload.batch_size is None else {BATCH_SIZE: workload.batch_size}
     return {**workload.options, **size}

@@ -10,9 +10,11 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.recipe import Objective
+from tfopt_core.recipe import Objective, TuneSpec
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.results import SettingsTrial, StackTrial
@@ -82,6 +84,21 @@ class SearchContext:
     def elapsed(self) -> float:
         """Return the seconds that the search has taken, those before a resume too."""
         return self.log.earlier_seconds + self.now() - self._begun
+
+    @property
+    def known(self) -> dict[str, Traits]:
+        """The traits of the installed plugins."""
+        return {one.name: one.traits for one in self.installed if one.traits is not None}
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """The plugins that build a strategy, of which a stack has one."""
+        return frozenset(one.name for one in self.installed if OWNER_HOOK in one.hooks)
+
+    @property
+    def spec(self) -> TuneSpec:
+        """How to search, as the recipe says."""
+        return self.request.recipe.tune or TuneSpec()
 
     @property
     def seed(self) -> int:

@@ -18,6 +18,12 @@ SCHEMA_VERSION = 1
 Values = Mapping[str, Any]
 
 
+def values_below(values: Values, *path: str) -> dict[str, Any]:
+    """Return the values whose keys lie below a path such as ("options",), by their names."""
+    split = ((split_path(key), value) for key, value in values.items())
+    return {str(parts[-1]): value for parts, value in split if parts[:-1] == path}
+
+
 class TrialOutcome(StrEnum):
     """What became of a trial. The value is the word in JSON, in a log and in a study."""
 
@@ -109,12 +115,6 @@ class SettingsSearch:
     seconds: float = 0.0
     shared: SharedSearch | None = None
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The best options of the workload, by their names."""
-        paths = ((split_path(key), value) for key, value in self.best.items())
-        return {str(path[1]): value for path, value in paths if path[0] == "options"}
-
 
 Action = Literal["add", "drop"]
 Settings = Mapping[str, Any]
@@ -126,6 +126,9 @@ class TunedPlugin:
 
     name: str
     settings: Settings = attrs.field(factory=dict)
+
+
+Stack = tuple[TunedPlugin, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -145,8 +148,8 @@ class StackTrial:
 
     action: Action
     plugin: str
-    stack: tuple[TunedPlugin, ...]
-    without: tuple[TunedPlugin, ...]
+    stack: Stack
+    without: Stack
     replaces: tuple[str, ...] = ()
     joined_by: tuple[str, ...] = ()
     left_out: Mapping[str, str] = attrs.field(factory=dict)
@@ -229,7 +232,7 @@ class TuneResult:
     bounds: tuple[BoundStep, ...] = ()
     trials: tuple[StackTrial, ...] = ()
     not_tried: tuple[NotTried, ...] = ()
-    stack: tuple[TunedPlugin, ...] = ()
+    stack: Stack = ()
     settings: SettingsSearch | None = None
     proof: Results | None = None
     search_seconds: float = 0.0
@@ -251,4 +254,4 @@ class TuneResult:
     @property
     def tuned_options(self) -> dict[str, Any]:
         """The options of the workload that the search has changed, by their names."""
-        return {} if self.settings is None else self.settings.options
+        return {} if self.settings is None else values_below(self.settings.best, "options")

@@ -7,20 +7,20 @@ of trials that grows with the plugins, not with their combinations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import median
 
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.hooks.card import Traits
+from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.intervals import seconds_in_words
-from tfopt_core.tuning.candidates import TuneCandidate
-from tfopt_core.tuning.context import SearchObserver
-from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome
-from tfopt_core.tuning.search_log import SearchLog, key_of
-from tfopt_core.tuning.stacks import Stack, joined, placed, without
+from tfopt_core.tuning.candidates import SearchSpace
+from tfopt_core.tuning.context import SearchContext
+from tfopt_core.tuning.results import BoundStep, Stack, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.search_log import key_of
+from tfopt_core.tuning.stacks import joined, placed, without
 from tfopt_core.tuning.trials import LEAST_RATIO
 from tfopt_core.workers.interrupts import HoldInterrupt
 
@@ -33,45 +33,31 @@ GOES_ON = "the same command with a larger --budget goes on from there"
 INTERRUPTED = "interrupted; --resume goes on with the search"
 
 
-@attrs.frozen
-class SearchLook:
-    """What a diagnosis of a stack gives a search: what bounds it, and what is worth trying."""
-
-    bound: BoundStep
-    candidates: tuple[TuneCandidate, ...]
-    not_tried: tuple[NotTried, ...]
-
-
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class GreedySearch:
     """The search of one command. After `go`, `best` is the stack that it found.
 
     :param look: diagnoses a stack.
     :param attempt: makes a trial; failures are results, and only Ctrl-C is raised.
-    :param log: keeps each trial, and gives those of earlier searches back.
-    :param elapsed: returns the seconds that the search has taken, those before a resume too.
-    :param known: the traits of all installed plugins.
-    :param owners: the plugins that build a strategy.
+    :param budget: the seconds of the whole search that are for stacks, with their proof.
     """
 
-    look: Callable[[Stack], SearchLook]
+    tune: SearchContext
+    look: Callable[[Stack], SearchSpace]
     attempt: Callable[[StackTrial], StackTrial]
-    log: SearchLog
-    elapsed: Callable[[], float]
     budget: float
-    known: Mapping[str, Traits]
-    owners: frozenset[str] = frozenset()
-    observer: SearchObserver = lambda event: None
     best: Stack = ()
+    baseline: str = ""
     bounds: list[BoundStep] = attrs.field(factory=list)
     trials: list[StackTrial] = attrs.field(factory=list)
-    not_tried: dict[str, NotTried] = attrs.field(factory=dict)
+    not_tried: dict[str, str] = attrs.field(factory=dict)
     warnings: list[str] = attrs.field(factory=list)
     interrupted: bool = False
     why_ended: str = ""
     _tried: set[str] = attrs.field(factory=set)
-    _seen: dict[str, TuneCandidate] = attrs.field(factory=dict)
-    _waiting: list[TuneCandidate] = attrs.field(factory=list)
+    _seen: dict[str, Suggestion] = attrs.field(factory=dict)
+    _waiting: list[Suggestion] = attrs.field(factory=list)
+    _proposed: frozenset[str] = frozenset()
     _ctrl_c: HoldInterrupt = attrs.field(factory=HoldInterrupt)
 
     def go(self) -> None:
@@ -93,40 +79,45 @@ class GreedySearch:
                 self._drop_one()
         except KeyboardInterrupt:
             self.interrupted, self.why_ended = True, INTERRUPTED
-            self._leave_out("interrupted before a trial of it ended")
+            self._leave_out("interrupted before a trial of it ended", *self._untried)
 
     # Forward
 
     def _diagnose(self) -> None:
         """Diagnose the best stack: what bounds it, and which candidates wait for a trial on it."""
         with self._ctrl_c.lifted():
-            looked = self.look(self.best)
-        self.bounds.append(looked.bound)
-        self._seen = {**{one.plugin: one for one in looked.candidates}, **self._seen}
-        for one in looked.not_tried:
-            if one.plugin not in self.not_tried:
-                self._not_tried(one.plugin, one.reason)
+            space = self.look(self.best)
+        self.bounds.append(space.bound)
+        self.baseline, self._proposed = self.baseline or space.baseline, space.proposed
+        self._seen = {**{one.plugin: one for one in space.candidates}, **self._seen}
+        for plugin, reason in space.not_tried.items():
+            if plugin not in self.not_tried:
+                self._leave_out(reason, plugin)
         self._waiting = []
-        for candidate in looked.candidates:
-            if candidate.bound < LEAST_RATIO:
-                most = f"it can gain {candidate.bound:.2f}x at most here"
-                self._not_tried(candidate.plugin, most)
-            elif candidate.plugin not in self._tried:
-                self._waiting.append(candidate)
-        on = f"with {', '.join(looked.bound.stack)}: " if looked.bound.stack else ""
-        left_out = f"{len(self._waiting)} plugins to try, {len(looked.not_tried)} left out"
-        self.observer(f"{on}{looked.bound.sentence}; {left_out}")
+        for one in space.candidates:
+            if one.most < LEAST_RATIO:
+                self._leave_out(f"it can gain {one.most:.2f}x at most here", one.plugin)
+            elif one.plugin not in self._tried:
+                self._waiting.append(one)
+        on = f"with {', '.join(space.bound.stack)}: " if space.bound.stack else ""
+        left_out = f"{len(self._waiting)} plugins to try, {len(space.not_tried)} left out"
+        self.tune.observer(f"{on}{space.bound.sentence}; {left_out}")
 
     def _forward(self) -> bool:
         """Try what waits. Return whether something went in, and there is time to go on."""
         before = self.best
         self._add_together()
-        for candidate in self._waiting:
-            in_stack = candidate.plugin in [one.name for one in self.best]
-            if not in_stack and candidate.plugin not in self._tried and not self._add(candidate):
-                self._leave_out(self.why_ended)
+        for one in self._waiting:
+            in_stack = one.plugin in [other.name for other in self.best]
+            if not in_stack and one.plugin not in self._tried and not self._add(_opened(one)):
+                self._leave_out(self.why_ended, *self._untried)
                 return False
         return self.best != before
+
+    @property
+    def _untried(self) -> list[str]:
+        """The candidates that wait for their first trial."""
+        return [one.plugin for one in self._waiting if one.plugin not in self._tried]
 
     def _add_together(self) -> None:
         """Try all proposed plugins that can stand together in one trial, then the exact ones of
@@ -135,16 +126,13 @@ class GreedySearch:
         One after the other they take most of the budget. Exact ones have nothing to prove of the
         quality, and many are for the input, whose waits are noise in all other trials.
         """
-        proposed = [one for one in self._waiting if one.proposed]
+        proposed = [one for one in self._waiting if one.plugin in self._proposed]
         earlier: tuple[str, ...] = ()
         for group in (proposed, [one for one in proposed if one.is_exact]):
-            untried = [one for one in group if one.plugin not in self._tried]
-            stack, names = joined(untried, self.best, self.known, self.owners)
-            if len(names) < 2 or names == earlier:
+            untried = (_opened(one) for one in group if one.plugin not in self._tried)
+            plan = joined(untried, self.best, self.tune)
+            if plan is None or plan.plugins == earlier:
                 continue
-            plan = StackTrial(
-                action="add", plugin=names[0], joined_by=names[1:], stack=stack, without=self.best
-            )
             if self._why_not_begin(plan, FORWARD_SHARE):
                 return
             trial = self._made(plan)
@@ -153,41 +141,29 @@ class GreedySearch:
                 return
             earlier = trial.plugins
 
-    def _add(self, candidate: TuneCandidate) -> bool:
-        """Try a candidate on top of the best stack. Return False if no time is left for it."""
-        place = placed(candidate, self.best, self.known, self.owners)
-        if place.why_not:
-            self._not_tried(candidate.plugin, place.why_not)
+    def _add(self, plugin: TunedPlugin) -> bool:
+        """Try a plugin on top of the best stack. Return False if no time is left for it."""
+        plan = placed(plugin, self.best, self.tune)
+        if isinstance(plan, str):
+            self._leave_out(plan, plugin.name)
             return True
-        plan = StackTrial(
-            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
-            replaces=place.replaces,
-        )  # fmt: skip
         self.why_ended = self._why_not_begin(plan, FORWARD_SHARE)
         if self.why_ended:
             return False
         trial = self._made(plan)
-        self._tried.add(candidate.plugin)
+        self._tried.add(plugin.name)
         # the others chose their settings, such as XLA, without it
-        opened = tuple(
-            attrs.evolve(one, settings=self._seen[one.name].settings) for one in plan.stack
-        )
+        opened = tuple(_opened(self._seen[one.name]) for one in plan.stack)
         if trial.outcome is TrialOutcome.REFUSED and opened != plan.stack:
             anew = attrs.evolve(plan, stack=opened)
             if not self._why_not_begin(anew, FORWARD_SHARE):
                 self._made(anew)
         return True
 
-    def _leave_out(self, reason: str) -> None:
-        """List the candidates that wait for their first trial."""
-        for candidate in self._waiting:
-            if candidate.plugin not in self._tried:
-                self._not_tried(candidate.plugin, reason)
-
-    def _not_tried(self, plugin: str, reason: str) -> None:
-        """List a plugin as not tried, unless a trial of it, on an earlier stack, is listed."""
-        if not any(plugin in one.plugins for one in self.trials):
-            self.not_tried[plugin] = NotTried(plugin=plugin, reason=reason)
+    def _leave_out(self, reason: str, *plugins: str) -> None:
+        """List plugins as not tried, unless a trial of them, on an earlier stack, is listed."""
+        tried = {name for one in self.trials for name in one.plugins}
+        self.not_tried |= {name: reason for name in plugins if name not in tried}
 
     # Taking out
 
@@ -203,8 +179,8 @@ class GreedySearch:
             if one.outcome is TrialOutcome.IN and not one.joined_by
         }
         latest_first = [one.name for one in reversed(self.best)]
-        for name in sorted(latest_first, key=lambda one: (one in alone, self._seen[one].bound)):
-            rest = without(name, self.best, self.known)
+        for name in sorted(latest_first, key=lambda one: (one in alone, self._seen[one].most)):
+            rest = without(name, self.best, self.tune)
             if not rest or name not in [one.name for one in self.best]:
                 # of one plugin alone the fresh pairs decide
                 continue
@@ -222,26 +198,26 @@ class GreedySearch:
         """Make a trial, or take it from an earlier search, and go on with its stack if that helps.
         Return it, once it is in the log."""
         key = key_of(plan)
-        trial = self.log.kept(key)
+        trial = self.tune.log.kept(key)
         if trial is None:
             verb = "taking out" if plan.action == "drop" else "trying"
-            left = seconds_in_words(max(0.0, self._until(SEARCH_SHARE) - self.elapsed()))
-            self.observer(
+            left = seconds_in_words(max(0.0, self._until(SEARCH_SHARE) - self.tune.elapsed()))
+            self.tune.observer(
                 f"{verb} {' + '.join(plan.plugins)}"
                 + (f" beside {', '.join(plan.beside)}" if plan.beside else "")
                 + f", {left} left to search"
             )
             with self._ctrl_c.lifted():
                 trial = self.attempt(plan)
-        self.log.add(key, trial)
+        self.tune.log.add(key, trial)
         self.trials.append(trial)
         for name in trial.plugins:
             self.not_tried.pop(name, None)
         for name, reason in trial.left_out.items():
-            self._not_tried(name, f"it takes no effect: {reason}")
+            self._leave_out(f"it takes no effect: {reason}", name)
         if trial.outcome is TrialOutcome.IN:
             self.best = trial.stack
-        self.observer(trial)
+        self.tune.observer(trial)
         return trial
 
     def _until(self, share: float) -> float:
@@ -257,12 +233,17 @@ class GreedySearch:
 
     def _why_not_begin(self, plan: StackTrial, share: float) -> str:
         """Return why a trial does not begin; empty if it may. A kept trial takes no time."""
-        if self.log.kept(key_of(plan)) is not None:
+        if self.tune.log.kept(key_of(plan)) is not None:
             return ""
         # a trial takes about as long as those before it, failed ones too
-        ends = self.elapsed() + median([one.seconds for one in self.trials] or [0.0])
+        ends = self.tune.elapsed() + median([one.seconds for one in self.trials] or [0.0])
         if ends >= self._until(share):
             return f"no trial fits what is left of the search's part of the budget; {GOES_ON}"
         if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
             return f"nothing that fits a third of the budget helped; {GOES_ON}"
         return ""
+
+
+def _opened(one: Suggestion) -> TunedPlugin:
+    """Return a plugin with its settings before any "auto" is resolved."""
+    return TunedPlugin(name=one.plugin, settings=one.settings)

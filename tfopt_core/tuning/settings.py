@@ -14,7 +14,6 @@ import attrs
 from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.measurement.plan import Schedule
 from tfopt_core.measurement.progress import Event, RunProgress
-from tfopt_core.recipe import TuneSpec
 from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
 from tfopt_core.recipe.tree import join_path, split_path
@@ -24,15 +23,19 @@ from tfopt_core.statistics.figures import pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.workload_options import options_in_stack
-from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, TrialOutcome, TuneResult
+from tfopt_core.tuning.results import (
+    SettingsSearch,
+    SettingsTrial,
+    Stack,
+    TrialOutcome,
+    TuneResult,
+    values_below,
+)
 from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
 from tfopt_core.tuning.search_log import place_of
 from tfopt_core.tuning.stacks import (
-    Stack,
     Tunable,
     against,
-    changed,
-    option_values,
     stacked,
     tunables,
     with_options,
@@ -82,8 +85,7 @@ class ValueSearch:
     why_ended: str = ""
 
     def __attrs_post_init__(self) -> None:
-        tune = self.maker.tune
-        self.space = tunables(tune.request.recipe, self.stack, tune.installed, tune.own)
+        self.space = tunables(self.maker.tune, self.stack)
 
     def searched(self, result: TuneResult) -> TuneResult:
         """Return the result of the search of stacks with the best settings in it.
@@ -92,7 +94,7 @@ class ValueSearch:
         :raises StoreError: if the storage fails.
         """
         tune, begun = self.maker.tune, self.maker.tune.elapsed()
-        spec = tune.request.recipe.tune or TuneSpec()
+        spec = tune.spec
         found = SettingsSearch(
             sampler=spec.sampler or DEFAULT_SAMPLER,
             pruner=spec.pruner or DEFAULT_PRUNER,
@@ -126,7 +128,7 @@ class ValueSearch:
     def _with(self, result: TuneResult, found: SettingsSearch) -> TuneResult:
         tune = self.maker.tune
         return attrs.evolve(
-            result, settings=found, stack=with_values(self.stack, found.best, self.space),
+            result, settings=found, stack=with_values(self.stack, found.best),
             search_seconds=tune.elapsed(), begun_from=tuple(tune.log.begun_from),
         )  # fmt: skip
 
@@ -212,7 +214,10 @@ class ValueSearch:
             if one.outcome is TrialOutcome.MEASURED and one.figure is not None
         ]  # fmt: skip
         figure, values = max(measured, key=lambda one: one[0], default=(0.0, {}))
-        return changed(values, self.space) if figure > LEAST_RATIO else {}
+        if figure <= LEAST_RATIO:
+            return {}
+        untuned = {one.key: one.untuned for one in self.space}
+        return {key: value for key, value in values.items() if untuned.get(key) != value}
 
     # By which metric
 
@@ -265,12 +270,12 @@ class _ValuesTrial:
         :raises TfoptError: for what a plugin refuses, or the workload.
         """
         search, values = self.search, self.asked.values
-        maker, space = search.maker, search.space
-        recipe = with_options(maker.tune.request.recipe, option_values(values, space))
+        maker = search.maker
+        recipe = with_options(maker.tune.request.recipe, values_below(values, "options"))
         if maker.objective == "time-to-target":
             recipe = with_holdout(recipe)
         prepared, request = maker.prepared(
-            recipe=recipe, plugins=stacked(with_values(search.stack, values, space))
+            recipe=recipe, plugins=stacked(with_values(search.stack, values))
         )
         self._check_applied(prepared.not_applied)
         recipe = against(request.recipe, maker.request.recipe)

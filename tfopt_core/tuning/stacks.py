@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -10,79 +10,64 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.assemble import assemble
-from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import in_order
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import PluginEntry, Recipe, TuneSpec
+from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.recipe.formats import SearchRange, search_range
 from tfopt_core.recipe.model import BaselineSpec
 from tfopt_core.recipe.tree import join_path
-from tfopt_core.trials.workload_options import BATCH_SIZE
-from tfopt_core.tuning.candidates import TuneCandidate
-from tfopt_core.tuning.results import TunedPlugin, Values
-
-Stack = tuple[TunedPlugin, ...]
+from tfopt_core.trials.workload_options import BATCH_SIZE, options_of
+from tfopt_core.tuning.context import SearchContext
+from tfopt_core.tuning.results import Stack, StackTrial, TunedPlugin, Values, values_below
 
 
-@attrs.frozen
-class Placed:
-    """A stack with a further plugin, and the plugins whose place it takes; or why it cannot be."""
+def placed(plugin: TunedPlugin, stack: Stack, tune: SearchContext) -> StackTrial | str:
+    """Return the trial of the stack with a further plugin, in an order that all cards allow, or why
+    the plugin cannot be added.
 
-    stack: Stack = ()
-    replaces: tuple[str, ...] = ()
-    why_not: str = ""
-
-
-def placed(
-    candidate: TuneCandidate, stack: Stack, known: Mapping[str, Traits], owners: frozenset[str]
-) -> Placed:
-    """Return the stack with the candidate, in an order that all cards allow.
-
-    A plugin that conflicts with plugins of the stack takes their place and that of those which
-    require them.
-
-    :param known: the traits of all installed plugins.
-    :param owners: the plugins that build a strategy, of which a stack has one.
+    One that conflicts with plugins of the stack takes their place and that of those which require
+    them; so does one that builds a strategy.
     """
-    name, names = candidate.plugin, [one.name for one in stack]
-    out = {other for other in names if _exclude(name, other, known)}
-    if name in owners:
-        out |= set(names) & owners
+    name, names, known = plugin.name, [one.name for one in stack], tune.known
+    out = {
+        one for one in names
+        if one in known[name].conflicts or name in known[one].conflicts
+        or {one, name} <= tune.owners
+    }  # fmt: skip
     out |= requiring(out, names, known)
-    missing = [one for one in candidate.traits.requires if one not in names or one in out]
+    missing = [one for one in known[name].requires if one not in names or one in out]
     if missing:
-        return Placed(why_not=f'it needs "{missing[0]}" in the stack')
-    rest = [one for one in stack if one.name not in out]
-    with_it = [*rest, TunedPlugin(name=name, settings=candidate.settings)]
-    order = in_order({one.name: known[one.name] for one in with_it})
-    by_name = {one.name: one for one in with_it}
-    return Placed(tuple(by_name[one] for one in order), tuple(one for one in names if one in out))
+        return f'it needs "{missing[0]}" in the stack'
+    by_name = {one.name: one for one in (*stack, plugin) if one.name not in out}
+    order = in_order({one: known[one] for one in by_name})
+    return StackTrial(
+        action="add", plugin=name, stack=tuple(by_name[one] for one in order), without=stack,
+        replaces=tuple(one for one in names if one in out),
+    )  # fmt: skip
 
 
-def joined(
-    candidates: Iterable[TuneCandidate], stack: Stack, known: Mapping[str, Traits],
-    owners: frozenset[str],
-) -> tuple[Stack, tuple[str, ...]]:  # fmt: skip
-    """Return the stack with all candidates that can stand beside it and those before them, and
-    their names."""
-    names: tuple[str, ...] = ()
-    for candidate in candidates:
-        if candidate.plugin in [one.name for one in stack]:
-            continue
-        place = placed(candidate, stack, known, owners)
-        if not (place.why_not or place.replaces):
-            stack, names = place.stack, (*names, candidate.plugin)
-    return stack, names
+def joined(plugins: Iterable[TunedPlugin], stack: Stack, tune: SearchContext) -> StackTrial | None:
+    """Return the trial of the stack with all plugins that can stand beside it and those before
+    them, None if that is one at most."""
+    with_them, names = stack, list[str]()
+    for plugin in plugins:
+        one = placed(plugin, with_them, tune)
+        if isinstance(one, StackTrial) and not one.replaces:
+            with_them, names = one.stack, [*names, plugin.name]
+    if len(names) < 2:
+        return None
+    return StackTrial(
+        action="add", plugin=names[0], joined_by=tuple(names[1:]), stack=with_them, without=stack
+    )
 
 
-def without(plugin: str, stack: Stack, known: Mapping[str, Traits]) -> Stack:
+def without(plugin: str, stack: Stack, tune: SearchContext) -> Stack:
     """Return the stack without a plugin and those that require it."""
-    names = [one.name for one in stack]
-    out = {plugin} | requiring({plugin}, names, known)
+    out = requiring({plugin}, [one.name for one in stack], tune.known)
     return tuple(one for one in stack if one.name not in out)
 
 
-def requiring(out: set[str], names: Sequence[str], known: Mapping[str, Traits]) -> set[str]:
+def requiring(out: set[str], names: Iterable[str], known: Mapping[str, Traits]) -> set[str]:
     """Return the plugins that cannot stand without those that are taken out, themselves too."""
     gone = set(out)
     while True:
@@ -90,10 +75,6 @@ def requiring(out: set[str], names: Sequence[str], known: Mapping[str, Traits]) 
         if needy <= gone:
             return gone
         gone |= needy
-
-
-def _exclude(one: str, other: str, known: Mapping[str, Traits]) -> bool:
-    return other in known[one].conflicts or one in known[other].conflicts
 
 
 def stacked(stack: Stack) -> tuple[StackedPlugin, ...]:
@@ -132,18 +113,10 @@ class Tunable:
         return join_path("", path)
 
 
-def tunables(
-    recipe: Recipe,
-    stack: Stack,
-    installed: Sequence[PluginInfo],
-    own: Mapping[str, Mapping[str, Any]],
-) -> tuple[Tunable, ...]:
+def tunables(tune: SearchContext, stack: Stack) -> tuple[Tunable, ...]:
     """Return what may be searched: the settings with a range of the stack's plugins, but for those
-    that the recipe gives, then the options of `[tune.options]`.
-
-    :param own: the settings of the plugins that the recipe names.
-    """
-    infos = {info.name: info for info in installed}
+    that the recipe gives, then the options of `[tune.options]`."""
+    infos = {info.name: info for info in tune.installed}
     settings = (
         Tunable(
             plugin=one.name, name=setting.name, range=search_range(setting.search),
@@ -152,16 +125,13 @@ def tunables(
         for one in stack
         if one.name in infos
         for setting in infos[one.name].settings
-        if setting.search is not None and setting.name not in own.get(one.name, {})
+        if setting.search is not None and setting.name not in tune.own.get(one.name, {})
     )  # fmt: skip
-    spec, workload = recipe.tune or TuneSpec(), recipe.workload
+    now = options_of(tune.request.recipe)
     options = (
-        Tunable(
-            name=name, range=range_, written=spec.options[name],
-            untuned=workload.batch_size if name == BATCH_SIZE else workload.options.get(name),
-        )
-        for name, range_ in spec.ranges.items()
-    )  # fmt: skip
+        Tunable(name=name, range=range_, written=tune.spec.options[name], untuned=now.get(name))
+        for name, range_ in tune.spec.ranges.items()
+    )
     return (*settings, *options)
 
 
@@ -177,23 +147,17 @@ def with_options(recipe: Recipe, options: Mapping[str, Any]) -> Recipe:
     return attrs.evolve(recipe, workload=attrs.evolve(workload, options=given))
 
 
-def with_values(stack: Stack, values: Values, space: Sequence[Tunable]) -> Stack:
-    """Return the stack with these values of its plugins' settings."""
-    changes: dict[str, dict[str, Any]] = {}
-    for one in space:
-        if one.plugin and one.key in values:
-            changes.setdefault(one.plugin, {})[one.name] = values[one.key]
+def with_values(stack: Stack, values: Values) -> Stack:
+    """Return the stack with the values that are of its plugins' settings."""
     return tuple(
-        TunedPlugin(name=one.name, settings={**one.settings, **changes.get(one.name, {})})
+        attrs.evolve(one, settings={**one.settings, **values_below(values, "plugins", one.name)})
         for one in stack
     )
 
 
 def against(tuned: Recipe, untuned: Recipe) -> Recipe:
     """Return the tuned recipe with a baseline whose workload is that of the untuned one."""
-    now, before = (
-        {**one.workload.options, BATCH_SIZE: one.workload.batch_size} for one in (tuned, untuned)
-    )
+    now, before = options_of(tuned), options_of(untuned)
     differ = [name for name in {**now, **before} if now.get(name) != before.get(name)]
     options = {name: before[name] for name in differ if before.get(name) is not None}
     baseline = BaselineSpec(
@@ -202,14 +166,3 @@ def against(tuned: Recipe, untuned: Recipe) -> Recipe:
     )  # fmt: skip
     measure = attrs.evolve(tuned.measure, baseline=baseline if differ else None)
     return attrs.evolve(tuned, measure=measure)
-
-
-def option_values(values: Values, space: Sequence[Tunable]) -> dict[str, Any]:
-    """Return the values of the workload's options, by their names."""
-    return {one.name: values[one.key] for one in space if not one.plugin and one.key in values}
-
-
-def changed(values: Values, space: Sequence[Tunable]) -> dict[str, Any]:
-    """Return the values that differ from the untuned ones."""
-    untuned = {one.key: one.untuned for one in space}
-    return {key: value for key, value in values.items() if untuned.get(key) != value}

@@ -26,10 +26,11 @@ from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.figures import Pair, compared_seconds, not_projected, pairs_of
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
+from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import SearchContext
-from tfopt_core.tuning.results import Action, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.stacks import stacked
 from tfopt_core.workers.turns import can_take_turns
 
@@ -60,62 +61,50 @@ class NoFigure(Exception):
         self.outcome, self.reason = outcome, reason
 
 
-@attrs.frozen
-class Decision:
-    """An outcome with its reason, or that more pairs are needed (`outcome` is None)."""
-
-    outcome: TrialOutcome | None
-    reason: str = ""
-
-
-@attrs.frozen
-class Contrasted:
-    """The ratios of the pairs so far as one figure, with its interval if there are two pairs."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    confidence: float | None
-    pairs: int
-
-
-def contrasted(log_ratios: Sequence[float]) -> Contrasted:
-    """Return the mean ratio of the pairs with its interval."""
+def with_figures(trial: StackTrial, log_ratios: Sequence[float]) -> StackTrial:
+    """Return the trial with the mean ratio of its pairs, and an interval if there are two."""
     if len(log_ratios) < 2:
-        return Contrasted(math.exp(log_ratios[0]), None, None, None, 1)
+        return attrs.evolve(trial, ratio=math.exp(log_ratios[0]), pairs=1)
     interval = t_interval(log_ratios, LEVEL)
-    return Contrasted(*speedup_interval(interval), interval.confidence, len(log_ratios))
+    ratio, low, high = speedup_interval(interval)
+    return attrs.evolve(
+        trial, ratio=ratio, low=low, high=high, confidence=interval.confidence,
+        pairs=len(log_ratios),
+    )  # fmt: skip
 
 
-def decided(action: Action, log_ratios: Sequence[float]) -> Decision:
-    """Return whether a plugin goes in, or stays in, by the pairs so far.
+def decided(trial: StackTrial, log_ratios: Sequence[float]) -> StackTrial | None:
+    """Return the trial with its figures and whether its plugin goes in, or stays in, by the pairs
+    so far; None if more pairs are needed.
 
     :param log_ratios: ln(figure without the plugin / with it) of each pair, at least one.
     """
-    pairs, found, adds = len(log_ratios), contrasted(log_ratios), action == "add"
-    ratio, least, shown = found.ratio, LEAST_RATIO if adds else LEAST_EARNED, f"{found.ratio:.2f}x"
+    found, pairs, adds = with_figures(trial, log_ratios), len(log_ratios), trial.action == "add"
+    ratio, least = found.ratio or 0.0, LEAST_RATIO if adds else LEAST_EARNED
+
+    def ended(outcome: TrialOutcome, why: str = "") -> StackTrial:
+        return attrs.evolve(found, outcome=outcome, reason=f"{ratio:.2f}x with it{why}")
+
     if adds and ratio <= (WORSE_AT_ONCE_RATIO if pairs < LEAST_PAIRS else WORSE_RATIO):
-        return Decision(TrialOutcome.WORSE, f"{shown} with it")
+        return ended(TrialOutcome.WORSE)
     if pairs < LEAST_PAIRS:
-        return Decision(None)
+        return None
     shows_gain = pairs >= INTERVAL_PAIRS and found.low is not None and found.low > 1
     if min(log_ratios) >= math.log(PLAIN_RATIO) or (shows_gain and ratio >= least):
-        return Decision(TrialOutcome.IN if adds else TrialOutcome.STAYS, f"{shown} with it")
+        return ended(TrialOutcome.IN if adds else TrialOutcome.STAYS)
     if not adds:
         if ratio >= 1 and (pairs < INTERVAL_PAIRS or (pairs < MOST_PAIRS and ratio >= least)):
-            return Decision(None)
-        return Decision(TrialOutcome.DROPPED, f"{shown} with it, which does not earn its place")
+            return None
+        return ended(TrialOutcome.DROPPED, ", which does not earn its place")
     if ratio < least:
         # two noisy pairs that show no loss may still allow a plain gain
         may_gain = pairs == LEAST_PAIRS and ratio >= 1 and (found.high or 0.0) >= PLAIN_RATIO
         # two more pairs, since the sides of a pair change places with the next one
         if pairs == LEAST_PAIRS + 1 or may_gain:
-            return Decision(None)
+            return None
         small = f"{ratio:.3f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
-        return Decision(TrialOutcome.NO_GAIN, small)
-    if pairs < MOST_PAIRS:
-        return Decision(None)
-    return Decision(TrialOutcome.NO_GAIN, f"{shown} with it, within the noise")
+        return attrs.evolve(found, outcome=TrialOutcome.NO_GAIN, reason=small)
+    return None if pairs < MOST_PAIRS else ended(TrialOutcome.NO_GAIN, ", within the noise")
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -123,17 +112,18 @@ class TrialMaker:
     """Makes the trials of one search: dry builds, and groups of runs of two sides.
 
     :param request: the request of the search, without plugins; what steers a search by time to
-        target is read on a part of its training data.
+        target is read on a part of its training data, which no verdict uses.
     """
 
     tune: SearchContext
-    request: Request
+    request: Request = attrs.field(init=False)
+    objective: Objective = attrs.field(init=False)
     _number: int = 0
 
-    @property
-    def objective(self) -> Objective:
-        """The figure whose ratio decides."""
-        return self.tune.objective
+    def __attrs_post_init__(self) -> None:
+        self.request, self.objective = self.tune.request, self.tune.objective
+        if self.objective == "time-to-target":
+            self.request = attrs.evolve(self.request, recipe=with_holdout(self.request.recipe))
 
     def prepared(self, **changes: object) -> tuple[Prepared, Request]:
         """Make the dry build of the request with these changes, in a folder of its own. Return it,
@@ -186,7 +176,7 @@ class TrialMaker:
 
         :param planned: the trial before it is made.
         """
-        begun, trial = self.tune.now(), _StackDecision(planned, self.objective)
+        begun, trial = self.tune.now(), _TrialUnderWay(planned, self.objective)
         try:
             prepared, request = self.prepared(plugins=stacked(planned.stack))
             trial.note_ineffective(prepared.not_applied)
@@ -197,21 +187,19 @@ class TrialMaker:
             trial.leave_out_ineffective(request)
         except (NoFigure, TfoptError) as error:
             ended = no_figure_of(error)
-            trial.decision = Decision(ended.outcome, ended.reason)
-        return attrs.evolve(trial.result(), seconds=self.tune.now() - begun)
+            trial.ends(ended.outcome, ended.reason)
+        return attrs.evolve(trial.trial, seconds=self.tune.now() - begun)
 
 
 @attrs.define(eq=False)
-class _StackDecision:
-    """A trial of a stack under way.
+class _TrialUnderWay:
+    """A trial of a stack under way, with its figures so far.
 
     :param left_out: the plugins of the trial that took no effect, with the reason.
     """
 
     trial: StackTrial
     objective: Objective
-    decision: Decision = Decision(None)
-    log_ratios: Sequence[float] = ()
     left_out: dict[str, str] = attrs.field(factory=dict)
 
     def is_decided(self, runs: Sequence[RunResult]) -> bool:
@@ -230,20 +218,27 @@ class _StackDecision:
             return False
         if not without.ok and without.out_of_memory:
             helps = TrialOutcome.IN if adds else TrialOutcome.STAYS
-            self.decision = Decision(helps, "it fits into memory, and does not without it")
-            return True
+            return self.ends(helps, "it fits into memory, and does not without it")
         check_ended(without, "the run without it failed: ")
         if self.objective == "time-to-target" and misses_target(with_):
             # counted with its wall time, a stack that is fast and learns nothing would win
             if misses_target(without):
                 raise NoFigure(TrialOutcome.FAILED, "neither run of a pair reached the target")
             harms = TrialOutcome.WORSE if adds else TrialOutcome.DROPPED
-            self.decision = Decision(harms, "it never reached the target with it")
-            self.log_ratios = ()  # those of earlier pairs did not decide
-            return True
-        self.log_ratios = [log_ratio(self.objective, pair) for pair in pairs_of(runs)]
-        self.decision = decided(self.trial.action, self.log_ratios)
-        return self.decision.outcome is not None
+            # the figures of earlier pairs did not decide
+            self.trial = attrs.evolve(
+                self.trial, ratio=None, low=None, high=None, confidence=None, pairs=0
+            )
+            return self.ends(harms, "it never reached the target with it")
+        log_ratios = [log_ratio(self.objective, pair) for pair in pairs_of(runs)]
+        ended = decided(self.trial, log_ratios)
+        self.trial = ended or with_figures(self.trial, log_ratios)
+        return ended is not None
+
+    def ends(self, outcome: TrialOutcome, reason: str) -> bool:
+        """Take the outcome. Return True."""
+        self.trial = attrs.evolve(self.trial, outcome=outcome, reason=reason)
+        return True
 
     def note_ineffective(self, reasons: Mapping[str, str]) -> None:
         """Note which plugins that are tried took no effect: the figure is that of the others.
@@ -269,14 +264,6 @@ class _StackDecision:
             self.trial, plugin=plugin, joined_by=tuple(joined_by), left_out=gone,
             stack=tuple(one for one in self.trial.stack if one.name not in gone),
         )  # fmt: skip
-
-    def result(self) -> StackTrial:
-        """Return the trial with its outcome and its figures."""
-        assert self.decision.outcome is not None
-        figures = attrs.asdict(contrasted(self.log_ratios)) if self.log_ratios else {}
-        return attrs.evolve(
-            self.trial, outcome=self.decision.outcome, reason=self.decision.reason, **figures
-        )
 
 
 # Figures

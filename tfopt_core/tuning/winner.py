@@ -11,13 +11,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.draft import sealed
-from tfopt_core.recipe import Objective, PluginEntry, Recipe
+from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.recipe.tree import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
-from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
-from tfopt_core.tuning.results import TrialOutcome, TuneResult
+from tfopt_core.tuning.results import TrialOutcome, TuneResult, values_below
 from tfopt_core.tuning.stacks import against, with_options
 
 # A winner that its fresh pairs refute is no recipe.
@@ -31,9 +29,7 @@ REFUTED = frozenset({
 LEAST_PROOF_SHARE = 0.25
 
 
-def proof_recipe(
-    recipe: Recipe, result: TuneResult, *, objective: Objective, path: Path, seconds: float
-) -> Recipe:
+def proof_recipe(recipe: Recipe, result: TuneResult, *, path: Path, seconds: float) -> Recipe:
     """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
     many pairs as the budget holds. Where options were tuned, the baseline has the untuned ones.
 
@@ -44,25 +40,12 @@ def proof_recipe(
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in result.stack)
     tuned = against(with_options(recipe, result.tuned_options), recipe)
     measured = attrs.evolve(
-        tuned.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off", objective=objective
-    )
+        tuned.measure, pairs=PAIRS, budget_seconds=seconds, attribution="off",
+        objective=result.objective,
+    )  # fmt: skip
     if recipe.path is not None:
         path = recipe.path.with_name(path.name)
     return attrs.evolve(tuned, plugins=entries, measure=measured, path=path)
-
-
-def with_proof(result: TuneResult, proof: Results) -> TuneResult:
-    """Return the result with the proof of its stack, and what search and proof took."""
-    # with the seconds of values that were not confirmed
-    seconds = proof.seconds + result.proof_seconds
-    why_ended = result.why_ended
-    if proof.interrupted:
-        why_ended = "interrupted among the fresh pairs; --resume makes them anew"
-    return attrs.evolve(
-        result, proof=proof, interrupted=proof.interrupted, why_ended=why_ended,
-        proof_seconds=seconds,
-        statement=f"the search took {result.search_seconds:.0f} s and its proof {seconds:.0f} s",
-    )  # fmt: skip
 
 
 def why_not_written(result: TuneResult) -> str:
@@ -127,11 +110,11 @@ def changed_words(result: TuneResult, *path: str) -> Iterator[str]:
     found = result.settings
     if found is None:
         return
-    for key, value in found.best.items():
-        parts, untuned = split_path(key), found.untuned.get(key)
-        if parts[: len(path)] == path:
-            before = "" if untuned is None else f", in place of {json.dumps(untuned)}"
-            yield f"{parts[-1]} = {json.dumps(value)}{before}."
+    untuned = values_below(found.untuned, *path)
+    for name, value in values_below(found.best, *path).items():
+        before = untuned.get(name)
+        instead = "" if before is None else f", in place of {json.dumps(before)}"
+        yield f"{name} = {json.dumps(value)}{instead}."
 
 
 def why_in(plugin: str, result: TuneResult) -> str:

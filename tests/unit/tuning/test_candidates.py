@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 from support.diagnosed import make_diagnosed, make_part
-from support.simulated_search import traits_of
+from support.simulated_search import make_tune, traits_of
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
+from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import search_space
 
 
@@ -19,27 +20,32 @@ def info(name: str, targets=("compute",), equivalence="exact", hooks=(), setting
     )  # fmt: skip
 
 
-def suggestion(name: str, bound: float | None, equivalence="exact", **settings) -> Suggestion:
+def suggestion(
+    name: str, bound: float | None, equivalence="exact", targets=("compute",), **settings
+) -> Suggestion:
     return Suggestion(
-        plugin=name, settings=settings, bound=bound, targets=("compute",),
+        plugin=name, settings=settings, bound=bound, targets=targets,
         equivalence=equivalence, summary="", distribution="d",
     )  # fmt: skip
 
 
-def space_of(*infos, suggestions=(), silent=(), proposing=(), own=None, objective="time", **how):
-    return search_space(
-        make_diagnosed(suggestions=tuple(suggestions), silent=tuple(silent)), infos,
-        proposing=frozenset(proposing), own=own or {}, objective=objective,
-        is_script=how.get("is_script", False),
+def space_of(
+    *infos, suggestions=(), silent=(), proposing=(), own=None, objective="time", is_script=False,
+    only=(), **changes,
+):  # fmt: skip
+    workload = WorkloadSpec(**({"script": "a.py"} if is_script else {"use": "flights"}))
+    tune = make_tune(
+        recipe=Recipe(name="r", workload=workload), installed=infos, own=own or {},
+        objective=objective, only=frozenset(only),
     )  # fmt: skip
+    diagnosed = attrs.evolve(
+        make_diagnosed(suggestions=tuple(suggestions), silent=tuple(silent)), **changes
+    )
+    return search_space(tune, diagnosed, frozenset(proposing))
 
 
 def tried(space) -> list[str]:
-    return [one.plugin for one in space[0]]
-
-
-def why_not(space) -> dict[str, str]:
-    return {one.plugin: one.reason for one in space[1]}
+    return [one.plugin for one in space.candidates]
 
 
 def test_what_can_gain_most_is_tried_first():
@@ -51,11 +57,12 @@ def test_what_can_gain_most_is_tried_first():
 
 
 def test_of_two_that_can_gain_as_much_the_one_for_more_parts_of_a_step_is_tried_first():
+    targets = {"a": ("dispatch", "compute"), "b": ("input", "compute"),
+               "c": ("input", "dispatch", "compute")}  # fmt: skip
     space = space_of(
-        info("a", targets=("dispatch", "compute")), info("b", targets=("input", "compute")),
-        info("c", targets=("input", "dispatch", "compute")),
-        suggestions=[suggestion("a", 3.0), suggestion("b", 3.0), suggestion("c", 3.0)],
-    )  # fmt: skip
+        *(info(name, targets=each) for name, each in targets.items()),
+        suggestions=[suggestion(name, 3.0, targets=each) for name, each in targets.items()],
+    )
     assert tried(space) == ["c", "a", "b"]
 
 
@@ -70,25 +77,21 @@ def test_what_answered_the_diagnosis_is_tried_before_what_is_only_for_the_part_t
 def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
     space = space_of(info("theirs", targets=("input",)), info("other", targets=("convergence",)))
     assert tried(space) == ["theirs"]
-    assert space[0][0].bound == pytest.approx(1 / 0.7)
-    assert "convergence" in why_not(space)["other"]
+    assert space.candidates[0].bound == pytest.approx(1 / 0.7)
+    assert "convergence" in space.not_tried["other"]
 
 
 def test_a_plugin_that_proposes_nothing_here_is_not_tried():
     space = space_of(info("cache", targets=("input",)), proposing=["cache"])
-    assert why_not(space) == {"cache": "it proposes nothing for this training"}
+    assert space.not_tried == {"cache": "it proposes nothing for this training"}
 
 
 def test_what_a_noisy_diagnosis_leaves_out_is_named_with_the_noise():
-    diagnosed = make_diagnosed(
-        input_seconds=0.0001, data_seconds=0.0001, compute_seconds=0.0089,
-        input=make_part(0.01, 0.0, 0.2),
+    space = space_of(
+        info("cache", targets=("input",)), input_seconds=0.0001, data_seconds=0.0001,
+        compute_seconds=0.0089, input=make_part(0.01, 0.0, 0.2),
     )  # fmt: skip
-    space = search_space(
-        diagnosed, [info("cache", targets=("input",))], proposing=frozenset(), own={},
-        objective="time", is_script=False,
-    )  # fmt: skip
-    assert why_not(space) == {
+    assert space.not_tried == {
         "cache": "it is for input, which can gain 1.01x at most here; "
         "input took 0% to 20% of a step in single rounds"
     }
@@ -100,14 +103,14 @@ def test_the_recipes_own_plugins_come_first_with_their_settings():
         own={"mine": {"size": 3}},
     )  # fmt: skip
     assert tried(space) == ["mine", "a"]
-    assert space[0][0].settings == {"size": 3}
+    assert space.candidates[0].settings == {"size": 3}
     # so that no bound keeps the search from trying it
-    assert space[0][0].bound == float("inf")
+    assert space.candidates[0].most == float("inf")
 
 
 def test_another_training_algorithm_is_searched_by_time_to_target_only():
     changing = info("fit-batch", equivalence="changes")
-    assert "time-to-target" in why_not(space_of(changing))["fit-batch"]
+    assert "time-to-target" in space_of(changing).not_tried["fit-batch"]
     found = space_of(
         changing, suggestions=[suggestion("fit-batch", 2.0, "changes")], objective="time-to-target"
     )
@@ -124,15 +127,15 @@ def test_broken_plugins_observers_and_those_without_settings_say_so():
         silent=[NoAnswer(plugin="mute", distribution="d", cause="raised ValueError: x")],
     )
     assert tried(space) == []
-    assert "ImportError: x" in why_not(space)["broken"]
-    assert "observer" in why_not(space)["profile"]
-    assert 'it needs "path"' in why_not(space)["needs"]
-    assert why_not(space)["mute"] == "raised ValueError: x"
+    assert "ImportError: x" in space.not_tried["broken"]
+    assert "observer" in space.not_tried["profile"]
+    assert 'it needs "path"' in space.not_tried["needs"]
+    assert space.not_tried["mute"] == "raised ValueError: x"
 
 
 def test_a_script_refuses_what_replaces_its_model():
     space = space_of(info("slim-head", model_change="replaces"), is_script=True)
-    assert "script" in why_not(space)["slim-head"]
+    assert "script" in space.not_tried["slim-head"]
 
 
 @pytest.mark.parametrize(
@@ -140,13 +143,9 @@ def test_a_script_refuses_what_replaces_its_model():
 )
 def test_what_is_for_several_devices_is_tried_where_these_are_and_where_it_is_named(how):
     spread = info("spread", **how)
-    assert "for several devices" in why_not(space_of(spread))["spread"]
+    assert "for several devices" in space_of(spread).not_tried["spread"]
     assert tried(space_of(spread, own={"spread": {}})) == ["spread"]
-    two = attrs.evolve(make_diagnosed(), machine={"gpus": [{"name": "G"}] * 2})
-    space = search_space(
-        two, [spread], proposing=frozenset(), own={}, objective="time", is_script=False
-    )
-    assert tried(space) == ["spread"]
+    assert tried(space_of(spread, machine={"gpus": [{"name": "G"}] * 2})) == ["spread"]
 
 
 def test_for_memory_what_targets_memory_is_tried():
@@ -155,10 +154,7 @@ def test_for_memory_what_targets_memory_is_tried():
 
 
 def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says():
-    space = search_space(
-        make_diagnosed(), [info("a"), info("b", targets=())], proposing=frozenset(["b"]), own={},
-        objective="time", is_script=False, only=frozenset(["b"]),
-    )  # fmt: skip
+    space = space_of(info("a"), info("b", targets=()), proposing=["b"], only=["b"])
     assert tried(space) == ["b"]
-    assert space[0][0].bound == float("inf")
-    assert why_not(space) == {"a": "--plugin does not name it"}
+    assert space.candidates[0].most == float("inf")
+    assert space.not_tried == {"a": "--plugin does not name it"}

@@ -14,7 +14,7 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.results import TrialOutcome
 from tfopt_core.tuning.search import GreedySearch
-from tfopt_core.tuning.session import TuneSession, _nothing
+from tfopt_core.tuning.session import _nothing, tuned
 from tfopt_core.tuning.winner import proof_recipe, why_not_written
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -24,9 +24,8 @@ def test_the_paths_of_a_winner_that_is_written_elsewhere_start_where_the_recipe_
     workload = WorkloadSpec(factory="train.py:build")
     recipe = Recipe(name="r", workload=workload, path=tmp_path / "recipe.toml")
     proof = proof_recipe(
-        recipe, make_tuned(stack=(plugin("cache"),)), objective="time",
-        path=tmp_path / "out" / "x.toml", seconds=60.0,
-    )  # fmt: skip
+        recipe, make_tuned(stack=(plugin("cache"),)), path=tmp_path / "out" / "x.toml", seconds=60.0
+    )
     assert proof.directory == tmp_path
     assert proof.path.name == "x.toml"
 
@@ -52,7 +51,7 @@ def search(tmp_path, name, **how):
     (tmp_path / "train.py").write_text("def build(): pass\n")
     tune = make_context(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, **how)
     tune.request = attrs.evolve(tune.request, folder=tmp_path / "tune" / name)
-    return TuneSession(tune=tune).go()
+    return tuned(tune)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FASTER, Verdict.INCONCLUSIVE])

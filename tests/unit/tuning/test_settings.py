@@ -24,7 +24,7 @@ from tfopt_core.errors import RecipeError, StoreError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import describe_plugin
 from tfopt_core.trials.holdout import with_holdout
-from tfopt_core.tuning.results import SettingsSearch, TrialOutcome
+from tfopt_core.tuning.results import SettingsTrial, TrialOutcome, values_below
 from tfopt_core.tuning.search_log import SearchLog, read_searches
 from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.stacks import with_options
@@ -116,10 +116,20 @@ def test_few_values_are_tried_once_each(tmp_path):
 
 
 def test_an_option_whose_name_is_quoted_in_a_path_keeps_its_name():
-    found = SettingsSearch(
-        sampler="tpe", pruner="none", planned=1, best={'options."größe"': 3, "plugins.l2.rate": 1}
-    )
-    assert found.options == {"größe": 3}
+    values = {'options."größe"': 3, "plugins.l2.rate": 1}
+    assert values_below(values, "options") == {"größe": 3}
+
+
+def test_what_is_as_it_was_is_no_change(tmp_path):
+    ranges = {"units": [8, 32], "learning_rate": RATES}
+    search = make_value_search(SimulatedTrainings(), tmp_path, ranges)
+    search.trials = [
+        SettingsTrial(
+            values={"options.units": 32, "options.learning_rate": 0.01}, figure=2.0,
+            outcome=TrialOutcome.MEASURED,
+        )
+    ]  # fmt: skip
+    assert search.best_values() == {"options.learning_rate": 0.01}
 
 
 @pytest.fixture

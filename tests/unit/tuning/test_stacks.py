@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from support.simulated_search import candidate, names_of, plugin, traits_of
+from support.simulated_search import make_tune, names_of, plugin, traits_of
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe import Recipe, TuneSpec, WorkloadSpec
 from tfopt_core.trials.workload_options import baseline_recipe
+from tfopt_core.tuning.results import values_below
 from tfopt_core.tuning.stacks import (
     against,
-    changed,
     joined,
-    option_values,
     placed,
     tunables,
     with_options,
@@ -20,47 +20,54 @@ from tfopt_core.tuning.stacks import (
 )
 
 
+def trial_of(name, stack, known, owners=()):
+    """The trial of a plugin on top of a stack, or why there is none."""
+    installed = tuple(
+        PluginInfo(name=one, traits=traits, hooks=(OWNER_HOOK,) if one in owners else ())
+        for one, traits in known.items()
+    )
+    return placed(plugin(name), stack, make_tune(installed=installed))
+
+
 def test_a_plugin_stands_where_the_cards_put_it():
-    cache = candidate("cache", traits=traits_of(before=("prefetch",)))
-    known = {"prefetch": traits_of(), "cache": cache.traits}
-    found = placed(cache, (plugin("prefetch"),), known, frozenset())
+    known = {"prefetch": traits_of(), "cache": traits_of(before=("prefetch",))}
+    found = trial_of("cache", (plugin("prefetch"),), known)
     assert names_of(found.stack) == ("cache", "prefetch")
 
 
 def test_a_conflict_of_either_side_makes_it_take_the_place():
     known = {"chunked": traits_of(conflicts=("resident",)), "resident": traits_of()}
-    resident = candidate("resident", traits=known["resident"])
-    found = placed(resident, (plugin("chunked"),), known, frozenset())
+    found = trial_of("resident", (plugin("chunked"),), known)
     assert (names_of(found.stack), found.replaces) == (("resident",), ("chunked",))
 
 
 def test_what_requires_the_plugin_that_leaves_leaves_too():
     known = {"a": traits_of(), "b": traits_of(requires=("a",)), "c": traits_of(conflicts=("a",))}
     stack = (plugin("a"), plugin("b"))
-    found = placed(candidate("c", traits=known["c"]), stack, known, frozenset())
+    found = trial_of("c", stack, known)
     assert (names_of(found.stack), found.replaces) == (("c",), ("a", "b"))
-    assert without("a", stack, known) == ()
+    assert without("a", stack, make_tune(traits=known)) == ()
 
 
 def test_a_second_strategy_takes_the_place_of_the_first():
     known = {"mirrored": traits_of(), "one-device": traits_of()}
-    found = placed(candidate("mirrored"), (plugin("one-device"),), known, frozenset(known))
+    found = trial_of("mirrored", (plugin("one-device"),), known, owners=known)
     assert names_of(found.stack) == ("mirrored",)
 
 
 def test_a_missing_requirement_is_said():
-    lone = candidate("b", traits=traits_of(requires=("a",)))
-    found = placed(lone, (), {"b": lone.traits}, frozenset())
-    assert found.why_not == 'it needs "a" in the stack'
+    found = trial_of("b", (), {"b": traits_of(requires=("a",))})
+    assert found == 'it needs "a" in the stack'
 
 
-def test_plugins_are_joined_but_for_those_that_exclude_one_another_or_are_there():
+def test_plugins_are_joined_but_for_those_that_exclude_one_another():
     traits = {"there": traits_of(), "a": traits_of(conflicts=("b",)), "b": traits_of(),
               "c": traits_of(requires=("a",)), "d": traits_of(requires=("gone",))}  # fmt: skip
-    candidates = [candidate(name, traits=one) for name, one in traits.items()]
-    stack, names = joined(candidates, (plugin("there"),), traits, frozenset())
-    assert names == ("a", "c")
-    assert set(names_of(stack)) == {"there", "a", "c"}
+    stack, tune = (plugin("there"),), make_tune(traits=traits)
+    trial = joined([plugin(name) for name in "abcd"], stack, tune)
+    assert trial.plugins == ("a", "c")
+    assert set(names_of(trial.stack)) == {"there", "a", "c"}
+    assert joined([plugin("a"), plugin("b")], stack, tune) is None
 
 
 RANGE = {"low": 1e-6, "high": 1e-2, "log": True}
@@ -79,33 +86,29 @@ RECIPE = Recipe(
 STACK = (plugin("cache"), plugin("l2", strength=1e-4, layers=()))
 
 
+def space(stack=STACK, **given):
+    return tunables(make_tune(recipe=RECIPE, installed=(INFO,), **given), stack)
+
+
 def test_settings_of_the_stack_come_before_options_each_with_its_untuned_value():
-    space = tunables(RECIPE, STACK, (INFO,), {})
-    assert [(one.key, one.untuned) for one in space] == [
+    assert [(one.key, one.untuned) for one in space()] == [
         ("plugins.l2.strength", 1e-4), ("options.units", 8), ("options.batch_size", 32)
     ]  # fmt: skip
 
 
 def test_a_setting_that_the_recipe_gives_or_of_a_plugin_outside_is_not_searched():
-    keys = [one.key for one in tunables(RECIPE, STACK, (INFO,), {"l2": {"strength": 1e-3}})]
+    keys = [one.key for one in space(own={"l2": {"strength": 1e-3}})]
     assert keys == ["options.units", "options.batch_size"]
-    assert [one.key for one in tunables(RECIPE, (), (INFO,), {})] == keys
+    assert [one.key for one in space(())] == keys
 
 
 def test_values_come_into_the_stack_and_the_workload():
-    space = tunables(RECIPE, STACK, (INFO,), {})
     values = {"plugins.l2.strength": 1e-3, "options.units": 16, "options.batch_size": 64}
-    stack = with_values(STACK, values, space)
+    stack = with_values(STACK, values)
     assert stack == (plugin("cache"), plugin("l2", strength=1e-3, layers=()))
-    workload = with_options(RECIPE, option_values(values, space)).workload
+    workload = with_options(RECIPE, values_below(values, "options")).workload
     assert (dict(workload.options), workload.batch_size) == ({"units": 16, "seed": 1}, 64)
-    assert with_options(RECIPE, option_values({"plugins.l2.strength": 1e-3}, space)) is RECIPE
-
-
-def test_what_is_as_it_was_is_no_change():
-    space = tunables(RECIPE, STACK, (INFO,), {})
-    values = {"plugins.l2.strength": 1e-4, "options.units": 16, "options.batch_size": 32}
-    assert changed(values, space) == {"options.units": 16}
+    assert with_options(RECIPE, {}) is RECIPE
 
 
 def test_the_baseline_of_tuned_options_is_the_training_as_it_was():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import pytest
-from support.measure_runs import make_outcome, make_request
+from support.measure_runs import make_outcome
 from support.report_results import make_prepared
-from support.simulated_search import plugin
+from support.simulated_search import make_tune, plugin
 
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.machine import Gpu
@@ -16,10 +17,9 @@ from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
-from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog
-from tfopt_core.tuning.trials import TrialMaker, contrasted, decided
+from tfopt_core.tuning.trials import TrialMaker, decided, with_figures
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask
 
@@ -96,13 +96,13 @@ def trial_of(tmp_path):
     def go(runner, objective="time", machine=None, joined_by=(), action="add", **settings):
         measured = MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.8))
         recipe = Recipe(name="r", workload=WorkloadSpec(use="flights"), measure=measured)
-        request = make_request(recipe=recipe, machine=machine or make_machine(), folder=tmp_path)
-        tune = SearchContext(
-            request=request, target="here", objective=objective, budget=60.0, runner=runner,
-            trial_runner=runner, proof_path=tmp_path / "r.toml", store=None,
-        )  # fmt: skip
+        tune = make_tune(
+            tmp_path, recipe=recipe, objective=objective, runner=runner, trial_runner=runner
+        )
+        if machine is not None:
+            tune.request = attrs.evolve(tune.request, machine=machine)
         tune.log = SearchLog.open(tmp_path / "search", "here", {})
-        trials = TrialMaker(tune=tune, request=request)
+        trials = TrialMaker(tune=tune)
         plan = StackTrial(
             action=action, plugin="cache", joined_by=joined_by, without=(),
             stack=(plugin("cache", **settings), *(plugin(one) for one in joined_by)),
@@ -221,6 +221,11 @@ def logs(*ratios: float) -> list[float]:
     return [math.log(ratio) for ratio in ratios]
 
 
+def outcome_of(action, *ratios: float) -> TrialOutcome | None:
+    ended = decided(StackTrial(action=action, plugin="a", stack=(), without=()), logs(*ratios))
+    return None if ended is None else ended.outcome
+
+
 @pytest.mark.parametrize(
     ("ratios", "outcome"),
     [
@@ -238,7 +243,7 @@ def logs(*ratios: float) -> list[float]:
     ],
 )
 def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
-    assert decided("add", logs(*ratios)).outcome is outcome
+    assert outcome_of("add", *ratios) is outcome
 
 
 @pytest.mark.parametrize(
@@ -256,12 +261,13 @@ def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
     ],
 )
 def test_a_plugin_stays_only_if_it_is_missed(ratios, outcome):
-    assert decided("drop", logs(*ratios)).outcome is outcome
+    assert outcome_of("drop", *ratios) is outcome
 
 
 def test_one_pair_has_no_interval():
-    one = contrasted(logs(1.5))
+    plan = StackTrial(action="add", plugin="a", stack=(), without=())
+    one = with_figures(plan, logs(1.5))
     assert (one.low, one.high, one.confidence) == (None, None, None)
-    two = contrasted(logs(1.5, 1.4))
+    two = with_figures(plan, logs(1.5, 1.4))
     assert two.low < two.ratio < two.high
     assert two.confidence == pytest.approx(0.8)

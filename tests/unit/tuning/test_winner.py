@@ -94,9 +94,7 @@ def test_a_recipe_that_is_tuned_again_loses_the_baseline_that_it_had(tmp_path):
     before = attrs.evolve(before, measure=measure)
     written = tomllib.loads(winner_text(make_tuned(), before, tmp_path))
     assert "baseline" not in written["measure"]
-    proof = proof_recipe(
-        before, make_tuned(), objective="time", path=tmp_path / "t.toml", seconds=9.0
-    )
+    proof = proof_recipe(before, make_tuned(), path=tmp_path / "t.toml", seconds=9.0)
     assert proof.measure.baseline is None
     tuned = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
     written = tomllib.loads(winner_text(tuned, before, tmp_path))

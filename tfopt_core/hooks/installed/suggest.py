@@ -66,6 +66,11 @@ class Suggestion:
         return self.equivalence in EXACT_EQUIVALENCES
 
     @property
+    def most(self) -> float:
+        """The most that it can gain; infinite if unbounded."""
+        return float("inf") if self.bound is None else self.bound
+
+    @property
     def exactly(self) -> Suggestion | None:
         """The suggestion with settings that are exact; None if there are none."""
         form = self.exact_form
@@ -215,8 +220,7 @@ def suggested(
 
 def _rank(one: Suggestion) -> tuple[float, int, str]:
     # below a hundredth, bounds are equal: the least change to the training goes first
-    bound = float("inf") if one.bound is None else round(one.bound, 2)
-    return (-bound, EQUIVALENCES.index(one.equivalence), one.plugin)
+    return (-round(one.most, 2), EQUIVALENCES.index(one.equivalence), one.plugin)
 
 
 def _stackable(

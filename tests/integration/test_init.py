@@ -29,8 +29,8 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
         assert path == project / "tiny.tfopt.toml"
         checked = check_recipe(path, compares=False)
     assert checked.recipe.workload.factory == "tiny.py:build"
-    assert screened.draft.extended
-    assert [one.name for one in checked.plugins] == [one.plugin for one in screened.draft.stack]
+    assert screened.extended
+    assert [one.name for one in checked.plugins] == [one.plugin for one in screened.stack]
     # what is not exact is a comment
     assert {equivalence_of(one.name, one.plugin) for one in checked.plugins} <= set(
         EXACT_EQUIVALENCES

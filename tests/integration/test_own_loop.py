@@ -357,10 +357,10 @@ def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, 
     spec = WorkloadSpec(script="loop.py", args=("--epochs", "50"))
     with runs_forked():
         contact = look_at(options, spec, Limits(), make_console(quiet=True))
-    diagnosed = contact.draft.diagnosed
+    diagnosed = contact.diagnosed
     assert diagnosed.own_loop
     assert not diagnosed.dispatch_known
     assert "runs-eagerly" in {finding.kind for finding in diagnosed.findings}
-    assert contact.draft.workload["loop"] == "own"
-    assert contact.draft.workload["max_steps"] == diagnosed.steps_per_epoch
-    assert 'loop = "own"' in contact.draft.text()
+    assert contact.workload["loop"] == "own"
+    assert contact.workload["max_steps"] == diagnosed.steps_per_epoch
+    assert 'loop = "own"' in contact.text()

@@ -332,8 +332,8 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     spec = WorkloadSpec(script="small.py")
     with runs_forked(before=HASTY):
         contact = look_at(options, spec, Limits(), make_console(quiet=True))
-    tried = {one.plugin for one in contact.draft.extended}
-    left_out = {one.plugin for one in contact.draft.left_out}
+    tried = {one.plugin for one in contact.extended}
+    left_out = {one.plugin for one in contact.left_out}
     assert tried | left_out
     written = (tmp_path / "small.tfopt.toml").exists()
     assert written == bool(tried) == (contact.measured is not None)
@@ -343,7 +343,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
         stacked = check_recipe(tmp_path / "small.tfopt.toml", compares=False).plugins
         maths = {equivalence_of(one.name, one.plugin) for one in stacked}
         assert maths <= {"exact", "order"}
-        assert [one.name for one in stacked] == [one.plugin for one in contact.draft.stack]
+        assert [one.name for one in stacked] == [one.plugin for one in contact.stack]
 
 
 @pytest.mark.thorough

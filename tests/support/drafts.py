@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
+
 from support.report_results import make_prepared
-from tfopt_core.diagnosis.draft import Draft
-from tfopt_core.diagnosis.screening import Tried
+from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import StepPart
@@ -37,6 +38,11 @@ def draft(*names: str, additions: tuple[Suggestion, ...] = ()) -> Draft:
         "train.py", {"script": "train.py"}, Diagnosed(), tuple(map(suggestion, names)),
         additions=additions, measure={"budget": "90s"},
     )  # fmt: skip
+
+
+def left(made: Draft, *out: tuple[str, str]) -> Draft:
+    """The draft with these plugins left out, each for a reason."""
+    return attrs.evolve(made, left_out=tuple(LeftOut(*one) for one in out))
 
 
 def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, str] | None = None):

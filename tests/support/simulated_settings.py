@@ -132,6 +132,13 @@ def make_value_search(
     return search
 
 
+def in_memory() -> StudyStorage:
+    """A storage of this process alone."""
+    from optuna.storages import InMemoryStorage
+
+    return StudyStorage("memory", InMemoryStorage())
+
+
 def searched(
     trainings: SimulatedTrainings, folder: Path, options: dict, *, planned=12, pruner="none",
     sampler="tpe", storage: StudyStorage | None = None, study: dict | None = None, **given,
@@ -140,7 +147,7 @@ def searched(
     search = make_value_search(trainings, folder, options, **given)
     made = Study(
         search.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
-        search=search.maker.tune.log.id, storage=storage, **(study or {}),
+        search=search.maker.tune.log.id, storage=storage or in_memory(), **(study or {}),
     )  # fmt: skip
     with contextlib.suppress(KeyboardInterrupt):
         search.try_values(made)

@@ -257,10 +257,10 @@ def _first_contact(
     console.print(words(PLAN.format(script=spec.label), "dim"))
     found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
     if found.measured is None:
-        return found.draft.nothing(options.target)
+        return found.nothing(options.target)
     request, folder = make_request(
         str(path), options.overrides,
-        compares=bool(found.draft.stack),  # with nothing exact it is a recipe of comments
+        compares=bool(found.stack),  # with nothing exact it is a recipe of comments
         save_to=options.save_to, debug=options.debug,
     )  # fmt: skip
     prepared, request, extended = prepared_for(found, request, path)
@@ -269,7 +269,7 @@ def _first_contact(
         extended=extended,
     )  # fmt: skip
     try:
-        keep_outcome(found.draft, path, results)
+        keep_outcome(found, path, results)
     except InputError as error:
         # the verdict is printed all the same
         return attrs.evolve(results, warnings=(*results.warnings, str(error)))

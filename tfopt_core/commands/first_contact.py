@@ -25,6 +25,7 @@ from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,
     Draft,
     NothingToMeasure,
+    Tried,
     as_own_loop,
     check_free,
     draft_of,
@@ -32,7 +33,7 @@ from tfopt_core.diagnosis.draft import (
     untried,
 )
 from tfopt_core.diagnosis.process import diagnose
-from tfopt_core.diagnosis.screening import Screened, Tried, screened, try_seconds
+from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
@@ -75,7 +76,7 @@ def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:
     return check_script(spec)
 
 
-def look_alone(options: ApplyOptions, console: Console) -> tuple[Screened, Path] | NothingToMeasure:
+def look_alone(options: ApplyOptions, console: Console) -> tuple[Draft, Path] | NothingToMeasure:
     """Look at a script or factory and write its recipe, as `tfopt init` does. Nothing is measured.
 
     :returns: what was written, and where; or that nothing was, since nothing is worth measuring.
@@ -91,13 +92,11 @@ def look_alone(options: ApplyOptions, console: Console) -> tuple[Screened, Path]
     console.print(words(plan, "dim"))
     found = look_at(options, spec, Limits(), console)
     if found.measured is None:
-        return found.draft.nothing(options.target)
+        return found.nothing(options.target)
     return found, written_recipe(options, spec)
 
 
-def look_at(
-    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console
-) -> Screened:
+def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console) -> Draft:
     """Look at a script or factory for some seconds, and write the recipe that is worth measuring,
     if any proposed plugin is left.
 
@@ -144,8 +143,8 @@ def look_at(
             )  # fmt: skip
     if found.measured is not None:
         check_free(path)
-        write_text(path, found.draft.text(), replace=True)
-        console.print(render_written(found.draft, path))
+        write_text(path, found.text(), replace=True)
+        console.print(render_written(found, path))
     return found
 
 
@@ -233,7 +232,7 @@ def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:
 
 
 def prepared_for(
-    found: Screened, request: Request, path: Path
+    found: Draft, request: Request, path: Path
 ) -> tuple[Prepared, Request, Prepared | None]:
     """Return the dry build from trying the draft, for the request that is measured, and that of the
     stack with the additions, None without any.
@@ -242,12 +241,12 @@ def prepared_for(
     """
     assert found.measured is not None
     prepared, resolved = found.measured.prepared, found.measured.request
-    extended = found.extended if found.tried is not None else None
-    if not found.draft.stack:
+    extended = found.tried_extended if found.tried is not None else None
+    if not found.stack:
         # the recipe holds them as comments
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
-    stacked = {one.plugin for one in found.draft.extended}
-    late = [name for name in untried(found.draft.left_out) if name not in stacked]
+    stacked = {one.plugin for one in found.extended}
+    late = [name for name in untried(found.left_out) if name not in stacked]
     if late:
         note = f"no time was left to try {', '.join(late)}: tfopt tune {path.name} tries more"
         prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, note))

@@ -37,7 +37,7 @@ def init(**options: Any) -> None:
     if isinstance(found, NothingToMeasure):
         make_console().print(render_nothing(found))
         return
-    tried, path = found
-    before = "" if tried.draft.stack else "take a # off in it, then "
+    draft, path = found
+    before = "" if draft.stack else "take a # off in it, then "
     shown = path.name if path.parent == Path.cwd() else path
     click.echo(f"to measure it: {before}tfopt apply {shown}")

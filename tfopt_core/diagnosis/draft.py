@@ -16,8 +16,9 @@ from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import NOTES, PlannedPlugin, SpareKey, recipe_text, spare_keys
 from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.statistics.intervals import bound_in_words
+from tfopt_core.trials.request import Request
 
 NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "
@@ -73,8 +74,18 @@ class NothingToMeasure:
 
 
 @attrs.frozen
+class Tried:
+    """The dry build of a draft's stack, its request with the settings that were found, and the
+    estimated time of a training with it, None if the number of steps is unknown."""
+
+    prepared: Prepared
+    request: Request
+    estimate: Estimate | None
+
+
+@attrs.frozen
 class Draft:
-    """The recipe of a first contact, before and after it was measured.
+    """The recipe of a first contact, before and after it was tried and measured.
 
     :param script: the script or module, as the recipe names it.
     :param diagnosed: the diagnosis of the script.
@@ -82,6 +93,8 @@ class Draft:
     :param additions: what is measured on top of them, since it is not exact: further plugins, and
         plugins of the stack with other settings.
     :param hopeful: whether they seem to save time, by the first steps.
+    :param tried: the dry build of the stack, and `tried_extended` that of it with the additions,
+        which are tried last; None before, and if none stays.
     """
 
     script: str
@@ -92,6 +105,14 @@ class Draft:
     left_out: tuple[LeftOut, ...] = ()
     measure: Table = attrs.field(factory=dict)
     hopeful: bool = True
+    tried: Tried | None = None
+    tried_extended: Tried | None = None
+
+    @property
+    def measured(self) -> Tried | None:
+        """The dry build of what is measured: the additions alone where no exact plugin stays; None
+        if nothing stays."""
+        return self.tried or self.tried_extended
 
     @property
     def extended(self) -> tuple[Suggestion, ...]:
@@ -99,16 +120,6 @@ class Draft:
         by_name = {one.plugin: one for one in (*self.stack, *self.additions)}
         order = [name for name in self.diagnosed.proposed_stack if name in by_name]
         return tuple(by_name[name] for name in dict.fromkeys((*order, *by_name)))
-
-    def leaving_out(
-        self, plugin: str, reason: str, estimate: Estimate | None = None, *, untried: bool = False
-    ) -> Draft:
-        """Return the draft with one more entry of what was left out.
-
-        :param estimate, untried: as `LeftOut` has them.
-        """
-        left = LeftOut(plugin, reason, estimate, untried)
-        return attrs.evolve(self, left_out=(*self.left_out, left))
 
     def nothing(self, target: str) -> NothingToMeasure:
         """Return what is known of a training for which no proposed plugin is left."""

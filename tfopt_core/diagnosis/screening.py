@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import attrs
 
-from tfopt_core.diagnosis.draft import Draft
+from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.errors import TfoptError, first_line
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES
-from tfopt_core.records.dry_build import Estimate, Prepared
-from tfopt_core.trials.request import Request
+from tfopt_core.records.dry_build import Estimate
 
 # A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03
@@ -43,36 +42,6 @@ def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:
     return max(share, look_seconds, start + steps)
 
 
-@attrs.frozen
-class Tried:
-    """The dry build of a draft's stack, its request with the settings that were found, and the
-    estimated time of a training with it, None if the number of steps is unknown."""
-
-    prepared: Prepared
-    request: Request
-    estimate: Estimate | None
-
-
-@attrs.frozen
-class Screened:
-    """The result of trying what a draft proposes.
-
-    :param draft: what stays of it.
-    :param tried: the dry build of its stack; None if no exact plugin stays.
-    :param extended: that of the stack with the additions; None if none stays.
-    """
-
-    draft: Draft
-    tried: Tried | None
-    extended: Tried | None = None
-
-    @property
-    def measured(self) -> Tried | None:
-        """The dry build of what is measured: the additions alone where no exact plugin stays; None
-        if nothing stays."""
-        return self.tried or self.extended
-
-
 def screened(
     draft: Draft,
     attempt: Callable[[Draft], Tried],
@@ -80,7 +49,7 @@ def screened(
     *,
     why_not_try: Callable[[bool], str] = lambda found: "",
     measure_anyway: bool = False,
-) -> Screened:
+) -> Draft:
     """Return the draft with those plugins that seem to save time: first the exact ones, then what
     is added to them.
 
@@ -95,48 +64,45 @@ def screened(
     """
     both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
     stays, before = attrs.evolve(draft, stack=(), additions=()), draft.diagnosed.estimate
-    exact: Tried | None = None
-    extended: Tried | None = None
-    cheapest: tuple[float, Draft, Tried] | None = None
+    left_out = [*draft.left_out]
+    cheapest: tuple[float, Draft] | None = None
     for place, one in enumerate((*draft.stack, *draft.additions)):
         plugin, adds = one.plugin, place >= len(draft.stack)
         note = (OTHERWISE if adds else EXACTLY) if plugin in both else ""
         if why := why_not_try(bool(stays.extended)):
-            stays = stays.leaving_out(plugin, note + why, untried=True)
+            left_out.append(LeftOut(plugin, note + why, untried=True))
             continue
         on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
         candidate = attrs.evolve(stays, stack=(*stays.stack, one))
         if adds:
             candidate = attrs.evolve(stays, additions=(*stays.additions, one))
         try:
-            tried = attempt(_as_one_stack(candidate, exact) if adds else candidate)
+            tried = attempt(_as_one_stack(candidate) if adds else candidate)
         except TfoptError as error:
-            stays = stays.leaving_out(plugin, note + first_line(error))
+            left_out.append(LeftOut(plugin, note + first_line(error)))
             continue
         reason = _why_not(plugin, tried, before) or _why_not_here(plugin, tried, candidate)
+        if adds:
+            candidate = attrs.evolve(candidate, tried_extended=tried)
+        else:
+            candidate = attrs.evolve(candidate, tried=tried)
         if not reason:
             stays, before = candidate, tried.estimate
-            exact, extended = (exact, tried) if adds else (tried, None)
             continue
         takes = None if plugin in tried.prepared.not_applied else tried.estimate
-        stays = stays.leaving_out(plugin, note + reason, takes)
+        left_out.append(LeftOut(plugin, note + reason, takes))
         if takes is not None and (cheapest is None or takes.seconds < cheapest[0]):
-            cheapest = (takes.seconds, candidate, tried)
-    if exact is None and extended is None and measure_anyway and cheapest is not None:
-        _, least, tried = cheapest
-        [chosen] = (*least.stack, *least.additions)
-        left_out = tuple(left for left in stays.left_out if left.plugin != chosen.plugin)
-        stays = attrs.evolve(
-            stays, stack=least.stack, additions=least.additions, left_out=left_out, hopeful=False
-        )
-        exact, extended = (tried, None) if least.stack else (None, tried)
-    return Screened(_with_found(stays, exact, extended), exact, extended)
+            cheapest = (takes.seconds, candidate)
+    if not stays.extended and measure_anyway and cheapest is not None:
+        stays = attrs.evolve(cheapest[1], hopeful=False)
+        left_out = [left for left in left_out if left.plugin != stays.extended[0].plugin]
+    return _with_found(attrs.evolve(stays, left_out=tuple(left_out)))
 
 
-def _as_one_stack(draft: Draft, exact: Tried | None) -> Draft:
+def _as_one_stack(draft: Draft) -> Draft:
     """Return the draft with its additions in the stack, and the settings that were found for the
     exact ones."""
-    found = {} if exact is None else exact.prepared.resolved
+    found = {} if draft.tried is None else draft.tried.prepared.resolved
     stack = (
         attrs.evolve(one, settings=dict(found.get(one.plugin, one.settings))) for one in draft.stack
     )
@@ -144,18 +110,17 @@ def _as_one_stack(draft: Draft, exact: Tried | None) -> Draft:
     return attrs.evolve(draft, stack=whole, additions=())
 
 
-def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Draft:
+def _with_found(draft: Draft) -> Draft:
     """Return the draft with what was found of settings that its stack has otherwise."""
-    if exact is None or extended is None:
+    if draft.tried is None or draft.tried_extended is None:
         return draft
     by_name = {one.plugin: one for one in draft.stack}
+    before, now = draft.tried.prepared.resolved, draft.tried_extended.prepared.resolved
     additions = []
     for one in draft.additions:
-        of_stack = by_name.get(one.plugin)
-        if of_stack is not None:
-            before = exact.prepared.resolved[one.plugin]
-            now = extended.prepared.resolved[one.plugin]
-            other = {key: value for key, value in now.items() if before.get(key) != value}
+        if (of_stack := by_name.get(one.plugin)) is not None:
+            old = before[one.plugin]
+            other = {key: new for key, new in now[one.plugin].items() if old.get(key) != new}
             one = attrs.evolve(one, settings={**of_stack.settings, **other})
         additions.append(one)
     return attrs.evolve(draft, additions=tuple(additions))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from cattrs import Converter
 
 from tfopt_core.errors import InputError, StoreError
 from tfopt_core.measurement.fingerprint import differences
-from tfopt_core.tuning.results import StackTrial, TunedPlugin
+from tfopt_core.tuning.results import Stack, StackTrial
 
 LOG_FILE = "searches.sqlite"
 
@@ -203,16 +203,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
+def place_of(stack: Stack, *more: Any) -> str:
     """Return the key of a stack and what is trained with it: equal keys mean the same training."""
-    return digest([list(_plain(stack)), *more])
+    return digest([_converter.unstructure(stack), *more])
 
 
 def key_of(trial: StackTrial) -> str:
     """Return the key of a trial that is planned: equal keys mean the same two stacks."""
-    sides = list(_plain(trial.stack)), list(_plain(trial.without))
-    return digest([trial.action, trial.plugin, *sides])
-
-
-def _plain(stack: tuple[TunedPlugin, ...]) -> Iterator[list[Any]]:
-    return ([one.name, dict(one.settings)] for one in stack)
+    sides = _converter.unstructure((trial.stack, trial.without))
+    return digest([trial.action, trial.plugin, sides])

@@ -93,44 +93,36 @@ class ValueSearch:
         :raises InputError: if an option is unknown.
         :raises StoreError: if the storage fails.
         """
-        tune, begun = self.maker.tune, self.maker.tune.elapsed()
-        spec = tune.spec
+        tune, shared, statement = self.maker.tune, None, NOTHING
+        begun, spec = tune.elapsed(), tune.spec
+        if self.space:
+            tune.observer(f"searching {', '.join(one.key for one in self.space)}")
+            try:
+                self._know_the_metric()
+                study = self.study()
+                self.try_values(study)
+                shared = study.shared()
+            except KeyboardInterrupt:
+                self.interrupted, self.why_ended = True, INTERRUPTED
+            statement = NOTHING_BETTER if self.trials else f"no value was tried: {self.why_ended}"
+        best = self.best_values()
         found = SettingsSearch(
-            sampler=spec.sampler or DEFAULT_SAMPLER,
-            pruner=spec.pruner or DEFAULT_PRUNER,
-            planned=spec.trials or DEFAULT_TRIALS,
-            ranges={one.key: one.written for one in self.space},
-            untuned={one.key: one.untuned for one in self.space if one.untuned is not None},
-        )
-        if not self.space:
-            return self._with(result, attrs.evolve(found, statement=NOTHING))
-        tune.observer(f"searching {', '.join(one.key for one in self.space)}")
-        shared = None
-        try:
-            self._know_the_metric()
-            study = self.study(found)
-            self.try_values(study)
-            shared = study.shared()
-        except KeyboardInterrupt:
-            self.interrupted, self.why_ended = True, INTERRUPTED
-        best, nothing = self.best_values(), NOTHING_BETTER
-        if not self.trials:
-            nothing = f"no value was tried: {self.why_ended}"
-        found = attrs.evolve(
-            found, metric=self.metric, trials=tuple(self.trials), best=best,
-            seconds=tune.elapsed() - begun, shared=shared, statement="" if best else nothing,
+            sampler=spec.sampler or DEFAULT_SAMPLER, pruner=spec.pruner or DEFAULT_PRUNER,
+            planned=spec.trials or DEFAULT_TRIALS, metric=self.metric,
+            ranges={one.key: one.written for one in self.space}, untuned=self.untuned,
+            trials=tuple(self.trials), best=best, statement="" if best else statement,
+            seconds=tune.elapsed() - begun, shared=shared,
         )  # fmt: skip
-        result = attrs.evolve(
-            result, interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended
-        )
-        return self._with(result, found)
-
-    def _with(self, result: TuneResult, found: SettingsSearch) -> TuneResult:
-        tune = self.maker.tune
         return attrs.evolve(
-            result, settings=found, stack=with_values(self.stack, found.best),
+            result, settings=found, stack=with_values(self.stack, best),
             search_seconds=tune.elapsed(), begun_from=tuple(tune.log.begun_from),
+            interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended,
         )  # fmt: skip
+
+    @property
+    def untuned(self) -> dict[str, Any]:
+        """The values without the search, by key, but for those that the workload chooses."""
+        return {one.key: one.untuned for one in self.space if one.untuned is not None}
 
     def reverted(self, result: TuneResult) -> TuneResult:
         """Return the result with the untuned values, since fresh pairs do not confirm the best."""
@@ -142,13 +134,13 @@ class ValueSearch:
         )
         return attrs.evolve(result, stack=self.stack, settings=settings)
 
-    def study(self, found: SettingsSearch) -> Study:
+    def study(self) -> Study:
         """Return the study of the search: that of all machines in a storage, else this project's.
 
         :raises StoreError: if it cannot be opened.
         """
-        tune, stack, untuned = self.maker.tune, self.stack, dict(found.untuned)
-        facts, storage = tune.log.own.facts, tune.storage
+        tune, stack, untuned = self.maker.tune, self.stack, self.untuned
+        facts, storage, spec = tune.log.own.facts, tune.storage, tune.spec
         if storage is not None:
             # stacks may differ: each trial compares with the same stack on the same machine
             names = {one.plugin for one in self.space} | set(tune.own)
@@ -157,10 +149,11 @@ class ValueSearch:
         place = place_of(stack, self.metric, self.sign, untuned)
         local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
         return Study(
-            self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
+            self.space, sampler=spec.sampler or DEFAULT_SAMPLER,
+            pruner=spec.pruner or DEFAULT_PRUNER, planned=spec.trials or DEFAULT_TRIALS,
             seed=tune.seed, search=tune.log.id, storage=storage or open_storage(local),
             shared=storage is not None, fresh=tune.fresh,
-            name=study_name(facts, place, found.ranges),
+            name=study_name(facts, place, {one.key: one.written for one in self.space}),
         )  # fmt: skip
 
     # Trials
@@ -216,8 +209,7 @@ class ValueSearch:
         figure, values = max(measured, key=lambda one: one[0], default=(0.0, {}))
         if figure <= LEAST_RATIO:
             return {}
-        untuned = {one.key: one.untuned for one in self.space}
-        return {key: value for key, value in values.items() if untuned.get(key) != value}
+        return {key: one for key, one in values.items() if self.untuned.get(key) != one}
 
     # By which metric
 

@@ -47,12 +47,13 @@ def placed(plugin: TunedPlugin, stack: Stack, tune: SearchContext) -> StackTrial
 
 
 def joined(plugins: Iterable[TunedPlugin], stack: Stack, tune: SearchContext) -> StackTrial | None:
-    """Return the trial of the stack with all plugins that can stand beside it and those before
-    them, None if that is one at most."""
+    """Return the trial of the stack with all further plugins that can stand beside it and those
+    before them, None if that is one at most."""
     with_them, names = stack, list[str]()
     for plugin in plugins:
         one = placed(plugin, with_them, tune)
-        if isinstance(one, StackTrial) and not one.replaces:
+        is_new = plugin.name not in [other.name for other in with_them]
+        if is_new and isinstance(one, StackTrial) and not one.replaces:
             with_them, names = one.stack, [*names, plugin.name]
     if len(names) < 2:
         return None

@@ -8,7 +8,6 @@ import platform
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -68,15 +67,15 @@ class Study:
     :param planned: how many trials to make at most: of this search, and of all that share it.
     :param name: what all trials have in common.
     :param search: the id of this search.
-    :param storage: where it is kept; None for this process' memory.
+    :param storage: where it is kept.
     :param shared: whether other processes make trials of it at the same time.
     :param fresh: whether to drop the trials of earlier searches.
     """
 
     def __init__(
         self, space: Sequence[Tunable], *, sampler: str, pruner: str, seed: int,
-        planned: int = DEFAULT_TRIALS, name: str = "tfopt", search: str = "",
-        storage: StudyStorage | None = None, shared: bool = False, fresh: bool = False,
+        storage: StudyStorage, planned: int = DEFAULT_TRIALS, name: str = "tfopt",
+        search: str = "", shared: bool = False, fresh: bool = False,
     ) -> None:  # fmt: skip
         import optuna
 
@@ -84,19 +83,18 @@ class Study:
         self._space, self._search, self._shared = space, search, shared
         self.planned, self.name, self._storage = planned, name, storage
         self._known: dict[str, SettingsTrial] = {}
-        with self._guarded(), warnings.catch_warnings():
+        with storage.guarded(), warnings.catch_warnings():
             # some samplers warn that their place in Optuna may change
             warnings.simplefilter("ignore")
-            where = None if storage is None else storage.optuna
-            if fresh and where is not None and name in optuna.get_all_study_names(where):
+            where = storage.optuna
+            if fresh and name in optuna.get_all_study_names(where):
                 optuna.delete_study(study_name=name, storage=where)
             self._study = optuna.create_study(
                 study_name=name, storage=where, load_if_exists=True, direction="maximize",
                 pruner=_pruner(pruner),
             )  # fmt: skip
-            trials = self._study.get_trials(deepcopy=False)
             # a sequence is common to all processes; what is drawn by chance must not be the same
-            seed = int(digest(name), 16) % 2**31 if sampler == "qmc" else seed + len(trials)
+            seed = int(digest(name), 16) % 2**31 if sampler == "qmc" else seed + len(self._trials())
             self._study.sampler = _sampler(sampler, seed)
             if not shared:
                 self._retry_killed()
@@ -111,23 +109,22 @@ class Study:
         self._known[values_key(values)] = SettingsTrial(
             values=values, outcome=TrialOutcome.MEASURED, figure=1.0
         )
-        with self._guarded():
-            if not self._study.get_trials(deepcopy=False):
+        if not self._trials():
+            with self._storage.guarded():
                 self._study.enqueue_trial(dict(values))
 
     def has_room(self) -> bool:
         """Return whether to make a further trial."""
         import optuna
 
-        with self._guarded(), warnings.catch_warnings():
+        with self._storage.guarded(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is marked as experimental
             optuna.storages.fail_stale_trials(self._study)
             return self.count() < self.planned
 
     def count(self) -> int:
         """Return how many trials were made or are under way."""
-        with self._guarded():
-            return sum(map(self._counts, self._study.get_trials(deepcopy=False)))
+        return sum(map(self._counts, self._trials()))
 
     def make(self, attempt: Callable[[ProposedTrial], SettingsTrial]) -> SettingsTrial | None:
         """Make the next trial and return it; None if nothing new is proposed any more.
@@ -165,7 +162,7 @@ class Study:
 
         for _ in range(MOST_REPEATS):
             try:
-                with self._guarded():
+                with self._storage.guarded():
                     self._study.optimize(objective, n_trials=1)
             except ValueError:
                 # a process that was silent for long has lost its trial: another one makes it
@@ -180,10 +177,8 @@ class Study:
     def news(self) -> tuple[SettingsTrial, ...]:
         """Return the trials of other searches, and of this one before it was resumed, that were
         not returned before."""
-        with self._guarded():
-            trials = self._study.get_trials(deepcopy=False)
         found = []
-        for one in trials:
+        for one in self._trials():
             if not one.state.is_finished() or ENDED not in one.user_attrs:
                 continue
             trial = self._with_origin(one)
@@ -196,18 +191,19 @@ class Study:
 
     def shared(self) -> SharedSearch | None:
         """Return what several machines have done together; None for a study of this one alone."""
-        if not self._shared or self._storage is None:
+        if not self._shared:
             return None
-        with self._guarded():
-            trials = [one for one in self._study.get_trials(deepcopy=False) if self._counts(one)]
+        trials = [one for one in self._trials() if self._counts(one)]
         made = [self._with_origin(one).machine for one in trials if one.state.is_finished()]
         return SharedSearch(
             storage=self._storage.shown, study=self.name, made=dict(Counter(made)),
             under_way=len(trials) - len(made),
         )  # fmt: skip
 
-    def _guarded(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._storage is None else self._storage.guarded()
+    def _trials(self) -> list[Any]:
+        with self._storage.guarded():
+            trials: list[Any] = self._study.get_trials(deepcopy=False)
+            return trials
 
     def _counts(self, one: Any) -> bool:
         """Return whether a trial is one of those that are planned: ended, or under way."""

@@ -5,7 +5,7 @@ import io
 import attrs
 import pytest
 from rich.console import Console
-from support.drafts import SLOWER, Diagnosed, about, attempt, draft, suggestion
+from support.drafts import SLOWER, Diagnosed, about, attempt, draft, left, suggestion
 
 from tfopt_core.diagnosis.draft import (
     LeftOut,
@@ -54,7 +54,7 @@ def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
 
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
-    stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None).draft
+    stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
     told = " ".join(shown(render_nothing(stays.nothing("train.py"))).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
@@ -97,7 +97,7 @@ def test_a_bound_is_rounded_up_so_that_it_stays_one():
 def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
-    path.write_text(draft("cache").leaving_out("prefetch", "slower").text(["faster: 2x"]))
+    path.write_text(left(draft("cache"), ("prefetch", "slower")).text(["faster: 2x"]))
     recipe = read_recipe(path).require()
     assert recipe.workload.script == "train.py"
     assert [entry.use for entry in recipe.plugins] == ["cache"]
@@ -158,8 +158,11 @@ def test_another_setting_of_a_plugin_is_a_comment_below_its_own(tmp_path):
 def test_a_plugin_that_was_tried_with_two_settings_stands_once(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
-    made = draft("a").leaving_out("loop", "kept exact: slow").leaving_out("loop", "slow")
-    path.write_text(made.leaving_out("a", "where it may round differently: slow").text())
+    made = left(
+        draft("a"), ("loop", "kept exact: slow"), ("loop", "slow"),
+        ("a", "where it may round differently: slow"),
+    )  # fmt: skip
+    path.write_text(made.text())
     assert read(path) == {"a": {}}
     assert path.read_text().count('use = "loop"') == path.read_text().count('use = "a"') == 1
     assert "left out: kept exact: slow; slow" in path.read_text()

@@ -16,7 +16,7 @@ from tfopt_core.trials.request import Request
 def screen(proposal, attempt, **options):
     """What stays, and what preparing it gave."""
     found = screened(proposal, attempt, lambda plugin: None, **options)
-    return found.draft, found.tried
+    return found, found.tried
 
 
 def test_plugins_that_save_time_stay_each_on_top_of_those_before():
@@ -146,12 +146,12 @@ def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
 
     found = screened(draft("a", additions=(LOW,)), attempt, lambda plugin: None)
     assert tried == [{"a": {}}, {"a": {"size": 4}, "low": {}}]
-    assert names(found.draft) == ["a"]
-    assert [one.plugin for one in found.draft.additions] == ["low"]
+    assert names(found) == ["a"]
+    assert [one.plugin for one in found.additions] == ["low"]
     assert built(found.tried) == ["a"]
-    assert built(found.extended) == ["a", "low"]
+    assert built(found.tried_extended) == ["a", "low"]
     # the recipe leaves the search for its settings to the next measurement
-    assert found.draft.stack[0].settings == {}
+    assert found.stack[0].settings == {}
 
 
 def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
@@ -159,8 +159,8 @@ def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
         draft("a", additions=(LOW,)), attempt({("a",): about(5), ("a", "low"): about(5)}),
         lambda plugin: None,
     )  # fmt: skip
-    assert (names(found.draft), found.draft.additions, found.extended) == (["a"], (), None)
-    assert [left.plugin for left in found.draft.left_out] == ["low"]
+    assert (names(found), found.additions, found.tried_extended) == (["a"], (), None)
+    assert [left.plugin for left in found.left_out] == ["low"]
 
 
 def test_what_there_is_no_time_for_is_left_out_untried():
@@ -175,8 +175,8 @@ def test_what_there_is_no_time_for_is_left_out_untried():
         why_not_try=why_not_try,
     )  # fmt: skip
     assert asked == [False, True, True]
-    assert tried == names(found.draft) == ["a"]
-    assert [(left.plugin, left.reason, left.untried) for left in found.draft.left_out] == [
+    assert tried == names(found) == ["a"]
+    assert [(left.plugin, left.reason, left.untried) for left in found.left_out] == [
         ("b", "no time", True), ("low", "no time", True),
     ]  # fmt: skip
 
@@ -186,8 +186,8 @@ def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
         draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}),
         lambda plugin: None,
     )  # fmt: skip
-    assert (names(found.draft), found.tried) == ([], None)
-    assert built(found.extended) == ["low"]
+    assert (names(found), found.tried) == ([], None)
+    assert built(found.tried_extended) == ["low"]
 
 
 def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
@@ -207,9 +207,9 @@ def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
         (suggestion("loop", settings={"xla": False}),), (other,),
     )  # fmt: skip
     found = screened(proposal, attempt, lambda plugin: None)
-    assert [one.settings for one in found.draft.stack] == [{"xla": False}]
-    assert [one.settings for one in found.draft.additions] == [{"xla": True}]
-    assert found.draft.left_out == ()
+    assert [one.settings for one in found.stack] == [{"xla": False}]
+    assert [one.settings for one in found.additions] == [{"xla": True}]
+    assert found.left_out == ()
 
 
 def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
@@ -221,8 +221,8 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
         return made(candidate, about(next(takes)), {"loop": {"xla": False}})
 
     found = screened(proposal, attempt, lambda plugin: None)
-    assert found.draft.additions == ()
-    assert found.draft.left_out[0].reason == (
+    assert found.additions == ()
+    assert found.left_out[0].reason == (
         "where it may round differently: what was found for it is exact all the same"
     )
 
@@ -232,8 +232,8 @@ def test_a_plugin_whose_settings_turn_out_to_round_is_not_in_the_stack():
         draft("a"), lambda candidate: made(candidate, about(5), maths="rounding"),
         lambda plugin: None,
     )  # fmt: skip
-    assert names(found.draft) == []
-    assert "not exact with the settings" in found.draft.left_out[0].reason
+    assert names(found) == []
+    assert "not exact with the settings" in found.left_out[0].reason
 
 
 def test_measured_anyway_may_be_what_is_not_exact():
@@ -241,10 +241,10 @@ def test_measured_anyway_may_be_what_is_not_exact():
         draft("a", additions=(LOW,)), attempt({("a",): about(20), ("low",): about(11)}),
         lambda plugin: None, measure_anyway=True,
     )  # fmt: skip
-    assert (names(found.draft), found.tried) == ([], None)
-    assert [one.plugin for one in found.draft.additions] == ["low"]
-    assert built(found.extended) == ["low"]
-    assert not found.draft.hopeful
+    assert (names(found), found.tried) == ([], None)
+    assert [one.plugin for one in found.additions] == ["low"]
+    assert built(found.tried_extended) == ["low"]
+    assert not found.hopeful
 
 
 def test_what_no_time_was_left_to_try_is_said_with_the_verdict(tmp_path):

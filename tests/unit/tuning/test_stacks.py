@@ -60,11 +60,11 @@ def test_a_missing_requirement_is_said():
     assert found == 'it needs "a" in the stack'
 
 
-def test_plugins_are_joined_but_for_those_that_exclude_one_another():
+def test_plugins_are_joined_but_for_those_that_exclude_one_another_or_are_there():
     traits = {"there": traits_of(), "a": traits_of(conflicts=("b",)), "b": traits_of(),
               "c": traits_of(requires=("a",)), "d": traits_of(requires=("gone",))}  # fmt: skip
     stack, tune = (plugin("there"),), make_tune(traits=traits)
-    trial = joined([plugin(name) for name in "abcd"], stack, tune)
+    trial = joined([plugin(name) for name in traits], stack, tune)
     assert trial.plugins == ("a", "c")
     assert set(names_of(trial.stack)) == {"there", "a", "c"}
     assert joined([plugin("a"), plugin("b")], stack, tune) is None

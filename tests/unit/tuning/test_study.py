@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from support.simulated_settings import in_memory
 
 from tfopt_core.recipe.formats import search_range
 from tfopt_core.recipe.model import Pruner, Sampler
@@ -30,6 +31,11 @@ def space(**ranges):
     )
 
 
+def a_study(ranges=None, **given) -> Study:
+    return Study(ranges or space(), storage=in_memory(),
+                 **{"sampler": "tpe", "pruner": "none", "seed": 1, **given})  # fmt: skip
+
+
 def drawn(study, figure=lambda number: 0.5, count=1):
     """The values of so many trials, each with its figure."""
     seen = []
@@ -49,7 +55,7 @@ def drawn(study, figure=lambda number: 0.5, count=1):
 @pytest.mark.parametrize("sampler", get_args(Sampler))
 @pytest.mark.parametrize("pruner", get_args(Pruner))
 def test_each_sampler_stays_within_the_ranges(sampler, pruner):
-    study = Study(space(), sampler=sampler, pruner=pruner, seed=1)
+    study = a_study(sampler=sampler, pruner=pruner)
     found = drawn(study, lambda number: 0.1 * number, count=9)
     for values in found:
         for one in space():
@@ -58,28 +64,23 @@ def test_each_sampler_stays_within_the_ranges(sampler, pruner):
 
 
 def test_numbers_have_four_digits():
-    study = Study(space(), sampler="random", pruner="none", seed=1)
+    study = a_study(sampler="random")
     rates = [values["options.rate"] for values in drawn(study, count=5)]
     assert all(value == float(f"{value:.4g}") for value in rates)
-    stepped = Study(
-        space(drop={"low": 0.0, "high": 0.4, "step": 0.1}),
-        sampler="random", pruner="none", seed=1,
-    )  # fmt: skip
+    stepped = a_study(space(drop={"low": 0.0, "high": 0.4, "step": 0.1}), sampler="random")
     drops = {values["options.drop"] for values in drawn(stepped, count=6)}
     assert drops == {0.0, 0.1, 0.2, 0.3, 0.4}
 
 
 def test_the_same_seed_draws_the_same():
-    one, again, other = (
-        drawn(Study(space(), sampler="tpe", pruner="none", seed=seed)) for seed in (1, 1, 2)
-    )
+    one, again, other = (drawn(a_study(seed=seed)) for seed in (1, 1, 2))
     assert one == again
     assert one != other
 
 
 def test_the_sampler_knows_the_untuned_values_where_all_are_in_range_and_they_are_not_tried():
     for untuned, known in ((8, True), (9, False), (None, False)):
-        study = Study(space(units=[8, 16]), sampler="random", pruner="none", seed=4, planned=9)
+        study = a_study(space(units=[8, 16]), sampler="random", seed=4, planned=9)
         study.begin_with({"options.units": untuned})
         tried = {one["options.units"] for one in drawn(study, count=3)}
         assert tried == ({16} if known else {8, 16})

@@ -25,13 +25,15 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import number_or, why_without
-from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
     are_layers,
+    count_in_one_step,
+    drawn_from,
     function_of,
     layers_function,
     made_layers,
+    seed_generators,
 )
 from tfopt_data.callables import is_place, load_function
 from tfopt_data.rewrite import Rewrite, effect, remember

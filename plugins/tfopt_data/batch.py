@@ -24,10 +24,12 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import nested_layers
-from tfopt_data.batch_padding import padding, unfit_for_padding, why_not_weighted
-from tfopt_data.few_lengths import (
+from tfopt_data.padding import (
     Lengths,
     check_lengths,
+    padding,
+    unfit_for_padding,
+    why_not_weighted,
     with_counted_shapes,
     with_few_lengths,
 )

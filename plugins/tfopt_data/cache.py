@@ -23,9 +23,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import number_or
-from tfopt_data.cache_partial import fitting_part, hybrid_source
-from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
-from tfopt_data.cache_results import with_kept_results
+from tfopt_data.cache_partial import fitting_part, hybrid_source, with_kept_results
 from tfopt_data.cache_rows import (
     MapsOverBatches,
     changed_tables,
@@ -45,7 +43,14 @@ from tfopt_data.cache_storage import (
     with_size,
 )
 from tfopt_data.kept_rows import private_folder
-from tfopt_data.prefix import Prefix, out_of_order
+from tfopt_data.prefix import (
+    Place,
+    Prefix,
+    cache_prefix,
+    heavy_shuffle,
+    out_of_order,
+    where_it_stands,
+)
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember, splits_setting, stages_of
 
 Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]

@@ -27,14 +27,18 @@ from tfopt_core.data import (
 )
 from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
 from tfopt_core.toolkit import size_in_words, why_without
-from tfopt_data.cache_place import no_cache
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
-from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named
+from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.lookup_tables import LookupTables
-from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, why_unsteady
+from tfopt_data.prefix import (
+    deterministic_prefix,
+    is_reshuffled,
+    no_cache,
+    out_of_order,
+    why_unsteady,
+)
 from tfopt_data.rewrite import Rewrite
-from tfopt_data.row_checks import row_count
 
 
 @attrs.frozen(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import validators
@@ -12,6 +12,7 @@ from tfopt_core.data import (
     Interleave,
     MapBatches,
     MapExamples,
+    Shuffle,
     Source,
     Stage,
     datasets,
@@ -43,7 +44,32 @@ from tfopt_data.repeating import (
     rows_of_first_epoch,
 )
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, splits_setting
-from tfopt_data.whole_batches import ShuffleBatches
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ShuffleBatches(Shuffle):
+    """Shuffles examples in groups of `size`, each of which becomes a batch.
+
+    A smaller last group stays last.
+    """
+
+    kind: ClassVar[str] = "shuffle"
+    size: int
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the examples of `dataset`, whose number must be known."""
+        import tensorflow as tf
+
+        count = int(dataset.cardinality())
+        full = count - count % self.size
+        groups = super().lower(dataset.take(full).batch(self.size, drop_remainder=True))
+        shuffled = groups.unbatch()
+        if full < count:
+            shuffled = shuffled.concatenate(dataset.skip(full))
+        return shuffled.apply(tf.data.experimental.assert_cardinality(count))
+
+    def describe(self) -> str:
+        return f"shuffle: whole batches of {self.size:,}, anew each epoch"
 
 
 def with_rows(

@@ -22,16 +22,18 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
-from tfopt_distribute.batch_rule import (
+from tfopt_distribute.strategy_settings import (
     BatchRule,
     batch_size_setting,
+    check_devices,
     check_rules,
+    devices_of,
     learning_rate_setting,
+    logical_devices,
+    others,
     rules_in_words,
     with_larger_batch,
 )
-from tfopt_distribute.cluster_settings import others
-from tfopt_distribute.devices import check_devices, devices_of, logical_devices
 
 Communication = Literal["auto", "nccl", "hierarchical", "reduce-to-one"]
 # Which of them send gradients in packs.

@@ -25,24 +25,22 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
-from tfopt_distribute.batch_rule import (
+from tfopt_distribute.roles import ClusterKind, resolver
+from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
+from tfopt_distribute.strategy_settings import (
     BatchRule,
-    batch_size_setting,
-    check_rules,
-    learning_rate_setting,
-    rules_in_words,
-    with_larger_batch,
-)
-from tfopt_distribute.cluster_settings import (
     addresses_setting,
     announced_workers,
+    batch_size_setting,
+    check_rules,
     cluster_setting,
     join_seconds_setting,
+    learning_rate_setting,
     others,
+    rules_in_words,
     slurm_port_setting,
+    with_larger_batch,
 )
-from tfopt_distribute.resolvers import ClusterKind, resolver
-from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
 
 Communication = Literal["auto", "ring", "nccl"]
 ROLES = ("chief", "worker")

@@ -17,8 +17,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_distribute.cluster_settings import others
-from tfopt_distribute.devices import check_devices
+from tfopt_distribute.strategy_settings import check_devices, others
 
 
 def choose_device(machine: Machine) -> str:

@@ -22,14 +22,14 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import process_cpus, why_without
-from tfopt_distribute.cluster_settings import (
+from tfopt_distribute.roles import PROTOCOL, ClusterKind, resolver
+from tfopt_distribute.strategy_settings import (
     addresses_setting,
     cluster_setting,
     join_seconds_setting,
     others,
     slurm_port_setting,
 )
-from tfopt_distribute.resolvers import PROTOCOL, ClusterKind, resolver
 
 ROLES = ("chief", "worker", "ps")
 LEAST_INTER_OP_THREADS = 2

@@ -18,7 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_distribute.cluster_settings import others
+from tfopt_distribute.strategy_settings import others
 
 
 def check_full_batches(plan: DataPlan) -> None:

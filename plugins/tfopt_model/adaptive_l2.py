@@ -20,8 +20,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import why_without
-from tfopt_model.l2 import layers_with_kernels
-from tfopt_model.scaled_l2 import Penalties, follower, scale_penalties, unscale
+from tfopt_model.l2 import Penalties, follower, layers_with_kernels, scale_penalties, unscale
 
 
 def trend(values: Sequence[float]) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
@@ -102,3 +103,31 @@ def refuse_compiled(settings: Mapping[str, Mapping[str, Any]], why: str) -> None
 def listed(items: list[str], between: str) -> str:
     """Return the first items, joined; dots for those that are left out."""
     return between.join(items[:NAMED]) + (f"{between}..." if items[NAMED:] else "")
+
+
+def once(gradient: Any, plugin: str, *inputs: Any) -> Any:
+    """Return the gradient as a function that refuses to be derived itself.
+
+    It uses what the forward pass computed, so that a second derivative would be wrong silently.
+
+    :param gradient: given the gradient of each output, returns those of the inputs.
+    :param plugin: whose gradient it is, for the message.
+    :param inputs: those that it is the gradient of.
+    """
+    import tensorflow as tf
+
+    def refuse(*_: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"{plugin} has no second derivative, which this training takes; leave the plugin out "
+            "of the recipe"
+        )
+
+    @functools.wraps(gradient)
+    def derived(*upstream: Any) -> Any:
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def first(*given: Any) -> Any:
+            return gradient(*given[: len(upstream)]), refuse
+
+        return first(*upstream, *inputs)
+
+    return derived

@@ -17,8 +17,7 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import nested_layers, why_without
 from tfopt_model import fused_layers
 from tfopt_model.fused_layers import FusedLayers, listed, refuse_compiled
-from tfopt_model.gru_loop import gru
-from tfopt_model.lstm_kernel import lstm
+from tfopt_model.recurrent_kernels import gru, lstm
 from tfopt_model.sequences import Compute, Weights, run_sequence
 
 

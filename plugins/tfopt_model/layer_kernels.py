@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tfopt_model.gradients import once
+from tfopt_model.fused_layers import once
 
 # What a masked score becomes: so small that its share is zero, unless the whole row is masked.
 MASKED = -0.7 * 3.4028235e38

@@ -11,8 +11,7 @@ import pytest
 from support.in_process import build_here, train_here
 from support.lazy_modules import keras
 from tfopt_model.adaptive_l2 import AdaptiveL2, next_scale, trend
-from tfopt_model.l2 import L2
-from tfopt_model.scaled_l2 import scale_penalties
+from tfopt_model.l2 import L2, scale_penalties
 
 from tfopt_core import Workload
 from tfopt_core.errors import PluginError, PluginRefused

@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
 from tfopt_data.augment import Augment, with_augmentation
-from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
-from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS, made_layers
+from tfopt_data.augment_layers import (
+    MIXING_LAYERS,
+    OTHER_LAYERS,
+    RANDOM_LAYERS,
+    count_in_one_step,
+    drawn_from,
+    made_layers,
+    seed_generators,
+)
 from tfopt_data.cache import Cache
 from tfopt_data.callables import load_function
 from tfopt_data.vectorize_map import VectorizeMap

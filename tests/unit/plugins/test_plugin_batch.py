@@ -13,7 +13,7 @@ from support.cases import few_examples
 from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
-from tfopt_data.batch_padding import padding
+from tfopt_data.padding import padding
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower

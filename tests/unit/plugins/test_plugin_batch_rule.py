@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras
 from tfopt_data.batch import with_last_batch_padded
-from tfopt_distribute.batch_rule import (
+from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
+from tfopt_distribute.strategy_settings import (
     check_rules,
     rules_in_words,
     with_larger_batch,
 )
-from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from support.lazy_modules import tf
-from tfopt_distribute.cluster_settings import announced_workers
-from tfopt_distribute.resolvers import cluster_kind, resolver
 from tfopt_distribute.roles import (
     ADDRESS_INDEX,
     checked_tf_config,
+    cluster_kind,
     is_address,
     own_place,
+    resolver,
     slurm_jobs,
 )
+from tfopt_distribute.strategy_settings import announced_workers
 
 from tfopt_core.plugins import Cluster, PluginRefused
 

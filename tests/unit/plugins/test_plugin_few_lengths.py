@@ -11,7 +11,7 @@ from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.batch import Batch
-from tfopt_data.few_lengths import padding_to, with_few_lengths
+from tfopt_data.padding import padding_to, with_few_lengths
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower

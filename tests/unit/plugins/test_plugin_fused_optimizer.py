@@ -10,8 +10,7 @@ import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
-from tfopt_training.fused_optimizer import FusedOptimizer
-from tfopt_training.fused_updates import FusedUpdates
+from tfopt_training.fused_optimizer import FusedOptimizer, FusedUpdates
 from tfopt_training.update_kernels import Kernels, kernels_of
 
 from tfopt_core.plugins import TrainingOptions

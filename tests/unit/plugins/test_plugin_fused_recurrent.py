@@ -178,7 +178,7 @@ def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps: Any, compil
 @pytest.mark.tensorflow
 def test_one_program_computes_the_gradient_of_any_number_of_unmasked_steps() -> None:
     import tensorflow as tf
-    from tfopt_model.lstm_kernel import _compiled_backpropagation
+    from tfopt_model.recurrent_kernels import _compiled_backpropagation
 
     steps = tf.ones((STEPS, BATCH, UNITS))
     given = (steps, steps, (steps,) * 4, steps, steps, steps[0], tf.ones((4 * UNITS, UNITS)))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from support.lazy_modules import tf
 from support.plugin_drive import CPU, FakeProbe, machine_with, make_run
-from tfopt_distribute.cluster_settings import OWNERS
 from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.parameter_server import ParameterServer
+from tfopt_distribute.strategy_settings import OWNERS
 from tfopt_distribute.tpu import Tpu, check_full_batches
 
 from tfopt_core import DataPlan

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
-from tfopt_precision.hardware import choose_policy, formats_of_gpu
-from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_precision.mixed_precision import MixedPrecision, choose_policy, formats_of_gpu
 
 from tfopt_core.plugins import Machine, PluginRefused
 

@@ -1,0 +1,172 @@
+"""What the strategies have in common: settings of a cluster, the global batch, devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import field, validators
+
+from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
+from tfopt_core.toolkit import RateRule, rate_factor, with_batch_size
+from tfopt_distribute.roles import CLUSTER_KINDS, is_address
+
+# Every plugin that builds a strategy; a training has one.
+OWNERS = ("mirrored", "multi-worker", "one-device", "parameter-server", "tpu")
+
+
+def others(name: str) -> tuple[str, ...]:
+    """The strategies that cannot stand beside this one."""
+    return tuple(owner for owner in OWNERS if owner != name)
+
+
+def cluster_setting() -> Any:
+    """Return the setting that says what describes the cluster."""
+    return field(
+        default="auto",
+        validator=validators.in_(CLUSTER_KINDS),
+        metadata={
+            "help": "What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the "
+            "addresses below; auto takes the first of these that is there."
+        },
+    )
+
+
+def addresses_setting(whose: str) -> Any:
+    """Return the setting for the addresses of all processes, none of them twice.
+
+    :param whose: how the list is described, `The workers, ["host:port", ...], the chief first`.
+    """
+    return field(
+        default=(),
+        converter=tuple,
+        validator=_check_addresses,
+        metadata={
+            "help": f"{whose}; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
+        },
+    )
+
+
+def slurm_port_setting() -> Any:
+    """Return the setting for the ports of a Slurm job."""
+    return field(
+        default=8888,
+        validator=[validators.ge(1), validators.lt(2**16)],
+        metadata={
+            "help": "The first port that processes listen on under Slurm; one more for each of a "
+            "node."
+        },
+    )
+
+
+def join_seconds_setting() -> Any:
+    """Return the setting for how long processes wait for each other."""
+    return field(
+        default=300.0,
+        validator=validators.gt(0),
+        metadata={"help": "How many seconds a process waits for the others to start."},
+    )
+
+
+def _check_addresses(_: Any, attribute: Any, value: Sequence[str]) -> None:
+    for address in value:
+        if not is_address(address):
+            raise ValueError(f'{attribute.name}: "{address}" is not of the form "host:port"')
+    if len(set(value)) < len(value):
+        raise ValueError(f"{attribute.name}: an address stands there twice")
+
+
+def announced_workers(environment: Mapping[str, str], addresses: Sequence[str], asked: int) -> int:
+    """How many workers there will be, as far as that is told before the cluster is joined.
+
+    A wrong TF_CONFIG is left to whoever joins.
+    """
+    try:
+        cluster = json.loads(environment.get("TF_CONFIG", "{}"))["cluster"]
+        told = len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
+        return max(told, 1)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
+    if tasks.isdecimal() and int(tasks):
+        return int(tasks)
+    return len(addresses) or asked
+
+
+def logical_devices() -> tuple[str, ...]:
+    """Return the devices that TensorFlow sees, as `cpu:0`."""
+    import tensorflow as tf
+
+    found = tf.config.list_logical_devices()
+    return tuple(device.name.removeprefix("/device:").lower() for device in found)
+
+
+def check_devices(devices: Iterable[str]) -> None:
+    """:raises PluginRefused: for a device, as `/gpu:0`, that TensorFlow does not see."""
+    there = logical_devices()
+    for device in devices:
+        if device.lower().removeprefix("/").removeprefix("device:") not in there:
+            raise PluginRefused(
+                f'there is no device "{device}"; TensorFlow sees {", ".join(there)}'
+            )
+
+
+def devices_of(strategy: Any) -> list[str]:
+    """Return the devices of a strategy on this machine, as `GPU:0`."""
+    return [device.rpartition("device:")[2] for device in strategy.extended.worker_devices]
+
+
+BatchRule = Literal["global", "per-replica"]
+MEND = 'set batch_size = "global" and a larger workload.batch_size'
+
+
+def batch_size_setting() -> Any:
+    """Return the setting `batch_size` of a strategy over several replicas."""
+    return field(
+        default="global",
+        validator=validators.in_(("global", "per-replica")),
+        metadata={
+            "help": "What the recipe's batch size means: global is that of a step, shared out "
+            "among the replicas, so the training is that of one device; per-replica multiplies it "
+            "by their number."
+        },
+    )
+
+
+def learning_rate_setting() -> Any:
+    """Return the setting `learning_rate` that goes with `batch_size`."""
+    return field(
+        default="keep",
+        validator=validators.in_(("keep", "linear", "sqrt")),
+        metadata={
+            "help": "The learning rate under per-replica: keep leaves it; linear multiplies it by "
+            "the number of replicas (Goyal et al. 2017), sqrt by the root of that (Krizhevsky "
+            "2014)."
+        },
+    )
+
+
+def check_rules(batch_size: BatchRule, learning_rate: RateRule) -> None:
+    """:raises ValueError: for a learning rate that is raised without the batch."""
+    if batch_size == "global" and learning_rate != "keep":
+        raise ValueError(
+            f'learning_rate = "{learning_rate}" goes with a larger batch only; set '
+            'batch_size = "per-replica"'
+        )
+
+
+def with_larger_batch(plan: DataPlan, factor: int) -> DataPlan:
+    """Return the training data's plan with batches `factor` times as large.
+
+    :raises PluginRefused: see `with_batch_size`.
+    """
+    return with_batch_size(plan, lambda size: size * factor, MEND)
+
+
+def rules_in_words(batch_size: BatchRule, rate: RateRule, run: RunContext, replicas: int) -> str:
+    """Return `, global batch 64, learning rate x 2 (linear)`, "" where the batch is as it was."""
+    if batch_size == "global":
+        return ""
+    factor = "kept" if rate == "keep" else f"x {rate_factor(rate, replicas):.3g} ({rate})"
+    return f", global batch {run.batch_size}, learning rate {factor}"

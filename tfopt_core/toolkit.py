@@ -6,6 +6,7 @@ Without a promise: names move and go as these need them.
 from tfopt_core.errors import describe, did_you_mean
 from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.hooks.plugin_class import number_or, size_in_words, user_cache_folder
+from tfopt_core.lazy import keras, np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
 from tfopt_core.training.callbacks import batch_callbacks
@@ -29,9 +30,11 @@ __all__ = [
     "did_you_mean",
     "example_digests",
     "in_order",
+    "keras",
     "loop_report",
     "nested_layers",
     "node_of",
+    "np",
     "number_or",
     "optimized_graph",
     "optimizers_of",
@@ -41,6 +44,7 @@ __all__ = [
     "rate_factor",
     "RateRule",
     "size_in_words",
+    "tf",
     "TRAINED_PART",
     "traced_step",
     "trained_part",

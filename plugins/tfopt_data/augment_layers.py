@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import describe, did_you_mean
+from tfopt_core.toolkit import describe, did_you_mean, keras, tf
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
 RANDOM_LAYERS = (
@@ -57,8 +57,6 @@ def made_layers(tables: Sequence[Mapping[str, Any]], seed: str) -> list[Any]:
 
 def applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Return x, and y if the layer mixes examples, as a Keras layer changes them."""
-    import tensorflow as tf
-
     if not layer.built:
         with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
             layer.build(x.shape)
@@ -75,7 +73,6 @@ def augmenting(layers: Sequence[Any], apply: Any = applied) -> Callable[..., Any
 
     What comes out has the float type that went in, and is float32 for whole numbers.
     """
-    import tensorflow as tf
 
     def augmented(*element: Any) -> Any:
         x, *rest = element
@@ -101,8 +98,6 @@ def layers_function(layers: Sequence[Any]) -> Element:
     plain = augmenting(layers, _applied)
 
     def augmented(*element: Any) -> Any:
-        import tensorflow as tf
-
         if not isinstance(element[0], tf.Tensor):
             raise PluginRefused(
                 f"the inputs are a {type(element[0]).__name__} and layers take one tensor; use a "
@@ -137,8 +132,6 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
     traced: list[Any] = []
 
     def augmented(*element: Any) -> Any:
-        import tensorflow as tf
-
         # under a global seed, an op without one would draw the same numbers in every epoch
         tf.compat.v1.get_default_graph().seed = None
         if not traced:
@@ -168,17 +161,12 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
 
 def _as_it_is(function: Element, name: str) -> Element:
     """The function under a name, and not converted by autograph, which changes its errors."""
-    import tensorflow as tf
-
     plain: Element = tf.autograph.experimental.do_not_convert(function)
     plain.__qualname__ = name
     return plain
 
 
 def _made(table: Mapping[str, Any], seed: str) -> Any:
-    import keras
-    import tensorflow as tf
-
     arguments = dict(table)
     name = arguments.pop("layer")
     layer_class = getattr(keras.layers, name, None)
@@ -223,9 +211,6 @@ def _applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _generator(seed: str) -> Any:
-    import keras
-    import tensorflow as tf
-
     with tf.device("CPU:0"):
         generator = keras.random.SeedGenerator(seed_of(seed))
     count_in_one_step(generator)
@@ -241,8 +226,6 @@ def count_in_one_step(generator: Any) -> Any:
 
     :return: the variable that counts, see `drawn_from`.
     """
-    import tensorflow as tf
-
     seed = int(generator.state.numpy()[0])
     dtype = generator.state.value.dtype
     with tf.device("CPU:0"):

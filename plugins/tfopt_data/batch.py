@@ -23,7 +23,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import nested_layers
+from tfopt_core.toolkit import keras, nested_layers, tf
 from tfopt_data.padding import (
     Lengths,
     check_lengths,
@@ -247,8 +247,6 @@ def _joined(plan: DataPlan, parts: Sequence[Rewrite]) -> Rewrite:
 
 
 def _has_static_batches(dataset: Any) -> bool:
-    import tensorflow as tf
-
     leaves = tf.nest.flatten(dataset.element_spec)
     return all(leaf.shape.rank and leaf.shape[0] is not None for leaf in leaves)
 
@@ -263,8 +261,6 @@ def _check_callbacks(callbacks: Sequence[Any]) -> None:
 
 
 def _check_training(model: Any, loss: Any) -> None:
-    import keras
-
     for layer in nested_layers(model):
         if isinstance(layer, keras.layers.BatchNormalization):
             raise PluginRefused(

@@ -27,7 +27,7 @@ from tfopt_core.data import (
     overhead_bytes,
 )
 from tfopt_core.plugins import DataPlan
-from tfopt_core.toolkit import size_in_words
+from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes
 from tfopt_data.prefix import Prefix
 from tfopt_data.rewrite import Rewrite
@@ -178,8 +178,6 @@ def _numbered(base: DataPlan, count: int) -> Source:
 
 
 def _is_of_one_shape(spec: Any) -> bool:
-    import tensorflow as tf
-
     return all(
         isinstance(leaf, tf.TensorSpec)
         and leaf.shape.is_fully_defined()
@@ -196,8 +194,6 @@ class _Kept:
     """
 
     def __init__(self, spec: Any, fitting: int, functions: list[Callable[..., Any]]) -> None:
-        import tensorflow as tf
-
         self._spec, self._fitting, self._functions = spec, fitting, functions
         with tf.device("/cpu:0"):
             self._filled = tf.Variable(tf.zeros([fitting], tf.bool), trainable=False)
@@ -220,13 +216,9 @@ class _Kept:
 
     def count(self) -> int:
         """How many results are kept by now."""
-        import tensorflow as tf
-
         return int(tf.reduce_sum(tf.cast(self._filled, tf.int64)))
 
     def _look_up(self, number: Any, element: Any) -> Any:
-        import tensorflow as tf
-
         def computed() -> list[Any]:
             result = element
             for function in self._functions:

@@ -26,7 +26,7 @@ from tfopt_core.data import (
     tensor_bytes,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
-from tfopt_core.toolkit import size_in_words, why_without
+from tfopt_core.toolkit import size_in_words, tf, why_without
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
@@ -203,8 +203,6 @@ def _room(
 
 
 def _bytes(element: Any) -> float:
-    import tensorflow as tf
-
     return float(sum(map(tensor_bytes, tf.nest.flatten(element))))
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
 from tfopt_core.plugins import DataPlan, Machine, PluginRefused, Probe, RunContext
-from tfopt_core.toolkit import size_in_words
+from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.rewrite import Rewrite, stages_of
 
 # The rest is for the model, its gradients and the shuffle buffer.
@@ -86,8 +86,6 @@ def free_disk_bytes(folder: Path) -> int:
 
 def element_bytes(plan: DataPlan) -> float:
     """Bytes of an element that the plan yields: from its shapes, else the mean of a sample."""
-    import tensorflow as tf
-
     leaves = tf.nest.flatten(element_spec(plan))
     if all(_tells_its_size(leaf) for leaf in leaves):
         return float(sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves))
@@ -174,7 +172,5 @@ def incomplete(plugin: Any, run: RunContext) -> str:
 
 
 def _tells_its_size(leaf: Any) -> bool:
-    import tensorflow as tf
-
     known = isinstance(leaf, tf.TensorSpec) and leaf.shape.is_fully_defined()
     return known and leaf.dtype not in (tf.string, tf.variant)

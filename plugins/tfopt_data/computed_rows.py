@@ -18,6 +18,7 @@ from tfopt_core.data import (
     place_of,
 )
 from tfopt_core.plugins import DataPlan
+from tfopt_core.toolkit import np, tf
 from tfopt_data.vectorizing import cause_of
 
 # What a function that is checked takes and returns: an element with all its leaves.
@@ -33,8 +34,6 @@ def mixed_rows(call: Call, rows: Any, size: int, *, fixed: bool) -> str:
     :param rows: some batches' rows in one element; at least one batch.
     :param fixed: whether the function takes batches of `size` rows only.
     """
-    import numpy as np
-
     count = row_count(rows)
     parts = [np.arange(start, min(start + size, count)) for start in range(0, count, size)]
     if fixed and len(parts[-1]) < size:
@@ -70,8 +69,6 @@ def differ(leaves: list[Any], expected: list[Any], places: Any) -> bool:
 
 def unkept(result: Any) -> str:
     """Return what of a traced result cannot be kept in arrays of rows, "" if all can."""
-    import tensorflow as tf
-
     for leaf in tf.nest.flatten(result):
         if not isinstance(leaf, tf.Tensor):
             return f"makes a {type(leaf).__name__}, which is not kept by rows"
@@ -82,8 +79,6 @@ def unkept(result: Any) -> str:
 
 def is_of_rows(element: Any) -> bool:
     """Return whether all leaves are dense tensors that share their first axis."""
-    import tensorflow as tf
-
     leaves = tf.nest.flatten(element)
     if not all(isinstance(leaf, tf.Tensor) and leaf.shape.rank for leaf in leaves):
         return False
@@ -92,29 +87,21 @@ def is_of_rows(element: Any) -> bool:
 
 def row_count(element: Any) -> int:
     """Return the length of the first axis."""
-    import tensorflow as tf
-
     return int(tf.nest.flatten(element)[0].shape[0])
 
 
 def rows_at(element: Any, places: Any) -> Any:
     """Return an element of the rows at these places."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(lambda leaf: tf.gather(leaf, places), element)
 
 
 def leaves_of(element: Any) -> list[Any]:
     """Return the leaves as NumPy arrays."""
-    import tensorflow as tf
-
     return [leaf.numpy() for leaf in tf.nest.flatten(element)]
 
 
 def _arrangements(count: int, size: int, fixed: bool) -> Iterator[tuple[str, Any]]:
     """Yield batches as places of rows, and in words what is special about them."""
-    import numpy as np
-
     mixed = np.random.default_rng(0).permutation(count)
     first = np.arange(min(size, count))
     yield "the second time", first
@@ -161,14 +148,10 @@ class Examples:
     @property
     def fixed(self) -> bool:
         """Whether a map takes batches of one size only."""
-        import tensorflow as tf
-
         return any(leaf.shape.rank and leaf.shape[0] for leaf in tf.nest.flatten(self.spec))
 
     def blocks(self, size: int) -> Any:
         """Return a data set of blocks of `size` rows; the last one may be smaller."""
-        import tensorflow as tf
-
         source = self.head.source
         if len(self.head.stages) > 1 or source.origin != "arrays":
             return lower_plan(self.head).batch(size)
@@ -193,7 +176,6 @@ class Maps:
     @classmethod
     def of(cls, stages: Sequence[MapBatches], spec: Any) -> Maps:
         """Return these maps for batches of this element spec."""
-        import tensorflow as tf
 
         def composed(*element: Any) -> Any:
             result: Any = element
@@ -210,16 +192,12 @@ class Maps:
 
     def __call__(self, element: Any) -> Any:
         """Return what the maps make of a batch, computed where tf.data would."""
-        import tensorflow as tf
-
         with tf.device("CPU:0"):
             return self.traced(*_arguments(element))
 
     @property
     def structure(self) -> Any:
         """The structure of a result, whose leaves mean nothing."""
-        import tensorflow as tf
-
         return tf.nest.map_structure(lambda leaf: 0, self.traced.structured_outputs)
 
     @property
@@ -287,8 +265,6 @@ class ComputedRows:
 
     def _computed(self) -> Any:
         """Return a data set of blocks and what the maps make of them."""
-        import tensorflow as tf
-
         size, fixed = self._block_size, self._examples.fixed
 
         @as_it_is
@@ -304,8 +280,6 @@ class ComputedRows:
         return blocks.map(compute, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def _is_mixed(self, rows: Any, expected: list[Any]) -> bool:
-        import numpy as np
-
         size = self._examples.batch.size
         places = np.random.default_rng(self.count).permutation(row_count(rows))[:size]
         if self._examples.fixed and len(places) < size:
@@ -317,8 +291,6 @@ class ComputedRows:
 def as_it_is(function: Callable[..., Any]) -> Any:
     """Return a function of tensors that autograph leaves alone: converting it would take a tenth
     of a second of each start."""
-    import tensorflow as tf
-
     return tf.autograph.experimental.do_not_convert(function)
 
 

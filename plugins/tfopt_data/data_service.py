@@ -32,7 +32,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import size_in_words
+from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -104,8 +104,6 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         _check_batches(plan, batch)
 
     def computed_elsewhere(dataset: Any) -> Any:
-        import tensorflow as tf
-
         reason = why_not_sent(graph_of(dataset), divided=divided)
         if reason:
             raise PluginRefused(reason, "data-service")

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.toolkit import in_order, nested_layers, node_of, parents, why_without
+from tfopt_core.toolkit import in_order, keras, nested_layers, node_of, np, parents, tf, why_without
 
 # Methods by which a model may read its inputs elsewhere than in its graph.
 OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
@@ -37,8 +37,6 @@ class Halves:
 
     def features(self, inputs: Any) -> tuple[Any, ...]:
         """Return the features of a batch, as the model computes them while it trains."""
-        import tensorflow as tf
-
         given, own = tf.nest.flatten(inputs), tf.nest.flatten(_specs(self.prefix))
         if len(given) == len(own):
             # as Keras casts the inputs of a model
@@ -53,8 +51,6 @@ def halves(model: Any) -> Halves | str:
     An operation belongs to the prefix if all before it does, it has no trainable weights and adds
     no loss, and its trace in training mode holds no operation that draws, assigns or prints.
     """
-    import keras
-
     reason = _why_not_cut(model)
     if reason:
         return reason
@@ -96,8 +92,6 @@ def mixes_examples(cut: Halves, inputs: Any) -> bool:
 
     :param inputs: of a real batch, of which the order is changed and a part taken.
     """
-    import numpy as np
-    import tensorflow as tf
 
     def rows(indices: Any) -> Any:
         return tf.nest.map_structure(lambda part: tf.gather(part, indices), inputs)
@@ -138,14 +132,10 @@ def _inputs(model: Any) -> Any:
 
 
 def _is_sequential(model: Any) -> bool:
-    import keras
-
     return isinstance(model, keras.Sequential)
 
 
 def _is_layer(node: Any) -> bool:
-    import keras
-
     return isinstance(node.operation, keras.Layer)
 
 
@@ -200,8 +190,6 @@ def _reasons(nodes: Sequence[Any], frozen: set[Any], ended: dict[Any, str]) -> t
 
 def _changes(node: Any) -> str:
     """Return why an operation is not frozen by its trace, "" if it is."""
-    import keras
-
     if node.is_input:
         return ""
     _, ops, _ = _traced(keras.Model(list(node.input_tensors), list(node.outputs)))
@@ -217,8 +205,6 @@ def _changes(node: Any) -> str:
 
 
 def _normalizes_batches(operation: Any) -> bool:
-    import keras
-
     if not isinstance(operation, keras.Layer):
         return False
     return any(
@@ -230,8 +216,6 @@ def _normalizes_batches(operation: Any) -> bool:
 def _traced(part: Any) -> tuple[Any, tuple[str, ...], bool]:
     """Return a part in training mode as a `tf.function`, the operations of its trace that may
     change, and whether its outputs have masks."""
-    import keras
-    import tensorflow as tf
     from keras.src.backend.common.masking import get_keras_mask
 
     masked: list[bool] = []
@@ -252,6 +236,4 @@ def _traced(part: Any) -> tuple[Any, tuple[str, ...], bool]:
 
 def _specs(part: Any) -> Any:
     """Return the `tf.TypeSpec` structure of what a part takes."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), _inputs(part))

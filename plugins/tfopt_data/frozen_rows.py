@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tfopt_core.toolkit import np, tf
+
 # The small kernels of a network leave cores idle that a second batch can use. TensorFlow's own
 # threads do not wait here: a call from one of them needs another one, and there may be none.
 WORKERS = 2
@@ -14,8 +16,6 @@ WORKERS = 2
 
 def can_be_rows(element_spec: Any, *, batched: bool) -> bool:
     """Return whether all leaves of such elements are tensors that can stand in one array."""
-    import tensorflow as tf
-
     return all(
         isinstance(spec, tf.TensorSpec)
         and (spec.shape[1:] if batched else spec.shape).is_fully_defined()
@@ -29,9 +29,6 @@ def computed_rows(batches: Any, compute: Callable[..., Any]) -> Any:
     :param batches: a `tf.data.Dataset`, read once.
     :param compute: takes a batch and returns a structure of tensors (examples, ...).
     """
-    import numpy as np
-    import tensorflow as tf
-
     leaves: list[list[Any]] = []
     structure: Any = None
     for structure in _in_order(batches.prefetch(WORKERS), compute):

@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan
-from tfopt_core.toolkit import size_in_words
+from tfopt_core.toolkit import keras, np, size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.frozen_head import KEY, with_head, without_head
 from tfopt_data.frozen_prefix import Halves, halves, mixes_examples
@@ -48,17 +48,12 @@ class FrozenPart:
 
     def use(self, cut: Halves) -> None:
         """Have the model take features."""
-        import keras
-
         self._begin = [keras.ops.convert_to_numpy(weight).copy() for weight in cut.weights]
         without_head(self._model)
         with_head(self._model, cut, self._count)
 
     def changed(self) -> str:
         """Return which frozen weight is not what it was when the features were made, "" if none."""
-        import keras
-        import numpy as np
-
         if isinstance(self._cut, str):
             return ""
         for weight, begin in zip(self._cut.weights, self._begin, strict=True):
@@ -184,8 +179,6 @@ class FrozenFeatures(ModelStage):
 
     def lower(self, dataset: Any) -> Any:
         """Return the data set with features in the place of inputs, which are kept."""
-        import tensorflow as tf
-
         if self.cut is None:
             return dataset
         if self.rows is not None:
@@ -223,8 +216,6 @@ class FrozenFeatures(ModelStage):
 
     def _slices(self) -> Any:
         """Return slices of the rows, in batches where the elements were batches."""
-        import tensorflow as tf
-
         data = tf.data.Dataset.from_tensor_slices(self.rows)
         if self.batch_size is not None:
             return data
@@ -246,8 +237,6 @@ class FrozenFeatures(ModelStage):
         return ""
 
     def _needed_bytes(self, cut: Halves) -> float | None:
-        import tensorflow as tf
-
         shapes = [(tensor.shape[1:], tensor.dtype) for tensor in cut.head.inputs]
         count = self.before.examples
         if count is None or any(None in shape for shape, _ in shapes):
@@ -290,8 +279,6 @@ def _with_features(compute: Any) -> Any:
 
 def _in_python(cut: Halves) -> Any:
     """Return what computes features by a call of Python, on whatever device holds the weights."""
-    import tensorflow as tf
-
     types = [tensor.dtype for tensor in cut.head.inputs]
 
     def features(inputs: Any) -> tuple[Any, ...]:

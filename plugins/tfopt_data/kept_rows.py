@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import attrs
 
 from tfopt_core.plugins import RunContext
+from tfopt_core.toolkit import np, tf
 
 # Rows for which memory is taken first; it is doubled whenever they do not suffice.
 FIRST_ROWS = 1024
@@ -46,8 +47,6 @@ class KeptRows:
     @property
     def value(self) -> Any:
         """The arrays in the structure of an example."""
-        import tensorflow as tf
-
         return tf.nest.pack_sequence_as(self.structure, self.arrays)
 
     @property
@@ -60,8 +59,6 @@ class KeptRows:
 
         :param places: an int64 tensor of any shape, whose axes come first in the result.
         """
-        import numpy as np
-        import tensorflow as tf
 
         def read(places: Any) -> list[Any]:
             return [np.asarray(array[places]) for array in self.arrays]
@@ -78,8 +75,6 @@ def in_memory(rows: RowBlocks, first: int = FIRST_ROWS) -> KeptRows:
 
     :param first: rows for which memory is taken first.
     """
-    import numpy as np
-
     arrays: list[Any] = []
     for start, leaves in _placed(rows):
         end = start + len(leaves[0])
@@ -97,8 +92,6 @@ def in_memory(rows: RowBlocks, first: int = FIRST_ROWS) -> KeptRows:
 
 def in_files(rows: RowBlocks, folder: Path) -> KeptRows:
     """Return all rows as arrays that are mapped from files, one for each leaf of an example."""
-    import numpy as np
-
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     with ExitStack() as opened:

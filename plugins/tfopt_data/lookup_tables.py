@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.toolkit import tf
+
 # The operations that call functions of the graph, and how many of their inputs are no arguments.
 _CALLS = {
     "PartitionedCall": 0, "StatefulPartitionedCall": 0, "While": 0, "StatelessWhile": 0,
@@ -55,8 +57,6 @@ def _looked_up(
 
     :param handles: by name, what comes from outside.
     """
-    import tensorflow as tf
-
     for node in nodes:
         inputs = [handles.get(name.split(":")[0]) for name in node.input]
         if node.op == "LookupTableFindV2":
@@ -77,8 +77,6 @@ def _called(node: Any) -> Iterator[str]:
 
 
 def _entries(handle: Any, keys: Any, values: Any) -> dict[str, Any]:
-    import tensorflow as tf
-
     # other types than those of the table end the process
     table = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=values)
     names = map(repr, table.keys.numpy().tolist())  # a key may be a vector

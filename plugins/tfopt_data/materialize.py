@@ -33,7 +33,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import size_in_words
+from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
 from tfopt_data.python_source import PythonSource, Rows, python_source
@@ -58,8 +58,6 @@ class ShuffleBatches(Shuffle):
 
     def lower(self, dataset: Any) -> Any:
         """Return the examples of `dataset`, whose number must be known."""
-        import tensorflow as tf
-
         count = int(dataset.cardinality())
         full = count - count % self.size
         groups = super().lower(dataset.take(full).batch(self.size, drop_remainder=True))
@@ -315,8 +313,6 @@ def _check_room(storage: str, needed: int, free: int, room: int) -> None:
 
 def _is_off_python(dataset: Any, python: PythonSource) -> bool:
     """Whether a lowered data set no longer reads the source."""
-    import tensorflow as tf
-
     if not isinstance(dataset, tf.data.Dataset):
         return False
     if any(part is python.source.value for part in datasets(dataset)):

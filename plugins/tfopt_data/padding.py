@@ -18,6 +18,7 @@ from tfopt_core.data import (
     still,
 )
 from tfopt_core.plugins import DataPlan
+from tfopt_core.toolkit import np, tf
 from tfopt_data.rewrite import Rewrite
 
 Lengths = tuple[int, ...] | Literal["power-of-two"]
@@ -122,8 +123,6 @@ def shapes_read(dataset: Any, most: int | None = None) -> dict[str, int]:
 
     :param most: stops at this many shapes; None reads for a second, or 200 batches.
     """
-    import tensorflow as tf
-
     counts: dict[str, int] = {}
     end = monotonic() + READ_SECONDS
     for batch in dataset.take(READ_BATCHES):
@@ -145,8 +144,6 @@ def _readable(dataset: Any) -> Any:
 
 def _changing_axes(plan: DataPlan) -> Changing | str:
     """Return which axes change, or why none is padded."""
-    import tensorflow as tf
-
     if plan.batching is not None:
         place, stage = plan.batching
         if isinstance(stage, PaddedBatch):
@@ -170,7 +167,6 @@ def _changing_axes(plan: DataPlan) -> Changing | str:
 
 def _unknown_axes(spec: Any) -> Axes:
     """Return the axes of unknown length behind the first, for each tensor of a batch."""
-    import tensorflow as tf
 
     def of(leaf: Any) -> tuple[int, ...]:
         if not isinstance(leaf, tf.TensorSpec) or not leaf.shape.rank:
@@ -182,9 +178,6 @@ def _unknown_axes(spec: Any) -> Axes:
 
 def _padding_values(values: Any, spec: Any) -> tuple[Any, ...] | None:
     """Return the padding value of each tensor as a plain one; None for zeros."""
-    import numpy as np
-    import tensorflow as tf
-
     if values is None:
         return None
     given, leaves = tf.nest.flatten(values), tf.nest.flatten(spec)
@@ -209,8 +202,6 @@ def padding_to(lengths: Any, axes: Any, values: Any = None) -> Callable[..., Any
     """
 
     def pad_lengths(*batch: Any) -> Any:
-        import tensorflow as tf
-
         powers = [2**power for power in range(31)]
         table = tf.constant(powers if lengths == "power-of-two" else lengths)
 
@@ -243,8 +234,6 @@ def padding_to(lengths: Any, axes: Any, values: Any = None) -> Callable[..., Any
 
 def unfit_for_padding(element_spec: Any) -> str:
     """Why batches of this structure cannot be padded, "" if they can."""
-    import tensorflow as tf
-
     if not isinstance(element_spec, tuple) or len(element_spec) not in (2, 3):
         return "weights can be added to batches (x, y) or (x, y, weights) only"
     for leaf in tf.nest.flatten(element_spec):
@@ -262,8 +251,6 @@ def why_not_weighted(element_spec: Any, model: Any) -> str:
 
     :param element_spec: of a batch after `padding`.
     """
-    import tensorflow as tf
-
     _, labels, weights = element_spec
     if all(leaf.shape.rank > 1 for leaf in tf.nest.flatten(weights)):
         return ""
@@ -295,8 +282,6 @@ def padding(size: int) -> Callable[..., Any]:
     """
 
     def pad_last_batch(x: Any, y: Any, weights: Any = None) -> Any:
-        import tensorflow as tf
-
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         if weights is None:
             weights = tf.ones([count])
@@ -325,6 +310,4 @@ def padding(size: int) -> Callable[..., Any]:
 
 
 def _as_float(leaf: Any) -> Any:
-    import tensorflow as tf
-
     return leaf if leaf.dtype.is_floating else tf.cast(leaf, tf.float32)

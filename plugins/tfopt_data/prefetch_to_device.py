@@ -18,7 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import number_or
+from tfopt_core.toolkit import number_or, tf
 from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
 
 FIRST_GPU = "/gpu:0"
@@ -106,8 +106,6 @@ class PrefetchToDevice(Plugin):
         if run.replicas > 1:
             return f"the strategy copies to its {run.replicas} devices itself"
         if run.strategy is not None:
-            import tensorflow as tf
-
             copying = tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy
             if isinstance(run.strategy, copying):
                 return "the strategy copies to its device itself"

@@ -12,6 +12,7 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import np, tf
 
 # Elements that wait in the queue of a PyDataset with several workers.
 AHEAD = 2
@@ -141,8 +142,6 @@ def _elements_of(steps: int | None, source: Source, behind: tuple[Stage, ...]) -
 
 
 def _specs(plan: DataPlan) -> list[Any]:
-    import tensorflow as tf
-
     specs = tf.nest.flatten(element_spec(plan.upto(1)))
     if not all(isinstance(spec, tf.TensorSpec) for spec in specs):
         raise PluginRefused("only tensors can be materialized; leave it out of the stack")
@@ -202,8 +201,6 @@ class Rows:
 
     def __iter__(self) -> Iterator[list[Any]]:
         """Yield the leaves of each element, each an array whose first axis are the rows."""
-        import tensorflow as tf
-
         ended = None
         for number, element in enumerate(self._epoch):
             element = _as_tuples(element, lists=self._python.types is None)
@@ -235,9 +232,6 @@ class Rows:
             raise PluginRefused(f"{self._python.name} yields nothing")
 
     def _rows_of(self, leaf: Any, dtype: Any, number: int) -> Any:
-        import numpy as np
-        import tensorflow as tf
-
         if leaf is None:
             self._refuse(number, "holds None")
         if dtype is None and not isinstance(leaf, np.ndarray):
@@ -259,8 +253,6 @@ class Rows:
 
 
 def _alike(element: Any, other: Any) -> bool:
-    import tensorflow as tf
-
     try:
         tf.nest.assert_same_structure(element, other)
     except (TypeError, ValueError):
@@ -273,8 +265,6 @@ def _as_tuples(element: Any, *, lists: bool) -> Any:
 
     :param lists: whether they are read as tuples.
     """
-    import numpy as np
-
     if isinstance(element, dict):
         return {key: _as_tuples(item, lists=lists) for key, item in element.items()}
     if isinstance(element, list) and not lists:

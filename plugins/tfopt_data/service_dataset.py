@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import describe
+from tfopt_core.toolkit import describe, tf
 
 PLUGIN = "data-service"
 CONNECT_SECONDS = 3.0
@@ -42,8 +42,6 @@ def graph_of(dataset: Any) -> Any:
 
     :raises PluginRefused: if it holds more than a graph may.
     """
-    import tensorflow as tf
-
     ignore = 1  # that functions may have state is looked at here, more closely
     try:
         serialized = tf.raw_ops.DatasetToGraphV2(
@@ -102,8 +100,6 @@ def registered(dataset: Any, address: str, limit_seconds: float = REGISTER_SECON
 
     :raises PluginRefused: if there is none, or none that answers in time.
     """
-    import tensorflow as tf
-
     check_reachable(address)
     result: list[Any] = []
 
@@ -152,7 +148,6 @@ def received(dataset: Any, address: str, sharding: Literal["dynamic", "off"]) ->
 
     :raises PluginRefused: see `registered`.
     """
-    import tensorflow as tf
     from tensorflow.core.protobuf import data_service_pb2
 
     identity = registered(dataset, address)
@@ -189,7 +184,6 @@ def received(dataset: Any, address: str, sharding: Literal["dynamic", "off"]) ->
 @functools.cache
 def _nothing() -> Any:
     """A function for where the operation wants one, kept alive for as long as data sets may be."""
-    import tensorflow as tf
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.variant)])  # type: ignore[untyped-decorator]
     def nothing(element: Any) -> Any:
@@ -209,8 +203,6 @@ def _keeps_first_order(node: Any, graph: Any) -> bool:
 
 
 def _values(node: Any) -> Any:
-    import tensorflow as tf
-
     return tf.make_ndarray(node.attr["value"].tensor).flat if node.op == "Const" else (1,)
 
 

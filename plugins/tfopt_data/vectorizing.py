@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.data import Batch, Take, element_spec, lower_plan
 from tfopt_core.plugins import DataPlan
+from tfopt_core.toolkit import np, tf
 from tfopt_data.prefix import unsteady_stage
 
 # Two whole batches and a partial one of at most so many examples are compared.
@@ -82,8 +83,6 @@ def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _by_vectorized_map(function: Callable[..., Any]) -> Callable[..., Any]:
     def whole(*batch: Any) -> Any:
-        import tensorflow as tf
-
         # a tf.function, so that Python control flow on tensors is converted as tf.data does it
         one = tf.function(function)
         return tf.vectorized_map(lambda example: one(*example), batch, fallback_to_while_loop=False)
@@ -98,8 +97,6 @@ def _with_shapes_of(
 
     :raises _Differs: if its structure or types are others.
     """
-    import tensorflow as tf
-
     dataset = _as_dataset_of(spec)
     batches = dataset.batch(batch.size, drop_remainder=batch.drop_remainder)
     wanted = dataset.map(function).batch(batch.size, drop_remainder=batch.drop_remainder)
@@ -135,8 +132,6 @@ def _compare(
     rounding: bool,
 ) -> None:
     """:raises _Differs: where the function makes something else of batches than of examples."""
-    import tensorflow as tf
-
     dataset = _as_dataset_of(spec, examples)
     wanted = dataset.map(function).batch(size)
     for ours, theirs in zip(dataset.batch(size).map(shaped), wanted, strict=True):
@@ -148,8 +143,6 @@ def _compare(
 
 
 def _equal(made: Any, one: Any, rounding: bool) -> bool:
-    import numpy as np
-
     step = _STEPS.get(one.dtype.name)
     if step is None or not rounding:
         return made.tobytes() == one.tobytes() if step else bool(np.array_equal(made, one))
@@ -162,7 +155,6 @@ def _equal(made: Any, one: Any, rounding: bool) -> bool:
 
 def _as_dataset_of(spec: Any, examples: list[list[Any]] | None = None) -> Any:
     """A data set of these examples, each a list of its leaves, with shapes as in `spec`."""
-    import tensorflow as tf
 
     def read() -> Iterator[Any]:
         for leaves in examples or ():
@@ -176,9 +168,6 @@ def _sample(upstream: DataPlan, spec: Any, count: int) -> list[list[Any]]:
 
     Reading from a random stage would move the state that it draws from, and so the training.
     """
-    import numpy as np
-    import tensorflow as tf
-
     if not unsteady_stage(upstream):
         taken = upstream.append(Take(count=count))
         return [tf.nest.flatten(example) for example in lower_plan(taken)]
@@ -196,7 +185,6 @@ def _sample(upstream: DataPlan, spec: Any, count: int) -> list[list[Any]]:
 
 def _scaled(examples: list[list[Any]]) -> list[list[Any]]:
     """The same examples, the numbers of the k-th of n multiplied by k / n; types stay."""
-    import tensorflow as tf
 
     def scaled(leaf: Any, share: float) -> Any:
         if not _is_number(leaf):
@@ -211,8 +199,6 @@ def _scaled(examples: list[list[Any]]) -> list[list[Any]]:
 
 
 def _is_number(leaf: Any) -> bool:
-    import tensorflow as tf
-
     dense = isinstance(leaf, tf.Tensor | tf.TensorSpec)
     return dense and (leaf.dtype.is_integer or leaf.dtype.is_floating)
 

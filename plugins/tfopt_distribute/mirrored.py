@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
+from tfopt_core.toolkit import RateRule, tf, why_without, with_scaled_rate
 from tfopt_distribute.strategy_settings import (
     BatchRule,
     batch_size_setting,
@@ -72,8 +72,6 @@ def check_communication(communication: Communication, devices: Sequence[str]) ->
 
 def cross_device_ops(communication: Communication, packs: int) -> Any:
     """Return the `tf.distribute.CrossDeviceOps` that sums gradients, None for TensorFlow's own."""
-    import tensorflow as tf
-
     match communication:
         case "nccl":
             return tf.distribute.NcclAllReduce(num_packs=packs)
@@ -158,8 +156,6 @@ class Mirrored(Plugin):
 
         :raises PluginRefused: if there are none, or one of them does not exist.
         """
-        import tensorflow as tf
-
         gpus = sum(name.startswith("gpu") for name in logical_devices())
         devices = choose_devices(self.devices, self.logical_cpu_devices, gpus)
         check_devices(devices)

@@ -24,7 +24,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import RateRule, why_without, with_scaled_rate
+from tfopt_core.toolkit import RateRule, tf, why_without, with_scaled_rate
 from tfopt_distribute.roles import ClusterKind, resolver
 from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
 from tfopt_distribute.strategy_settings import (
@@ -155,8 +155,6 @@ class MultiWorker(Plugin):
 
         :raises PluginRefused: if nothing says who the workers are, or says it wrongly.
         """
-        import tensorflow as tf
-
         found = resolver(
             asked=self.cluster,
             roles=ROLES,
@@ -198,8 +196,6 @@ class MultiWorker(Plugin):
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read workers, replicas and communication back from the strategy."""
-        import tensorflow as tf
-
         strategy, cluster = run.strategy, run.cluster
         if cluster is None or not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return Effect.not_applied("this process trained alone")

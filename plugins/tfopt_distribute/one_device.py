@@ -17,6 +17,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
+from tfopt_core.toolkit import tf
 from tfopt_distribute.strategy_settings import check_devices, others
 
 
@@ -66,8 +67,6 @@ class OneDevice(Plugin):
 
         :raises PluginRefused: if TensorFlow sees no such device.
         """
-        import tensorflow as tf
-
         device = choose_device(run.machine) if self.device == "auto" else self.device
         check_devices([device])
         strategy = tf.distribute.OneDeviceStrategy(device)

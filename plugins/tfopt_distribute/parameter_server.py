@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import process_cpus, why_without
+from tfopt_core.toolkit import process_cpus, tf, why_without
 from tfopt_distribute.roles import PROTOCOL, ClusterKind, resolver
 from tfopt_distribute.strategy_settings import (
     addresses_setting,
@@ -37,8 +37,6 @@ LEAST_INTER_OP_THREADS = 2
 
 def inter_op_threads() -> int:
     """Return how many operations TensorFlow runs at once in this process."""
-    import tensorflow as tf
-
     asked = tf.config.threading.get_inter_op_parallelism_threads()
     by_environment = os.environ.get("TF_NUM_INTEROP_THREADS", "")
     if not asked and by_environment.isdecimal():
@@ -117,8 +115,6 @@ class ParameterServer(Plugin):
         :raises PluginRefused: if nothing says who the processes are, or says it wrongly; with a
             single inter-op thread, which would wait for ever for what it is to send itself.
         """
-        import tensorflow as tf
-
         if inter_op_threads() < LEAST_INTER_OP_THREADS:
             raise PluginRefused(
                 "with a single inter-op thread each process would wait for ever; set inter_op = 2 "
@@ -144,8 +140,6 @@ class ParameterServer(Plugin):
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read workers and servers back from the strategy."""
-        import tensorflow as tf
-
         if not isinstance(run.strategy, tf.distribute.experimental.ParameterServerStrategy):
             return Effect.not_applied("this process trained alone")
         missing = why_without("strategies-read-back")

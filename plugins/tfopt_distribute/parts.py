@@ -12,6 +12,7 @@ import attrs
 
 from tfopt_core.data import Part
 from tfopt_core.plugins import WorkloadError
+from tfopt_core.toolkit import tf
 
 
 def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
@@ -60,8 +61,6 @@ class PartOfExamples(Part, kind="part_of_examples"):
 
         :raises WorkloadError: for examples with a part that has no rows.
         """
-        import tensorflow as tf
-
         count = int(dataset.cardinality())
         elements = count if count >= 0 else None
         if self.index is None:
@@ -94,8 +93,6 @@ class PartOfSource(Part, kind="part_of_source"):
 
 
 def _part_of_batches(dataset: Any, count: int, index: int) -> Any:
-    import tensorflow as tf
-
     _check_rows(dataset.element_spec)
 
     def part_of_batch(*batch: Any) -> Any:
@@ -107,8 +104,6 @@ def _part_of_batches(dataset: Any, count: int, index: int) -> Any:
 
 def _rows(part: Any, count: int, index: int) -> Any:
     """Return the worker's rows of one component of a batch."""
-    import tensorflow as tf
-
     if part is None:
         return None
     if isinstance(part, tf.SparseTensor):
@@ -125,8 +120,6 @@ def _rows(part: Any, count: int, index: int) -> Any:
 
 
 def _check_rows(spec: Any) -> None:
-    import tensorflow as tf
-
     for leaf in tf.nest.flatten(spec):
         if isinstance(leaf, tf.TensorSpec) and leaf.shape.rank == 0:
             raise WorkloadError(

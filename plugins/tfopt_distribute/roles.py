@@ -1,4 +1,4 @@
-"""Which process of a cluster this one is: checks of how that is said, and TensorFlow's resolvers."""
+"""Which process of a cluster this one is: how that is said, checked, and TensorFlow's resolvers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import tf
 
 # Which of the addresses of the recipe is this process' own.
 ADDRESS_INDEX = "TFOPT_ADDRESS_INDEX"
@@ -99,7 +100,7 @@ def _has_only(jobs: Sequence[str]) -> str:
 def slurm_jobs(jobs: Mapping[str, int | None], environment: Mapping[str, str]) -> dict[str, int]:
     """How many of the step's tasks take which role.
 
-    :param jobs: see `resolvers.resolver`.
+    :param jobs: see `resolver`.
     :raises PluginRefused: if the step has another number of tasks than the roles need.
     """
     told = environment.get("SLURM_STEP_NUM_TASKS", "")
@@ -237,8 +238,6 @@ def resolver(
     :param port: the first port that processes under Slurm listen on.
     :raises PluginRefused: before TensorFlow would wait for a cluster that cannot come.
     """
-    import tensorflow as tf
-
     kind = cluster_kind(asked, environment, addresses)
     if kind == "tf-config":
         checked_tf_config(environment["TF_CONFIG"], roles)
@@ -255,8 +254,6 @@ def _of_slurm(jobs: Mapping[str, int], port: int) -> Any:
     The GPUs of a process are those that Slurm shows it. TensorFlow's resolver would share out all
     GPUs of the node instead, needs `nvidia-smi` for it, and fails on a node without any.
     """
-    import tensorflow as tf
-
     try:
         # one pretended GPU each, since the resolver gives a task that has none no address
         tasks = sum(jobs.values())
@@ -275,8 +272,6 @@ def _of_slurm(jobs: Mapping[str, int], port: int) -> Any:
 
 
 def _simple(cluster: Any, job: str, index: int) -> Any:
-    import tensorflow as tf
-
     # unlike TFConfigClusterResolver this one counts no GPUs itself
     gpus = len(tf.config.list_physical_devices("GPU"))
     return tf.distribute.cluster_resolver.SimpleClusterResolver(

@@ -18,6 +18,7 @@ from tfopt_core.data import (
     in_any_order,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
+from tfopt_core.toolkit import tf
 from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
 
 ShardPolicy = Literal["batch", "source", "off"]
@@ -162,8 +163,6 @@ def _rows(rows: int, count: int, rank: int) -> int:
 
 def _can_be_batched(plan: DataPlan) -> bool:
     """Whether the elements are tensors of one known shape, so that any of them fit a batch."""
-    import tensorflow as tf
-
     return all(
         isinstance(leaf, tf.TensorSpec) and leaf.shape.is_fully_defined()
         for leaf in tf.nest.flatten(element_spec(plan))

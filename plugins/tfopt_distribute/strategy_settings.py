@@ -9,7 +9,7 @@ from typing import Any, Literal
 from attrs import field, validators
 
 from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
-from tfopt_core.toolkit import RateRule, rate_factor, with_batch_size
+from tfopt_core.toolkit import RateRule, rate_factor, tf, with_batch_size
 from tfopt_distribute.roles import CLUSTER_KINDS, is_address
 
 # Every plugin that builds a strategy; a training has one.
@@ -96,8 +96,6 @@ def announced_workers(environment: Mapping[str, str], addresses: Sequence[str], 
 
 def logical_devices() -> tuple[str, ...]:
     """Return the devices that TensorFlow sees, as `cpu:0`."""
-    import tensorflow as tf
-
     found = tf.config.list_logical_devices()
     return tuple(device.name.removeprefix("/device:").lower() for device in found)
 

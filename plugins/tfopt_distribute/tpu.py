@@ -18,6 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
+from tfopt_core.toolkit import tf
 from tfopt_distribute.strategy_settings import others
 
 
@@ -78,8 +79,6 @@ class Tpu(Plugin):
 
         :raises PluginRefused: if there is no such TPU.
         """
-        import tensorflow as tf
-
         try:
             found = tf.distribute.cluster_resolver.TPUClusterResolver(
                 tpu=self.tpu or None, zone=self.zone or None, project=self.project or None

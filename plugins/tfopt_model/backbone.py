@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import describe, did_you_mean, nested_layers
+from tfopt_core.toolkit import describe, did_you_mean, keras, nested_layers
 from tfopt_model.graph_rewrite import Call, calls_of, parameters, rewritten, why_no_graph
 
 
@@ -95,8 +95,6 @@ def with_application(
     :param scale: what the pixels are multiplied by first; None where the old backbone tells.
     :raises PluginRefused: if the network does not fit the pictures or the model.
     """
-    import keras
-
     network = _made(application, found, weights)
     before = _rescaling(application, network, found, scale)
     frozen = not any(layer.trainable_weights for layer in found.layers)
@@ -173,8 +171,6 @@ def _made(application: Any, found: Backbone, weights: str | None) -> Any:
 
 def _rescaling(application: Any, network: Any, found: Backbone, scale: float | None) -> Any:
     """Return the layer that scales the pixels for the network, None for none."""
-    import keras
-
     scales = any(map(_scales, nested_layers(network)))
     if scale is not None:
         return None if scale == 1 else keras.layers.Rescaling(scale, name="backbone_pixels")
@@ -189,15 +185,11 @@ def _rescaling(application: Any, network: Any, found: Backbone, scale: float | N
 
 
 def _scales(layer: Any) -> bool:
-    import keras
-
     return isinstance(layer, keras.layers.Rescaling)
 
 
 def _is_network(call: Call) -> bool:
     """Return whether a nested model with convolutions is called on pictures."""
-    import keras
-
     if not isinstance(call.layer, keras.Model) or _rank(call.tensors) != 4:
         return False
     return any(isinstance(one, _convolutions()) for one in nested_layers(call.layer))
@@ -205,8 +197,6 @@ def _is_network(call: Call) -> bool:
 
 def _begins(call: Call) -> bool:
     """Return whether a backbone may begin here: what stands before only prepares pictures."""
-    import keras
-
     if not _is_layer(call):
         return False
     return bool(call.layer.trainable_weights) or isinstance(
@@ -215,21 +205,15 @@ def _begins(call: Call) -> bool:
 
 
 def _convolutions() -> tuple[type, ...]:
-    import keras
-
     layers = keras.layers
     return layers.Conv2D, layers.DepthwiseConv2D, layers.SeparableConv2D
 
 
 def _is_layer(call: Call) -> bool:
-    import keras
-
     return isinstance(call.layer, keras.Layer)
 
 
 def _rank(tensors: Any) -> int:
     """Return the rank of a single tensor, 0 for several."""
-    import keras
-
     flat = keras.tree.flatten(tensors)
     return len(flat[0].shape) if len(flat) == 1 else 0

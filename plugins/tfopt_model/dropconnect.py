@@ -16,7 +16,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import nested_layers, why_without
+from tfopt_core.toolkit import keras, nested_layers, why_without
 from tfopt_model.dropped_weights import (
     MIXING,
     drop_weights,
@@ -27,8 +27,6 @@ from tfopt_model.dropped_weights import (
 
 def why_not_dropped(layer: Any) -> str:
     """Return why the weights of a layer cannot be dropped, "" if they can."""
-    import keras
-
     if type(layer) is not keras.layers.Dense:
         return f"is a {type(layer).__name__}, not a Dense layer"
     if layer.quantization_mode is not None or layer.lora_enabled:
@@ -48,8 +46,6 @@ def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[Any], lis
         activation of a unit alone that do not make the model's outputs.
     :raises PluginRefused: if a pattern names no layer, or one that cannot drop its weights.
     """
-    import keras
-
     layers = nested_layers(model)
     if patterns:
         for pattern in patterns:
@@ -78,8 +74,6 @@ def places_of(model: Any, layers: list[Any]) -> list[int]:
 
 def _output_layers(model: Any) -> list[Any] | None:
     """Return the layers that make the model's outputs, None where it does not tell."""
-    import keras
-
     if isinstance(model, keras.Sequential):
         return list(model.layers[-1:])
     if not getattr(model, "outputs", None) or why_without("output-layers"):

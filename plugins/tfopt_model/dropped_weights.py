@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tfopt_core.toolkit import nested_layers
+from tfopt_core.toolkit import keras, nested_layers, np, tf
 from tfopt_model.graph_rewrite import Call, made_anew, rewritten, why_no_graph
 
 # Activations that compute a unit from several.
@@ -27,9 +27,6 @@ def drop_weights(model: Any, places: Sequence[int], rate: float, masks: str) -> 
         run.
     :param masks: "example" draws for each example, "batch" once for all of a batch.
     """
-    import keras
-    import tensorflow as tf
-
     # the threads of several replicas, and those that hand steps out to workers, do not see Keras'
     # global generator, which checkpoints hold
     strategy = tf.distribute.get_strategy()
@@ -63,8 +60,6 @@ def dropping_call(dense: Any, rate: float, masks: str, seed: Any = None) -> Any:
 
 def dropped(dense: Any, inputs: Any, rate: float, masks: str, seed: Any = None) -> Any:
     """Return the outputs of a dense layer with weights and biases dropped at random."""
-    import keras
-
     ops = keras.ops
     kernel = ops.convert_to_tensor(dense.kernel)
     bias = None if dense.bias is None else ops.convert_to_tensor(dense.bias)
@@ -86,8 +81,6 @@ def dropped(dense: Any, inputs: Any, rate: float, masks: str, seed: Any = None) 
 
 def moments(dense: Any, inputs: Any, rate: float) -> tuple[Any, Any]:
     """Return the mean and the standard deviation of a layer's sums over its dropped weights."""
-    import keras
-
     ops = keras.ops
     mean = ops.matmul(inputs, dense.kernel)
     kernel = ops.cast(dense.kernel, "float32")
@@ -104,9 +97,6 @@ def mean_activation(activation: Any, mean: Any, deviation: Any) -> Any:
     Wan et al. draw samples of it. For a linear unit and for relu it has a closed form; for others
     Gauss-Hermite quadrature takes the place of samples, so that inference repeats.
     """
-    import keras
-    import numpy as np
-
     ops = keras.ops
     if activation is None or activation is keras.activations.linear:
         return mean
@@ -167,8 +157,6 @@ def with_plain_inference(model: Any) -> Any:
 
 
 def _plain_moments(dense: Any, inputs: Any) -> Any:
-    import keras
-
     rate, _ = dense.call.settings
     linear = made_anew(dense, activation="linear")
     linear.build(inputs.shape)

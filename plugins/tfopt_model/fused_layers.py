@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import attrs
 
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.toolkit import tf
 
 # How many layers a message names.
 NAMED = 3
@@ -114,7 +115,6 @@ def once(gradient: Any, plugin: str, *inputs: Any) -> Any:
     :param plugin: whose gradient it is, for the message.
     :param inputs: those that it is the gradient of.
     """
-    import tensorflow as tf
 
     def refuse(*_: Any) -> NoReturn:
         raise NotImplementedError(

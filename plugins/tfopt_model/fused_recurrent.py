@@ -14,7 +14,7 @@ from tfopt_core.plugins import (
     hookimpl,
     plugin,
 )
-from tfopt_core.toolkit import nested_layers, why_without
+from tfopt_core.toolkit import keras, nested_layers, tf, why_without
 from tfopt_model import fused_layers
 from tfopt_model.fused_layers import FusedLayers, listed, refuse_compiled
 from tfopt_model.recurrent_kernels import gru, lstm
@@ -23,8 +23,6 @@ from tfopt_model.sequences import Compute, Weights, run_sequence
 
 def recurrent_layers(model: Any) -> list[Any]:
     """Return all layers of a model that run a cell over steps, each once."""
-    import keras
-
     layers = [model, *nested_layers(model)]
     return list(
         {id(layer): layer for layer in layers if isinstance(layer, keras.layers.RNN)}.values()
@@ -33,26 +31,21 @@ def recurrent_layers(model: Any) -> list[Any]:
 
 def _ways() -> dict[type, tuple[str, Compute]]:
     """Return what computes a cell over a whole sequence, and its name for a message."""
-    import keras
-
     cells = keras.layers
     return {cells.LSTMCell: ("BlockLSTM", lstm), cells.GRUCell: ("a shorter loop", gru)}
 
 
 def why_not_fused(layer: Any) -> str:
     """Return why this recurrent layer is not computed here, "" if it is."""
-    import keras
-    from keras import activations
-
     cell, layers = layer.cell, keras.layers
     if type(cell) not in _ways():
         return f"its cell is a {type(cell).__name__}, and LSTMCell and GRUCell are computed"
     known = (layers.LSTM, layers.GRU, layers.RNN)
     if type(layer).inner_loop not in [one.inner_loop for one in known]:
         return "its class has an inner_loop of its own"
-    if cell.activation is not activations.tanh:
+    if cell.activation is not keras.activations.tanh:
         return f"its activation is {_name(cell.activation)}, and tanh is computed"
-    if cell.recurrent_activation is not activations.sigmoid:
+    if cell.recurrent_activation is not keras.activations.sigmoid:
         return (
             f"its recurrent_activation is {_name(cell.recurrent_activation)}, and sigmoid is "
             "computed"
@@ -95,9 +88,6 @@ def _computed(
     layer: Any, own: Any, sequences: Any, initial_state: Any, mask: Any, training: Any = False
 ) -> Any:
     """Return what the layer's own `inner_loop` returns, computed here."""
-    import tensorflow as tf
-    from keras import ops
-
     cell = layer.cell
     if isinstance(mask, list | tuple):
         mask = mask[0]
@@ -116,7 +106,7 @@ def _computed(
         sequences,
         mask,
         tuple(initial_state),
-        Weights(*(ops.convert_to_tensor(weight) for weight in given)),
+        Weights(*(keras.ops.convert_to_tensor(weight) for weight in given)),
         return_sequences=layer.return_sequences,
         zero_output_for_mask=layer.zero_output_for_mask,
     )

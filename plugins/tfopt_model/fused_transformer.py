@@ -16,7 +16,7 @@ from tfopt_core.plugins import (
     hookimpl,
     plugin,
 )
-from tfopt_core.toolkit import nested_layers, why_without
+from tfopt_core.toolkit import keras, nested_layers, tf, why_without
 from tfopt_model import fused_layers, layer_kernels
 from tfopt_model.fused_layers import FusedLayers, refuse_compiled
 
@@ -24,9 +24,6 @@ from tfopt_model.fused_layers import FusedLayers, refuse_compiled
 def fusible_layers(model: Any) -> list[Any]:
     """Return the layers of a model of these kinds, each once: attention, layer normalization, and
     dense layers and activations whose function is gelu."""
-    import keras
-    from keras import activations
-
     kinds, layers = keras.layers, {id(layer): layer for layer in nested_layers(model)}
     return [
         layer
@@ -34,7 +31,7 @@ def fusible_layers(model: Any) -> list[Any]:
         if isinstance(layer, kinds.MultiHeadAttention | kinds.LayerNormalization)
         or (
             isinstance(layer, kinds.Dense | kinds.Activation)
-            and layer.activation is activations.gelu
+            and layer.activation is keras.activations.gelu
         )
     ]
 
@@ -89,8 +86,6 @@ def _attention(
     training: Any = None, return_attention_scores: bool = False, use_causal_mask: bool = False,
 ) -> tuple[Any, None]:  # fmt: skip
     """Return what the layer's own `_compute_attention` returns."""
-    import tensorflow as tf
-
     mask = attention_mask
     if mask is not None:
         mask = tf.cast(mask, tf.bool)
@@ -102,8 +97,6 @@ def _attention(
 
 
 def _normalization(layer: Any, own: Any, inputs: Any) -> Any:
-    import tensorflow as tf
-
     gamma, beta = (tf.convert_to_tensor(weight) for weight in (layer.gamma, layer.beta))
     return layer_kernels.normalize(inputs, gamma, beta, layer.epsilon)
 

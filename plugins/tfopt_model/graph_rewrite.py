@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+
+from tfopt_core.toolkit import keras
 
 # Methods by which a model may use its layers otherwise than its graph shows.
 OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
@@ -31,15 +34,11 @@ class Call:
     @property
     def tensors(self) -> list[Any]:
         """Return the input tensors."""
-        import keras
-
         flat = keras.tree.flatten((self.arguments, dict(self.named)))
         return [one for one in flat if keras.utils.is_keras_tensor(one)]
 
     def reads(self, other: Call) -> bool:
         """Return whether an output of another call is an input of this one."""
-        import keras
-
         made = {id(one) for one in keras.tree.flatten(other.outputs)}
         return any(id(one) in made for one in self.tensors)
 
@@ -49,8 +48,6 @@ Replace = Callable[[Call], Any]
 
 def why_no_graph(model: Any) -> str:
     """Return why the layers of a model cannot be replaced, "" if they can."""
-    import keras
-
     name = type(model).__name__
     if not type(model).__module__.startswith("keras."):
         return f'the class "{name}" may use its layers otherwise than its graph shows'
@@ -101,16 +98,12 @@ def rewritten(model: Any, replace: Replace) -> Any:
 
 def made_anew(layer: Any, **changes: Any) -> Any:
     """Return a layer of the same configuration, less these changes, if it has weights."""
-    import keras
-
     if not isinstance(layer, keras.Layer) or not layer.weights:
         return layer
     return type(layer).from_config({**layer.get_config(), **changes})
 
 
 def _walked(model: Any, call_layer: Callable[[Call], Any]) -> Any:
-    import keras
-
     if isinstance(model, keras.Sequential):
         model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
     count = 0
@@ -128,7 +121,5 @@ def _walked(model: Any, call_layer: Callable[[Call], Any]) -> Any:
 
 def parameters(model: Any) -> tuple[int, int]:
     """Return the number of trainable parameters of a model or layer, and of all."""
-    import math
-
     trainable = sum(math.prod(weight.shape) for weight in model.trainable_weights)
     return trainable, sum(math.prod(weight.shape) for weight in model.weights)

@@ -18,7 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import why_without
+from tfopt_core.toolkit import keras, why_without
 
 _UNBUILT = "kernel_regularizer"
 
@@ -71,8 +71,6 @@ def scale_penalties(layers: Sequence[Any], strength: float) -> Penalties:
     :param layers: layers with a kernel, built or not.
     :param strength: for a trainable kernel without a penalty.
     """
-    import keras
-
     # what an earlier fit of a script has traced reads the variable of that fit
     variable = next((own.scale for own in map(_own_penalty, layers) if _is_scaled(own)), None)
     if variable is None:
@@ -117,7 +115,6 @@ def unscale(layers: Iterable[Any]) -> None:
 
 def follower(penalties: Penalties, scale: Callable[[], float]) -> Any:
     """Return a Keras callback that sets the scale at the start of each epoch."""
-    import keras
 
     class ScaleSetter(keras.callbacks.Callback):  # type: ignore[misc]
         keeps_no_state = True  # the plugin keeps it
@@ -130,8 +127,6 @@ def follower(penalties: Penalties, scale: Callable[[], float]) -> Any:
 
 @functools.cache
 def _scaled_l2() -> Any:
-    import keras
-
     class ScaledL2(keras.regularizers.L2):  # type: ignore[misc]
         """The L2 penalty of a strength, times a variable."""
 
@@ -158,8 +153,6 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
     :param strength: the loss grows by this times the sum of squares of the kernel.
     :returns: the names of these layers.
     """
-    import keras
-
     names = []
     for layer in layers_with_kernels(model):
         if layer.built:
@@ -178,8 +171,6 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
 
 def layers_with_kernels(model: Any) -> Iterator[Any]:
     """Yield the layers of a model that have a kernel, or will once they are built."""
-    import keras
-
     for layer in model._flatten_layers(include_self=False):
         if layer.built:
             found = isinstance(getattr(layer, "kernel", None), keras.Variable)

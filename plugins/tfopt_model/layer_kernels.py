@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tfopt_core.toolkit import tf
 from tfopt_model.fused_layers import once
 
 # What a masked score becomes: so small that its share is zero, unless the whole row is masked.
@@ -21,7 +22,6 @@ def attend(query: Any, key: Any, value: Any, scale: float, mask: Any = None) -> 
     :param mask: bool, to be broadcast to (batch, heads, queries, keys), False for keys to leave
         out; None for no mask.
     """
-    import tensorflow as tf
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def attended(query: Any, key: Any, value: Any) -> Any:
@@ -48,8 +48,6 @@ def attend(query: Any, key: Any, value: Any, scale: float, mask: Any = None) -> 
 
 def causal_mask(queries: Any, keys: Any) -> Any:
     """Return a mask (queries, keys) in which each query sees the keys up to its own place."""
-    import tensorflow as tf
-
     return tf.linalg.band_part(tf.ones((queries, keys), tf.bool), -1, 0)
 
 
@@ -61,8 +59,6 @@ def normalize(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     :param inputs: float32, with a last axis of known size.
     :param gamma: (size,), and `beta` (size,).
     """
-    import tensorflow as tf
-
     size = inputs.shape[-1]
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
@@ -92,7 +88,6 @@ def normalize(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 def gelu(inputs: Any) -> Any:
     """Return x * Phi(x), where Phi is the normal distribution, as Keras' gelu without its
     approximation. The gradient uses the Phi(x) that was computed."""
-    import tensorflow as tf
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def activated(inputs: Any) -> Any:

@@ -1,10 +1,10 @@
 """Compute an LSTM or a GRU over a whole sequence, with gradients of their own.
 
-For an LSTM TensorFlow has a kernel. The gradient that TensorFlow registers for the kernel takes two thirds of a layer's time. Here the
-loop over steps holds only what depends on the step behind, and the gradients of the weights are one
-product for all steps. XLA compiles the loop, since it takes longer than the registered gradient if
-TensorFlow starts each of its operations. XLA compiles for each shape, so the registered gradient
-stays where the number of steps is unknown when the training step is traced.
+For an LSTM TensorFlow has a kernel, whose registered gradient takes two thirds of a layer's time.
+Here the loop over steps holds only what depends on the step behind, and the gradients of the
+weights are one product for all steps. XLA compiles the loop, since it takes longer than the
+registered gradient if TensorFlow starts each of its operations. XLA compiles for each shape, so the
+registered gradient stays where the number of steps is unknown when the step is traced.
 
 A GRU is a short loop of what depends on the step before. The inputs' products are one for all
 steps, as are the gradients of the weights, for which Keras' loop adds up a matrix in each step.
@@ -16,6 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfopt_core.toolkit import tf
 from tfopt_model.fused_layers import once
 from tfopt_model.sequences import Weights, scan
 
@@ -28,8 +29,6 @@ def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tu
     :param states: the hidden and the cell state before the first step, (batch, units).
     :param weights: the gates in Keras' order: input, forget, candidate, output.
     """
-    import tensorflow as tf
-
     bias = weights.bias
     if bias is None:
         bias = tf.zeros([weights.recurrent.shape[1]], inputs.dtype)
@@ -48,8 +47,6 @@ def _kernel(
     count: Any, inputs: Any, hidden: Any, cell: Any, kernel: Any, recurrent: Any, bias: Any
 ) -> Any:
     """Return what BlockLSTM computes: the states and the gates after each step."""
-    import tensorflow as tf
-
     nothing = tf.zeros([recurrent.shape[0]], inputs.dtype)
     # Not BlockLSTMV2: TF 2.21 registers the gradient of BlockLSTM for it, which takes the gates in
     # another order, so that all gradients are wrong. Its own BlockLSTMGradV2 gives the right ones.
@@ -71,8 +68,6 @@ def _kernel(
 
 def _reordered(weight: Any) -> Any:
     """Return a weight with the gates in the kernel's order: input, candidate, forget, output."""
-    import tensorflow as tf
-
     first, forget, candidate, output = tf.split(weight, 4, axis=-1)
     return tf.concat([first, candidate, forget, output], axis=-1)
 
@@ -82,7 +77,6 @@ def _with_gradient(count: Any, *given: Any) -> Any:
 
     :param given: what `_kernel` is given beside the number of steps.
     """
-    import tensorflow as tf
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def computed(*given: Any) -> Any:
@@ -120,8 +114,6 @@ def _with_gradient(count: Any, *given: Any) -> Any:
 @functools.cache
 def _compiled_backpropagation() -> Callable[..., Any]:
     """Return `_backpropagate`, compiled by XLA; layers of the same shape share a program."""
-    import tensorflow as tf
-
     compiled: Callable[..., Any] = tf.function(_backpropagate, jit_compile=True, autograph=False)
     return compiled
 
@@ -141,8 +133,6 @@ def _backpropagate(
     :param cells: the cell states after each step; `cell` before the first one.
     :param transposed: the recurrent weights, (4 * units, units).
     """
-    import tensorflow as tf
-
     input_gate, forget_gate, candidate, output_gate = gates
     before = tf.concat([cell[None], cells[:-1]], axis=0)
     # the factors that do not depend on the loop, for all steps at once: of a cell's gradient ...
@@ -178,8 +168,6 @@ def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tup
     :param weights: the gates in Keras' order: update, reset, candidate; the bias, (2, 3 * units),
         that of the inputs first. The reset gate is applied behind the product of the states.
     """
-    import tensorflow as tf
-
     units = weights.recurrent.shape[0]
     inputs = inputs if count is None else inputs[:count]
     steps, batch = tf.unstack(tf.shape(inputs)[:2])
@@ -203,8 +191,6 @@ def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
     :param projected: (steps, batch, 3 * units), the products of the inputs, with biases.
     :param bias: of the states' product for the candidate, (units,).
     """
-    import tensorflow as tf
-
     units = recurrent.shape[0]
     gates = [2 * units, units]
 

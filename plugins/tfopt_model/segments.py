@@ -10,7 +10,7 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.toolkit import in_order, nested_layers, node_of, why_without
+from tfopt_core.toolkit import in_order, keras, nested_layers, node_of, tf, why_without
 
 # The models whose segments a training step has traced: a later fit of a script uses its trace.
 _TRACED: WeakSet[Any] = WeakSet()
@@ -51,7 +51,6 @@ class Segment:
 
     def __call__(self, inputs: Any) -> Any:
         """Compute the segment in training mode."""
-        import tensorflow as tf
 
         def computed(tensors: Any) -> Any:
             for piece in self.pieces:
@@ -114,8 +113,6 @@ def cheapest(pieces: Sequence[Piece], most: int | None) -> list[Segment]:
 
 def pieces_of(model: Any) -> list[Piece] | str:
     """Return the model in pieces, or why it cannot be cut."""
-    import keras
-
     reason = _why_not_cut(model)
     if reason:
         return reason
@@ -147,8 +144,6 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
 
     `without_segments` undoes it. The model, its layers and its variables stay the same objects.
     """
-    import keras
-
     without_segments(model)
     own = type(model)
 
@@ -160,8 +155,6 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
             return own(*args, **named)
 
         def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            import tensorflow as tf
-
             leaves = keras.tree.flatten(inputs)
             masked = any(one is not None for one in keras.tree.flatten(mask))
             # `recompute_grad` takes dense tensors alone
@@ -199,8 +192,6 @@ def _input_of(model: Any) -> Any:
 
 
 def _why_not_cut(model: Any) -> str:
-    import keras
-
     missing = why_without("model-cut") or why_without("nested-layers")
     if missing:
         return missing
@@ -217,9 +208,6 @@ def _why_not_cut(model: Any) -> str:
 
 
 def _piece(begin: Any, end: Any) -> Piece:
-    import keras
-    import tensorflow as tf
-
     model = keras.Model(begin, end)
     given, made = keras.tree.flatten(begin), keras.tree.flatten(end)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.toolkit import tf
+
 
 @attrs.frozen
 class Weights:
@@ -51,8 +53,6 @@ def run_sequence(
     :param zero_output_for_mask: whether the output of a masked step is zero; else it is the one of
         the step before, and zero before the first unmasked step.
     """
-    import tensorflow as tf
-
     if mask is None:
         computed = compute(tf.transpose(inputs, [1, 0, 2]), None, states, weights)
         last_states = [state[-1] for state in computed]
@@ -105,8 +105,6 @@ def scan(
     :param count: the number of steps to run, None for all.
     :param backwards: whether to run the last of these steps first.
     """
-    import tensorflow as tf
-
     steps = tf.shape(inputs[0])[0]
     count = steps if count is None else count
     # not inputs[0][place]: XLA compiles a slice for each value of `count` that its place depends on
@@ -130,8 +128,6 @@ def scan(
 
 def _unmasked_first(inputs: Any, mask: Any) -> Any:
     """Return the inputs with each example's unmasked steps first, in their order."""
-    import tensorflow as tf
-
     steps = tf.shape(mask)[1]
     here = tf.range(steps)
     # all keys of a row differ, so that the order does not depend on how ties are sorted

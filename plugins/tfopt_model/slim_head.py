@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.plugins import Effect, Plugin, RunContext, hookimpl, plugin, setting
-from tfopt_core.toolkit import number_or
+from tfopt_core.toolkit import keras, np, number_or
 from tfopt_model.graph_rewrite import (
     Call,
     calls_of,
@@ -73,8 +73,6 @@ def with_slim_head(model: Any, pool: bool = True, rank: int | None = None) -> Sl
 def _flattened_maps(calls: Sequence[Call]) -> dict[int, Call]:
     """Return the calls of Flatten on feature maps of several places that only lead to a dense
     layer, by their index."""
-    import keras
-
     layers = keras.layers
     shapeless = (layers.Dropout, layers.Activation, layers.ReLU, layers.LeakyReLU)
     found = {}
@@ -100,8 +98,6 @@ def _flattened_maps(calls: Sequence[Call]) -> dict[int, Call]:
 
 def _averaged(call: Call) -> Any:
     """Return the mean of a feature map over its places."""
-    import keras
-
     tensor = call.tensors[0]
     kinds = {3: "GlobalAveragePooling1D", 4: "GlobalAveragePooling2D", 5: "GlobalAveragePooling3D"}
     kind = getattr(keras.layers, kinds[len(tensor.shape)])
@@ -126,9 +122,6 @@ def _fitted(dense: Any, width: int) -> Any:
 
 def _factored(dense: Any, rank: int) -> tuple[Any, Any] | None:
     """Return two dense layers of a rank that approximate one; None if they have as many weights."""
-    import keras
-    import numpy as np
-
     if not dense.built:
         return None
     width, units = dense.kernel.shape
@@ -155,8 +148,6 @@ def _factored(dense: Any, rank: int) -> tuple[Any, Any] | None:
 
 
 def _is_dense(call: Call) -> bool:
-    import keras
-
     return type(call.layer) is keras.layers.Dense and len(call.tensors[0].shape) == 2
 
 

@@ -15,7 +15,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import did_you_mean, why_without
+from tfopt_core.toolkit import did_you_mean, keras, why_without
 from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.graph_rewrite import parameters
 
@@ -25,8 +25,6 @@ def application_named(name: str) -> Any:
 
     :raises PluginRefused: if there is none.
     """
-    import keras
-
     known = [one for one in dir(keras.applications) if one[0].isupper()]
     if name not in known:
         hint = did_you_mean(name, known) or f"it has {', '.join(known)}"

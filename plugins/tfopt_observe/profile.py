@@ -20,7 +20,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import describe, why_without
+from tfopt_core.toolkit import describe, keras, tf, why_without
 from tfopt_observe.trace import OperationTime, Shares, operation_times, read_trace, shares
 
 # The variant of the run that a measurement makes for observers; other trainings go on to their end.
@@ -170,8 +170,6 @@ class Profile(Plugin):
 
 def _tracing(plugin: Profile, state: dict[str, Any], folder: Path) -> Any:
     """Return the callback that traces `plugin.steps` steps after `plugin.skip`."""
-    import keras
-    import tensorflow as tf
 
     class Tracing(keras.callbacks.Callback):  # type: ignore[misc]
         begun_at: int | None = None

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.toolkit import np
+
 # The gradient of a batch of 16 differs from the mean one by more than this share of its length.
 LEAST_ERROR = 0.2
 # How many times the median of the other layers is out of line.
@@ -35,8 +37,6 @@ def relative_error(exact: Mapping[str, Any], rounded: Mapping[str, Any]) -> floa
     :param exact, rounded: by the path of a variable ("conv/kernel"), an array; infinity is
         returned if a rounded one is not finite.
     """
-    import numpy as np
-
     if not all(np.isfinite(array).all() for array in rounded.values()):
         return math.inf
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import describe, nested_layers
+from tfopt_core.toolkit import describe, keras, nested_layers, tf
 from tfopt_precision.gradient_errors import Kept, out_of_line, relative_error
 
 # Examples of the batch that are used.
@@ -186,8 +186,6 @@ class _Probe:
 
     def gradients(self, scale: float = SCALES[0]) -> dict[str, Any]:
         """Return the gradients of one step by the paths of their variables, unscaled."""
-        import keras
-
         model, optimizer = self.model, self.model.optimizer
         caught: dict[str, Any] = {}
 
@@ -229,8 +227,6 @@ class _Probe:
 def _parts(layer: Any) -> Iterator[Any]:
     """Yield the layers that are looked at as one: those of a model, without the layers that they
     are made of."""
-    import keras
-
     for part in layer._flatten_layers(recursive=False, include_self=False):
         if isinstance(part, keras.Model):
             yield from _parts(part)
@@ -239,14 +235,10 @@ def _parts(layer: Any) -> Iterator[Any]:
 
 
 def _draws(layer: Any) -> bool:
-    import keras
-
     return any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
 
 
 def _some_of(batch: Any) -> Any:
-    import tensorflow as tf
-
     def first(part: Any) -> Any:
         return part[:EXAMPLES] if isinstance(part, tf.Tensor) and part.shape.rank else part
 
@@ -254,9 +246,6 @@ def _some_of(batch: Any) -> Any:
 
 
 def _as_float32(result: Any) -> Any:
-    import keras
-    import tensorflow as tf
-
     def cast(part: Any) -> Any:
         floating = isinstance(part, tf.Tensor) and part.dtype.is_floating
         return tf.cast(part, tf.float32) if floating else part
@@ -265,15 +254,11 @@ def _as_float32(result: Any) -> Any:
 
 
 def _array(gradient: Any) -> Any:
-    import tensorflow as tf
-
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32).numpy()
 
 
 def _errors_of_types() -> tuple[type[Exception], ...]:
     """Return what is raised where dtypes do not fit together, or where a kernel is missing."""
-    import tensorflow as tf
-
     return (
         TypeError,
         ValueError,

@@ -22,7 +22,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import nested_layers, overflow_steps, why_without
+from tfopt_core.toolkit import keras, nested_layers, overflow_steps, tf, why_without
 from tfopt_precision.layer_probe import ProbedLayers, probe_layers
 
 # CUDA compute capability from which tensor cores do float16 (Volta), and bfloat16 and
@@ -172,8 +172,6 @@ class MixedPrecision(Plugin):
         """
         chosen = attrs.evolve(self, policy=self._policy(probe.machine))
         if probe.machine.gpus:
-            import tensorflow as tf
-
             tf32_enabled = tf.config.experimental.tensor_float_32_execution_enabled()
             probe.note(formats_of_gpu(probe.machine, tf32_enabled))
         if self.float32_layers != "auto":
@@ -284,8 +282,6 @@ def reasons(found: ProbedLayers) -> list[str]:
 
 
 def _loss_scale(optimizer: Any) -> str:
-    import keras
-
     if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         factor = optimizer.loss_scale_factor
         return "no loss scale" if factor is None else f"loss scale {factor:g}"

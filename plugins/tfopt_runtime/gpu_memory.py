@@ -18,6 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
+from tfopt_core.toolkit import tf
 
 NO_GPU = "there is no GPU, and on a CPU TensorFlow takes memory as needed anyway"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
@@ -93,8 +94,6 @@ class GpuMemory(Plugin):
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read growth, limit and allocator back from TensorFlow."""
-        import tensorflow as tf
-
         gpus = tf.config.list_physical_devices("GPU")
         if not gpus:
             seen = "TensorFlow sees no GPU" if run.machine.gpus else NO_GPU
@@ -125,8 +124,6 @@ class GpuMemory(Plugin):
 
 def _of_gpu(gpu: Any) -> tuple[bool | None, int | None]:
     """Return growth and limit in MiB of a GPU, as TensorFlow reads them back."""
-    import tensorflow as tf
-
     for logical in tf.config.get_logical_device_configuration(gpu) or ():
         if logical.memory_limit is not None:
             return None, int(logical.memory_limit)

@@ -11,7 +11,7 @@ import attrs
 from attrs import field
 
 from tfopt_core.plugins import Effect, Plugin, RunContext, RuntimeOptions, hookimpl, plugin
-from tfopt_core.toolkit import describe, optimized_graph, traced_step, why_without
+from tfopt_core.toolkit import describe, optimized_graph, tf, traced_step, why_without
 
 # TensorFlow 2.21's own choice, RewriterConfig.DEFAULT of each.
 OFF_BY_DEFAULT = frozenset({
@@ -60,8 +60,6 @@ def optimized_step(model: Any, element_spec: Any, options: Mapping[str, bool]) -
     :raises Exception: if the step cannot run on zeros.
     :raises ValueError: if the optimized graph cannot be read.
     """
-    import tensorflow as tf
-
     before = tf.config.optimizer.get_experimental_options()
     batch = tf.nest.map_structure(_zeros, element_spec)
     with _variables_kept(model):
@@ -89,8 +87,6 @@ def optimized_step(model: Any, element_spec: Any, options: Mapping[str, bool]) -
 
 
 def _zeros(spec: Any) -> Any:
-    import tensorflow as tf
-
     if not isinstance(spec, tf.TensorSpec) or spec.shape.rank is None:
         raise ValueError(f"no batch can be made up for {spec}")
     return tf.zeros([2 if size is None else size for size in spec.shape], spec.dtype)
@@ -196,8 +192,6 @@ class Grappler(Plugin):
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Count a step's nodes after the optimizer, with TensorFlow's own choice and with this."""
-        import tensorflow as tf
-
         passes = changed_passes(self.passes)
         if not passes:
             return Effect.not_applied("all that is set is TensorFlow's own choice")

@@ -23,6 +23,7 @@ from tfopt_core.data import (
     why_not_gathered,
 )
 from tfopt_core.plugins import DataPlan, WorkloadError
+from tfopt_core.toolkit import tf
 
 
 @attrs.frozen(eq=False)
@@ -98,8 +99,6 @@ def why_not_read(plan: DataPlan) -> str:
 
 
 def _why_not_held(head: DataPlan) -> str:
-    import tensorflow as tf
-
     for spec in _leaves(element_spec(head)):
         if not isinstance(spec, tf.TensorSpec):
             return f"only tensors can be held on the device, not a {spec.value_type.__name__}"
@@ -109,8 +108,6 @@ def _why_not_held(head: DataPlan) -> str:
 
 
 def _leaves(spec: Any) -> list[Any]:
-    import tensorflow as tf
-
     leaves: list[Any] = tf.nest.flatten(spec)
     return leaves
 

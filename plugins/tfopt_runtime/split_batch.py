@@ -25,7 +25,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import describe, number_or
+from tfopt_core.toolkit import describe, keras, number_or, tf
 from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
@@ -50,8 +50,6 @@ def split_step(
     """
 
     def step(data: Any) -> Any:
-        import keras
-
         if not validates:
             _TRACED[model] = calls
         elif model in _TRACED and _TRACED[model].reason:
@@ -65,8 +63,6 @@ def split_step(
 
 def why_not_in_parts(training: ProbedTraining, parts: int) -> str:
     """Return why a train step cannot be computed in parts, "" if it can; it is traced, not run."""
-    import tensorflow as tf
-
     calls = SplitCalls(parts, jit_compile=False)
     step = split_step(training.train_step, training.model, calls)
     try:
@@ -245,7 +241,5 @@ def _most_parts(probe: Probe, own_cores: bool) -> int:
 
 def _threads_in_words() -> str:
     """Return what TensorFlow says of the threads within an operation."""
-    import tensorflow as tf
-
     count = tf.config.threading.get_intra_op_parallelism_threads()
     return f"{count} thread{'s' * (count != 1)} for each operation (0 is TensorFlow's own choice)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import describe, nested_layers, why_without
+from tfopt_core.toolkit import describe, keras, nested_layers, np, tf, why_without
 
 # Rows of the example on which a model is tried, for each part.
 ROWS_A_PART = 2
@@ -74,9 +74,6 @@ def split(
     Each part is a function of its own, which changes no variable: TensorFlow runs such functions at
     once, and their gradients too. What is drawn at random is drawn from a seed for each part.
     """
-    import keras
-    import tensorflow as tf
-
     seeds = seed_states(model)
 
     def part(piece: Any, states: Any) -> Any:
@@ -101,8 +98,6 @@ def build_before_trace(model: Any, inputs: Any) -> None:
 
     :param inputs: those that are being traced.
     """
-    import tensorflow as tf
-
     if why_without("nested-layers") or all(layer.built for layer in [model, *nested_layers(model)]):
         return
     if not all(isinstance(part, tf.Tensor) for part in tf.nest.flatten(inputs)):
@@ -113,8 +108,6 @@ def build_before_trace(model: Any, inputs: Any) -> None:
 
 def specs_of(inputs: Any) -> Any:
     """Return what these inputs are, for any number of examples."""
-    import tensorflow as tf
-
     return tf.nest.map_structure(
         lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), inputs
     )
@@ -122,8 +115,6 @@ def specs_of(inputs: Any) -> Any:
 
 def pieces_of(inputs: Any, parts: int) -> list[Any]:
     """Return the parts of a batch; where it does not divide evenly the last one is larger."""
-    import tensorflow as tf
-
     flat = tf.nest.flatten(inputs)
     known = next((part.shape[0] for part in flat if part.shape[0] is not None), None)
     count = tf.shape(flat[0])[0] if known is None else known
@@ -149,8 +140,6 @@ def why_not_split(
 
     :param inputs: those of a call that is being traced.
     """
-    import tensorflow as tf
-
     missing = why_without("output-masks") or why_without("nested-layers")
     if missing:
         return missing
@@ -176,8 +165,6 @@ def why_not_split(
 
 def _tried(model: Any, call: Any, specs: Any, args: Any, kwargs: Any, parts: int) -> str:
     """Return what a trace in training mode and a small batch show against parts, "" if nothing."""
-    import keras
-    import tensorflow as tf
     from keras.src.backend.common.masking import get_keras_mask
 
     seeds = seed_states(model)
@@ -221,9 +208,6 @@ def _tried(model: Any, call: Any, specs: Any, args: Any, kwargs: Any, parts: int
 
 def _some(specs: Any, rows: int) -> Any:
     """Return a batch that fits the specs: unlike rows of small numbers."""
-    import numpy as np
-    import tensorflow as tf
-
     draw = np.random.default_rng(0)
 
     def values(spec: Any) -> Any:
@@ -237,9 +221,6 @@ def _some(specs: Any, rows: int) -> Any:
 
 
 def _close(ours: Any, theirs: Any) -> bool:
-    import numpy as np
-    import tensorflow as tf
-
     if not ours.dtype.is_floating:
         return bool(np.array_equal(ours, theirs))
     first, second = (np.asarray(tf.cast(one, tf.float32)) for one in (ours, theirs))

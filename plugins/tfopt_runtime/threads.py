@@ -18,7 +18,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import process_cpus
+from tfopt_core.toolkit import process_cpus, tf
 
 
 def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
@@ -80,8 +80,6 @@ class Threads(Plugin):
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read both pools back from TensorFlow."""
-        import tensorflow as tf
-
         pools = (
             tf.config.threading.get_intra_op_parallelism_threads(),
             tf.config.threading.get_inter_op_parallelism_threads(),

@@ -26,7 +26,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import nested_layers, user_cache_folder, why_without
+from tfopt_core.toolkit import keras, nested_layers, user_cache_folder, why_without
 from tfopt_runtime.loops import LEAST_GAIN
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
@@ -204,8 +204,6 @@ class Xla(Plugin):
 
 def _why_off(model: Any, machine: Machine) -> str:
     """Why Keras turned XLA off for a model that asks for it."""
-    import keras
-
     if why_without("nested-layers"):
         return f"Keras turned XLA off; {why_without('nested-layers')}"
     layers = blocking_layers(model)

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import nested_layers, why_without
+from tfopt_core.toolkit import keras, nested_layers, tf, why_without
 
 # What a model of its own may define, of which the step of a part is not known.
 OWN_METHODS = ("train_step", "compute_metrics")
@@ -39,9 +39,6 @@ def in_parts(step: Step, model: Any, parts: int, note: Callable[[str], None]) ->
 
 def why_not_divided(model: Any, data: Any) -> str:
     """Return why the batches of a model cannot be computed in parts, "" if they can."""
-    import keras
-    import tensorflow as tf
-
     for name in OWN_METHODS:
         method = getattr(type(model), name, None)
         if method is not getattr(keras.Model, name):
@@ -65,8 +62,6 @@ def why_not_divided(model: Any, data: Any) -> str:
 
 def _why_layers(model: Any) -> str:
     """Return which layer computes with a whole batch, "" where none is known to."""
-    import keras
-
     for layer in nested_layers(model):
         if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
             return (
@@ -102,8 +97,6 @@ class _Divided:
     @classmethod
     def traced(cls, step: Step, model: Any, parts: int, data: Any) -> _Divided:
         """Trace the step of one part."""
-        import tensorflow as tf
-
         first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
         count = tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
         size = -(-count // parts)
@@ -143,8 +136,6 @@ class _Divided:
 
     def update(self) -> Any:
         """Compute all parts, apply their gradients, and return the logs of the step."""
-        import tensorflow as tf
-
         found = self._whole_parts()
         if not isinstance(self.rest, int):
             found = tf.cond(self.rest > 0, lambda: self._with_rest(found), lambda: found)
@@ -162,7 +153,6 @@ class _Divided:
 
     def _computed(self, begin: Any, size: Any) -> tuple[list[Any], Any]:
         """Return the gradients of a part, without those that are None, and its logs."""
-        import tensorflow as tf
 
         def taken(leaf: Any) -> Any:
             if leaf is None:
@@ -182,8 +172,6 @@ class _Divided:
         Of gradients that name the rows that they are for, those of all parts follow each other,
         as in one batch.
         """
-        import tensorflow as tf
-
         specs = [one for one in self.outputs[0] if one is not None]
         whole, size = self.whole, self.size
 
@@ -218,8 +206,6 @@ class _Divided:
 
     def _with_rest(self, found: tuple[list[Any], Any]) -> tuple[list[Any], Any]:
         """Return the sums and logs with those of the examples that are left over."""
-        import tensorflow as tf
-
         sums, _ = found
         with tf.control_dependencies(tf.nest.flatten(sums)):
             gradients, logs = self._computed(self.whole * self.size, self.rest)
@@ -234,8 +220,6 @@ class _Divided:
 
 
 def _names_rows(spec: Any) -> bool:
-    import tensorflow as tf
-
     return isinstance(spec, tf.IndexedSlices | tf.IndexedSlicesSpec)
 
 
@@ -255,8 +239,6 @@ def _placed(specs: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
 
 def _weighted(gradient: Any, variable: Any, share: Any) -> Any:
     """Return a gradient times its part's share of the examples, in its variable's shape."""
-    import tensorflow as tf
-
     if gradient is None:
         return None
     if isinstance(gradient, tf.IndexedSlices):
@@ -288,7 +270,6 @@ def _gradients_kept(optimizer: Any) -> Iterator[list[Any]]:
 @contextlib.contextmanager
 def _masks_seen(model: Any, masked: list[bool]) -> Iterator[None]:
     """Note whether the predictions that a loss is computed of have a mask."""
-    import keras
     from keras.src.backend.common.masking import get_keras_mask
 
     own = vars(model).get("compute_loss")

@@ -20,7 +20,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import optimizers_of, why_without
+from tfopt_core.toolkit import optimizers_of, tf, why_without
 from tfopt_training.own_rate import inner
 from tfopt_training.update_kernels import Kernels, Update, kernels_of
 
@@ -59,8 +59,6 @@ class FusedUpdates:
         own = optimizer.update_step
 
         def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
-            import tensorflow as tf
-
             name = _name(optimizer, variable)
             by_rows = isinstance(gradient, tf.IndexedSlices)
             kernel = kernels.suited(by_rows, compiled)
@@ -81,8 +79,6 @@ class FusedUpdates:
 
     def _zeros_for(self, variable: Any) -> Any:
         """Return zeros of the shape of a variable, made once."""
-        import tensorflow as tf
-
         shape = tuple(variable.shape)
         if shape not in self._zeros:
             # not within the graph, which would fill them in every step
@@ -98,8 +94,6 @@ def _name(optimizer: Any, variable: Any) -> str:
 
 def why_own(variable: Any, min_elements: int) -> str:
     """Return why a variable keeps Keras' update whatever the optimizer, "" if it need not."""
-    import tensorflow as tf
-
     if variable.dtype != tf.float32:
         return f"the kernels are for float32, not for {variable.dtype.name}"
     if math.prod(variable.shape) < min_elements:

@@ -19,6 +19,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
+from tfopt_core.toolkit import keras
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
 
 
@@ -29,8 +30,6 @@ def warm_up(schedule: Any, peak: float, steps: int) -> Any:
 
 @functools.cache
 def _schedule_class() -> Any:
-    import keras
-
     class WarmUp(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
         """A linear rise from 0 to `peak`, then the schedule."""
 
@@ -74,8 +73,6 @@ def planned_steps(
 
 def rival_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
     """The classes of the Keras callbacks that set the learning rate themselves."""
-    import keras
-
     rivals = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
     return tuple(type(callback).__name__ for callback in callbacks if isinstance(callback, rivals))
 
@@ -153,8 +150,6 @@ class LrSchedule(Plugin):
 
         :raises PluginRefused: see `planned_steps`.
         """
-        import keras
-
         rising, falling = planned_steps(steps_per_epoch, epochs, self.warmup_epochs)
         lowest = self.final_fraction or 0.0
         if self.first_restart_epochs is not None:

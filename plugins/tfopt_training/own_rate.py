@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import why_without
+from tfopt_core.toolkit import keras, why_without
 
 
 def own_rate(optimizer: Any) -> float:
@@ -15,8 +15,6 @@ def own_rate(optimizer: Any) -> float:
     :param optimizer: a name, a function that returns an optimizer, or an optimizer.
     :raises PluginRefused: if it has a schedule of its own.
     """
-    import keras
-
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer = optimizer() if callable(optimizer) else keras.optimizers.get(optimizer)
     name = schedule_name(optimizer)
@@ -36,8 +34,6 @@ def schedule_name(optimizer: Any) -> str | None:
 
 def inner(optimizer: Any) -> Any:
     """The optimizer without the loss scaling around it."""
-    import keras
-
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return optimizer.inner_optimizer
     return optimizer
@@ -49,8 +45,6 @@ def with_fixed_rate(model: Any) -> Any:
     Keras lets nobody set the rate of an optimizer that was made with a schedule, so it is made
     anew and its slots are copied.
     """
-    import keras
-
     if schedule_name(model.optimizer) is None:
         return model
     old = inner(model.optimizer)

@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.toolkit import keras, np, tf
+
 
 @attrs.frozen(kw_only=True, eq=False)
 class Update:
@@ -35,10 +37,7 @@ class Update:
     ) -> Update:
         """Return the update with gradient and rate in the dtype of the variable, as Keras casts
         them."""
-        import tensorflow as tf
-        from keras import ops
-
-        gradient, rate = tf.cast(gradient, variable.dtype), ops.cast(rate, variable.dtype)
+        gradient, rate = tf.cast(gradient, variable.dtype), keras.ops.cast(rate, variable.dtype)
         return cls(
             optimizer=optimizer,
             gradient=gradient,
@@ -53,8 +52,6 @@ class Update:
 
     def rows(self, values: Any) -> Any:
         """Return these values at the rows of the gradient."""
-        import tensorflow as tf
-
         return tf.IndexedSlices(values, self.gradient.indices)
 
 
@@ -86,24 +83,22 @@ class Kernels:
 
 def kernels_of(optimizer: Any) -> Kernels | str:
     """Return the kernels for an optimizer with its settings, or why it keeps its own updates."""
-    from keras import optimizers
-
     kind, name = type(optimizer), type(optimizer).__name__
     if "update_step" in vars(optimizer):
         return f"this {name} has an update_step of its own"
-    if kind in (optimizers.Adam, optimizers.AdamW):
+    if kind in (keras.optimizers.Adam, keras.optimizers.AdamW):
         if optimizer.amsgrad:
             return f"with amsgrad {name} keeps another slot"
         if not (_within(optimizer.beta_1) and _within(optimizer.beta_2)):
             return f"{name} has a beta that is no number between 0 and 1"
         return Kernels(whole=_adam, rows=_adam_rows, compiled_rows=_adam_compiled_rows)
-    if kind is optimizers.SGD:
+    if kind is keras.optimizers.SGD:
         if not isinstance(optimizer.momentum, int | float):
             return "SGD has a momentum that is no number"
         if optimizer.momentum == 0:
             return Kernels(whole=_descent, without="without momentum Keras updates rows alone too")
         return Kernels(whole=_momentum, rows=_momentum_rows, compiled_rows=_momentum_compiled_rows)
-    if kind is optimizers.RMSprop:
+    if kind is keras.optimizers.RMSprop:
         if optimizer.centered or optimizer.momentum:
             return "RMSprop that is centered or has a momentum keeps another slot"
         if not isinstance(optimizer.rho, int | float):
@@ -119,8 +114,6 @@ def _within(value: Any) -> bool:
 
 def _complement(value: float) -> float:
     """Return 1 - value as a kernel computes it, in float32."""
-    import numpy as np
-
     return float(np.float32(1) - np.float32(value))
 
 
@@ -133,8 +126,6 @@ def _adam_rows(update: Update) -> None:
 
     Keras sums the gradients of a row that stands several times, and the squares of each.
     """
-    import tensorflow as tf
-
     optimizer, values = update.optimizer, update.gradient.values
     # divided by what the kernel multiplies them with
     first, second = (
@@ -146,8 +137,6 @@ def _adam_rows(update: Update) -> None:
 
 
 def _apply_adam(update: Update, gradient: Any) -> None:
-    import tensorflow as tf
-
     optimizer = update.optimizer
     beta_1_power, beta_2_power = _powers(optimizer)
     tf.raw_ops.ResourceApplyAdam(
@@ -166,8 +155,6 @@ def _apply_adam(update: Update, gradient: Any) -> None:
 
 def _powers(optimizer: Any) -> tuple[Any, Any]:
     """Return the betas to the power of the step, as Keras computes them."""
-    import tensorflow as tf
-
     step = tf.cast(optimizer.iterations + 1, tf.float32)
     beta_1, beta_2 = (
         tf.constant(beta, tf.float32) for beta in (optimizer.beta_1, optimizer.beta_2)
@@ -177,8 +164,6 @@ def _powers(optimizer: Any) -> tuple[Any, Any]:
 
 def _adam_compiled_rows(update: Update) -> None:
     """Let the slots decay, which XLA fuses, and add the rows in place."""
-    import tensorflow as tf
-
     optimizer, values = update.optimizer, update.gradient.values
     first, second = 1 - optimizer.beta_1, 1 - optimizer.beta_2
     momentum = update.slot(optimizer._momentums)
@@ -193,8 +178,6 @@ def _adam_compiled_rows(update: Update) -> None:
 
 
 def _descent(update: Update) -> None:
-    import tensorflow as tf
-
     tf.raw_ops.ResourceApplyGradientDescent(
         var=update.variable.handle, alpha=update.rate, delta=update.gradient
     )
@@ -215,8 +198,6 @@ def _momentum_rows(update: Update) -> None:
 
 
 def _apply_momentum(update: Update, gradient: Any) -> None:
-    import tensorflow as tf
-
     optimizer = update.optimizer
     tf.raw_ops.ResourceApplyKerasMomentum(
         var=update.variable.handle,
@@ -241,8 +222,6 @@ def _momentum_compiled_rows(update: Update) -> None:
 
 def _rmsprop_rows(update: Update) -> None:
     """Let the slot decay, and compute the roots of the gradient's rows alone."""
-    import tensorflow as tf
-
     optimizer, gradient = update.optimizer, update.gradient
     velocity = update.slot(optimizer._velocities)
     velocity.assign(velocity * optimizer.rho)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches, element_spec
@@ -128,7 +127,6 @@ class Batch(Plugin):
 
     last: Last = setting(
         default="pad",
-        validator=validators.in_(("keep", "drop", "pad")),
         help=(
             "What becomes of the last, partial batch: pad fills it with examples of "
             "weight 0, drop leaves its examples out, keep leaves it as it is."

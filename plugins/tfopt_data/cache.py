@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.plugins import (
@@ -148,7 +147,6 @@ class Cache(Plugin):
 
     storage: Storage = setting(
         default="auto",
-        validator=validators.in_(("auto", "memory", "disk", "disk-or-partial", "partial")),
         help=(
             "Where examples are kept; disk is the run's own folder; partial keeps what "
             "fits into memory and streams the rest; disk-or-partial is partial where the disk has "
@@ -157,7 +155,6 @@ class Cache(Plugin):
     )
     place: Place = setting(
         default="auto",
-        validator=validators.in_(("auto", "end")),
         help=(
             "auto stands before anything random; end keeps all that is computed, and is "
             "refused where something of it is random."

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.data import Batch, Resident, Stage
 from tfopt_core.plugins import (
@@ -110,7 +109,6 @@ class FrozenFeatures(Plugin):
 
     storage: Storage = setting(
         default="auto",
-        validator=validators.in_(("auto", "memory", "disk")),
         help=(
             "Where features are kept; disk is the run's own folder; auto takes memory if "
             "they fit, else the disk."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.data import (
     UNKNOWN_COUNT_BUFFER,
@@ -143,7 +142,6 @@ class Materialize(Plugin):
 
     storage: Literal["auto", "memory", "disk"] = setting(
         default="auto",
-        validator=validators.in_(("auto", "memory", "disk")),
         help=(
             "Where examples are kept; disk is the run's own folder; auto takes memory if "
             "they take at most a quarter of what is free, else the disk."
@@ -151,7 +149,6 @@ class Materialize(Plugin):
     )
     order: Literal["auto", "kept", "batches", "examples"] = setting(
         default="auto",
-        validator=validators.in_(("auto", "kept", "batches", "examples")),
         help=(
             "What is drawn anew each epoch: nothing (kept), the order of whole batches or "
             "that of single training examples; auto does what the source and Keras do."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import attrs
-from attrs import field, validators
+from attrs import validators
 
 from tfopt_core.data import (
     COMPUTED_FROM,
@@ -14,7 +14,7 @@ from tfopt_core.data import (
     datasets,
     has_stage,
 )
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split, setting
 from tfopt_core.toolkit import why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
@@ -124,15 +124,7 @@ def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPla
 
 def splits_setting(default: tuple[Split, ...], help: str) -> Any:
     """Return the setting `splits`: which data are rewritten."""
-    return field(
-        default=default,
-        converter=tuple,
-        validator=[
-            validators.min_len(1),
-            validators.deep_iterable(validators.in_(("train", "validation"))),
-        ],
-        metadata={"help": help},
-    )
+    return setting(default=default, converter=tuple, validator=validators.min_len(1), help=help)
 
 
 def costly_input(diagnosis: Diagnosis) -> DataPlan | None:

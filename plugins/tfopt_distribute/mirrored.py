@@ -11,28 +11,21 @@ from attrs import validators
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
-    Plugin,
     PluginRefused,
     RunContext,
     RuntimeOptions,
     Split,
-    TrainingOptions,
     hookimpl,
     plugin,
     setting,
 )
-from tfopt_core.toolkit import RateRule, tf, why_without, with_scaled_rate
+from tfopt_core.toolkit import tf, why_without
 from tfopt_distribute.strategy_settings import (
-    BatchRule,
-    batch_size_setting,
+    ReplicaStrategy,
     check_devices,
-    check_rules,
     devices_of,
-    learning_rate_setting,
     logical_devices,
     others,
-    rules_in_words,
-    with_larger_batch,
 )
 
 Communication = Literal["auto", "nccl", "hierarchical", "reduce-to-one"]
@@ -83,7 +76,7 @@ def cross_device_ops(communication: Communication, packs: int) -> Any:
 
 
 @plugin
-class Mirrored(Plugin):
+class Mirrored(ReplicaStrategy):
     """Trains one model on several GPUs of this machine, each on its share of the batch.
 
     What it does: trains under MirroredStrategy. Each device holds a copy of the model and takes
@@ -120,7 +113,6 @@ class Mirrored(Plugin):
 
     communication: Communication = setting(
         default="auto",
-        validator=validators.in_(("auto", "nccl", "hierarchical", "reduce-to-one")),
         help=(
             "How gradients are summed: nccl among GPUs, hierarchical by copies in two "
             "levels, reduce-to-one on one device, or TensorFlow's choice."
@@ -131,11 +123,9 @@ class Mirrored(Plugin):
         validator=validators.ge(1),
         help="Into how many packs nccl and hierarchical put the gradients.",
     )
-    batch_size: BatchRule = batch_size_setting()
-    learning_rate: RateRule = learning_rate_setting()
 
     def __attrs_post_init__(self) -> None:
-        check_rules(self.batch_size, self.learning_rate)
+        super().__attrs_post_init__()
         if self.packs > 1 and self.communication not in PACKING:
             raise ValueError(f'packs has no effect with communication = "{self.communication}"')
 
@@ -169,17 +159,7 @@ class Mirrored(Plugin):
 
         :raises PluginRefused: for batches that cannot be made larger.
         """
-        if split != "train" or self.batch_size == "global":
-            return plan
-        return with_larger_batch(plan, run.replicas)
-
-    @hookimpl
-    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
-        """Scale the learning rate by the rule.
-
-        :raises PluginRefused: for a schedule whose rates cannot be scaled.
-        """
-        return with_scaled_rate(options, self.learning_rate, run.replicas)
+        return self._in_larger_batches(run, split, plan)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
@@ -192,8 +172,7 @@ class Mirrored(Plugin):
         if self.communication != "auto":
             missing = why_without("strategies-read-back")
             summed = f", {missing or type(run.strategy.extended._cross_device_ops).__name__}"
-        rules = rules_in_words(self.batch_size, self.learning_rate, run, replicas)
-        return Effect.applied_as(f"{replicas} replicas, on {devices}{summed}{rules}")
+        return Effect.applied_as(f"{replicas} replicas, on {devices}{summed}{self._rules(run)}")
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -13,33 +13,26 @@ from tfopt_core.plugins import (
     ClusterOptions,
     DataPlan,
     Effect,
-    Plugin,
     PluginRefused,
     Probe,
     RunContext,
     RuntimeOptions,
     Split,
-    TrainingOptions,
     hookimpl,
     plugin,
     setting,
 )
-from tfopt_core.toolkit import RateRule, tf, why_without, with_scaled_rate
+from tfopt_core.toolkit import tf, why_without
 from tfopt_distribute.roles import ClusterKind, resolver
-from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
+from tfopt_distribute.sharing import ShardPolicy, in_words, shared_plan
 from tfopt_distribute.strategy_settings import (
-    BatchRule,
+    ReplicaStrategy,
     addresses_setting,
     announced_workers,
-    batch_size_setting,
-    check_rules,
     cluster_setting,
     join_seconds_setting,
-    learning_rate_setting,
     others,
-    rules_in_words,
     slurm_port_setting,
-    with_larger_batch,
 )
 
 Communication = Literal["auto", "ring", "nccl"]
@@ -47,7 +40,7 @@ ROLES = ("chief", "worker")
 
 
 @plugin
-class MultiWorker(Plugin):
+class MultiWorker(ReplicaStrategy):
     """Trains one model in several processes, on one machine or many, each on its share.
 
     What it does: trains under MultiWorkerMirroredStrategy. Each worker holds a copy of the model
@@ -90,7 +83,6 @@ class MultiWorker(Plugin):
     )
     communication: Communication = setting(
         default="auto",
-        validator=validators.in_(("auto", "ring", "nccl")),
         help="How gradients are summed: ring (gRPC), nccl (GPUs), or TensorFlow's.",
     )
     pack_megabytes: float = setting(
@@ -105,23 +97,17 @@ class MultiWorker(Plugin):
     )
     shard: ShardPolicy = setting(
         default="batch",
-        validator=validators.in_(SHARD_POLICIES),
         help=(
             "How examples are shared out: batch gives each worker its rows of each global "
             "batch; source every n-th element of the source; off leaves it to the workload."
         ),
     )
-    batch_size: BatchRule = batch_size_setting()
-    learning_rate: RateRule = learning_rate_setting()
     cluster: ClusterKind = cluster_setting()
     addresses: tuple[str, ...] = addresses_setting(
         'The workers, ["host:port", ...], the chief first'
     )
     slurm_port: int = slurm_port_setting()
     join_seconds: float = join_seconds_setting()
-
-    def __attrs_post_init__(self) -> None:
-        check_rules(self.batch_size, self.learning_rate)
 
     def equivalence(self) -> Literal["rounding", "changes"]:
         """The same batches, their gradients summed in parts; else another training.
@@ -178,20 +164,11 @@ class MultiWorker(Plugin):
 
         :raises PluginRefused: for data that cannot be shared out.
         """
-        if split == "train" and self.batch_size == "per-replica":
-            plan = with_larger_batch(plan, self._replicas(run))
+        plan = self._in_larger_batches(run, split, plan)
         rank = None if run.cluster is None else run.cluster.rank
         plan = shared_plan(plan, self.shard, self._workers(run), rank)
         run.state_of(self)[split] = in_words(plan)
         return plan
-
-    @hookimpl
-    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
-        """Scale the learning rate by the rule.
-
-        :raises PluginRefused: for a schedule whose rates cannot be scaled.
-        """
-        return with_scaled_rate(options, self.learning_rate, self._replicas(run))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
@@ -205,9 +182,8 @@ class MultiWorker(Plugin):
         replicas = strategy.num_replicas_in_sync
         summed = why_without("strategies-read-back") or f"communication {_communication(strategy)}"
         shared = run.state_of(self).get("train") or "the workload shares the data out itself"
-        rules = rules_in_words(self.batch_size, self.learning_rate, run, self._replicas(run))
         return Effect.applied_as(
-            f"{workers} workers, {replicas} replicas, {summed}, {shared}{rules}"
+            f"{workers} workers, {replicas} replicas, {summed}, {shared}{self._rules(run)}"
         )
 
     def _workers(self, run: RunContext) -> int:

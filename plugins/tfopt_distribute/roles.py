@@ -182,7 +182,6 @@ def _names_of_this_machine() -> frozenset[str]:
 
 
 ClusterKind = Literal["auto", "tf-config", "slurm", "addresses"]
-CLUSTER_KINDS: tuple[ClusterKind, ...] = ("auto", "tf-config", "slurm", "addresses")
 PROTOCOL = "grpc"
 
 

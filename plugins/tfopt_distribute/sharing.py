@@ -22,7 +22,6 @@ from tfopt_core.toolkit import tf
 from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
 
 ShardPolicy = Literal["batch", "source", "off"]
-SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
 
 
 def shared_plan(plan: DataPlan, policy: ShardPolicy, count: int, rank: int | None) -> DataPlan:

@@ -6,12 +6,24 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import field, validators
+from attrs import validators
 
-from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
-from tfopt_core.toolkit import RateRule, rate_factor, tf, with_batch_size
-from tfopt_distribute.roles import CLUSTER_KINDS, is_address
+from tfopt_core.plugins import (
+    DataPlan,
+    Plugin,
+    PluginRefused,
+    RunContext,
+    Split,
+    TrainingOptions,
+    hookimpl,
+    plugin,
+    setting,
+)
+from tfopt_core.toolkit import RateRule, rate_factor, tf, with_batch_size, with_scaled_rate
+from tfopt_distribute.roles import is_address
 
+BatchRule = Literal["global", "per-replica"]
+MEND = 'set batch_size = "global" and a larger workload.batch_size'
 # Every plugin that builds a strategy; a training has one.
 OWNERS = ("mirrored", "multi-worker", "one-device", "parameter-server", "tpu")
 
@@ -23,13 +35,10 @@ def others(name: str) -> tuple[str, ...]:
 
 def cluster_setting() -> Any:
     """Return the setting that says what describes the cluster."""
-    return field(
+    return setting(
         default="auto",
-        validator=validators.in_(CLUSTER_KINDS),
-        metadata={
-            "help": "What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the "
-            "addresses below; auto takes the first of these that is there."
-        },
+        help="What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the "
+        "addresses below; auto takes the first of these that is there.",
     )
 
 
@@ -38,35 +47,23 @@ def addresses_setting(whose: str) -> Any:
 
     :param whose: how the list is described, `The workers, ["host:port", ...], the chief first`.
     """
-    return field(
-        default=(),
-        converter=tuple,
-        validator=_check_addresses,
-        metadata={
-            "help": f"{whose}; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
-        },
-    )
+    help = f"{whose}; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
+    return setting(default=(), converter=tuple, validator=_check_addresses, help=help)
 
 
 def slurm_port_setting() -> Any:
     """Return the setting for the ports of a Slurm job."""
-    return field(
+    return setting(
         default=8888,
         validator=[validators.ge(1), validators.lt(2**16)],
-        metadata={
-            "help": "The first port that processes listen on under Slurm; one more for each of a "
-            "node."
-        },
+        help="The first port that processes listen on under Slurm; one more for each of a node.",
     )
 
 
 def join_seconds_setting() -> Any:
     """Return the setting for how long processes wait for each other."""
-    return field(
-        default=300.0,
-        validator=validators.gt(0),
-        metadata={"help": "How many seconds a process waits for the others to start."},
-    )
+    help = "How many seconds a process waits for the others to start."
+    return setting(default=300.0, validator=validators.gt(0), help=help)
 
 
 def _check_addresses(_: Any, attribute: Any, value: Sequence[str]) -> None:
@@ -115,36 +112,6 @@ def devices_of(strategy: Any) -> list[str]:
     return [device.rpartition("device:")[2] for device in strategy.extended.worker_devices]
 
 
-BatchRule = Literal["global", "per-replica"]
-MEND = 'set batch_size = "global" and a larger workload.batch_size'
-
-
-def batch_size_setting() -> Any:
-    """Return the setting `batch_size` of a strategy over several replicas."""
-    return field(
-        default="global",
-        validator=validators.in_(("global", "per-replica")),
-        metadata={
-            "help": "What the recipe's batch size means: global is that of a step, shared out "
-            "among the replicas, so the training is that of one device; per-replica multiplies it "
-            "by their number."
-        },
-    )
-
-
-def learning_rate_setting() -> Any:
-    """Return the setting `learning_rate` that goes with `batch_size`."""
-    return field(
-        default="keep",
-        validator=validators.in_(("keep", "linear", "sqrt")),
-        metadata={
-            "help": "The learning rate under per-replica: keep leaves it; linear multiplies it by "
-            "the number of replicas (Goyal et al. 2017), sqrt by the root of that (Krizhevsky "
-            "2014)."
-        },
-    )
-
-
 def check_rules(batch_size: BatchRule, learning_rate: RateRule) -> None:
     """:raises ValueError: for a learning rate that is raised without the batch."""
     if batch_size == "global" and learning_rate != "keep":
@@ -168,3 +135,44 @@ def rules_in_words(batch_size: BatchRule, rate: RateRule, run: RunContext, repli
         return ""
     factor = "kept" if rate == "keep" else f"x {rate_factor(rate, replicas):.3g} ({rate})"
     return f", global batch {run.batch_size}, learning rate {factor}"
+
+
+@plugin
+class ReplicaStrategy(Plugin):
+    """A strategy over several replicas, with what their number does to batch and learning rate."""
+
+    batch_size: BatchRule = setting(
+        default="global",
+        help="What the recipe's batch size means: global is that of a step, shared out "
+        "among the replicas, so the training is that of one device; per-replica multiplies it "
+        "by their number.",
+    )
+    learning_rate: RateRule = setting(
+        default="keep",
+        help="The learning rate under per-replica: keep leaves it; linear multiplies it by "
+        "the number of replicas (Goyal et al. 2017), sqrt by the root of that (Krizhevsky "
+        "2014).",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        check_rules(self.batch_size, self.learning_rate)
+
+    def _replicas(self, run: RunContext) -> int:
+        return run.replicas
+
+    @hookimpl
+    def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
+        """Scale the learning rate by the rule.
+
+        :raises PluginRefused: for a schedule whose rates cannot be scaled.
+        """
+        return with_scaled_rate(options, self.learning_rate, self._replicas(run))
+
+    def _in_larger_batches(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
+        """Return the plan, the training data's with larger batches where that is asked for."""
+        if split != "train" or self.batch_size == "global":
+            return plan
+        return with_larger_batch(plan, self._replicas(run))
+
+    def _rules(self, run: RunContext) -> str:
+        return rules_in_words(self.batch_size, self.learning_rate, run, self._replicas(run))

@@ -118,7 +118,6 @@ class DropConnect(Plugin):
     )
     masks: Literal["example", "batch"] = setting(
         default="example",
-        validator=validators.in_(("example", "batch")),
         help="Whether weights are drawn for each example, or once for each batch.",
     )
     layers: tuple[str, ...] = setting(

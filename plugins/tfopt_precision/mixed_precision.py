@@ -7,7 +7,6 @@ from glob import escape
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
@@ -115,7 +114,6 @@ class MixedPrecision(Plugin):
     targets = ("compute", "memory")
     policy: Policy = setting(
         default="auto",
-        validator=validators.in_(("auto", "mixed_bfloat16", "mixed_float16", "float32")),
         help="Keras' dtype policy; auto takes what the hardware computes natively.",
     )
     loss_scale: Literal["dynamic"] | float = setting(
@@ -140,7 +138,6 @@ class MixedPrecision(Plugin):
     )
     scope: Literal["global", "layers"] = setting(
         default="global",
-        validator=validators.in_(("global", "layers")),
         help="Whether the model is built in the policy, or its layers get it after.",
     )
 

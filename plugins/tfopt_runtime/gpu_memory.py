@@ -73,7 +73,6 @@ class GpuMemory(Plugin):
     )
     allocator: Literal["own", "async"] = setting(
         default="own",
-        validator=validators.in_(("own", "async")),
         help="TensorFlow's own allocator, or CUDA's cudaMallocAsync.",
     )
 

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from attrs import field
 
-from tfopt_core.plugins import Effect, Plugin, RunContext, RuntimeOptions, hookimpl, plugin
+from tfopt_core.plugins import Effect, Plugin, RunContext, RuntimeOptions, hookimpl, plugin, setting
 from tfopt_core.toolkit import describe, optimized_graph, tf, traced_step, why_without
 
 # TensorFlow 2.21's own choice, RewriterConfig.DEFAULT of each.
@@ -125,7 +124,7 @@ def nodes_in_words(own: OptimizedNodes, changed: OptimizedNodes) -> str:
 
 
 def _pass(text: str) -> Any:
-    return field(default=None, metadata={"help": text})
+    return setting(default=None, help=text)
 
 
 @plugin

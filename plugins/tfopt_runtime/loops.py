@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import field, validators
-
-from tfopt_core.plugins import Diagnosis, Effect, Probe, TrainingOptions
+from tfopt_core.plugins import Diagnosis, Effect, Probe, TrainingOptions, setting
 from tfopt_core.toolkit import batch_callbacks, loop_report
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
@@ -20,12 +18,8 @@ LEAST_GAIN = 0.03
 
 def xla_setting(what: str) -> Any:
     """Return the setting `xla`: whether XLA compiles this as a whole."""
-    values: Any = (True, False, "auto")
-    return field(
-        default="auto",
-        validator=validators.in_(values),
-        metadata={"help": f"Whether XLA compiles {what} as a whole; auto times both."},
-    )
+    help = f"Whether XLA compiles {what} as a whole; auto times both."
+    return setting(default="auto", help=help)
 
 
 def allowed_xla(xla: bool | Literal["auto"], probe: Probe) -> bool | Literal["auto"]:

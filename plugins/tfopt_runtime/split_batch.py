@@ -8,7 +8,6 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import attrs
-from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
@@ -29,7 +28,6 @@ from tfopt_core.toolkit import describe, keras, number_or, tf
 from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
-_XLA: Any = (True, False, "auto")
 # The fewest examples of a part with which cores of its own were measured to gain.
 LEAST_ROWS = 16
 
@@ -123,7 +121,6 @@ class SplitBatch(Plugin):
     )
     xla: bool | Literal["auto"] = setting(
         default="auto",
-        validator=validators.in_(_XLA),
         help="Whether XLA compiles each part; auto times both.",
     )
     own_cores: bool = setting(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from attrs import validators
 
 from tfopt_core.plugins import (
     Diagnosis,
@@ -104,7 +103,6 @@ class Xla(Plugin):
 
     mode: Literal["on", "off", "auto"] = setting(
         default="on",
-        validator=validators.in_(("on", "off", "auto")),
         help="Whether XLA compiles the step; auto times both.",
     )
     persistent_cache: bool = setting(

@@ -147,7 +147,6 @@ class FitBatch(Plugin):
     )
     learning_rate: RateRule = setting(
         default="sqrt",
-        validator=validators.in_(("keep", "linear", "sqrt")),
         help=(
             "The learning rate for a batch n times as large: keep leaves it, linear "
             "multiplies it by n, sqrt by the root of n."

@@ -100,7 +100,6 @@ class LrSchedule(Plugin):
 
     schedule: Literal["cosine", "cosine-restarts", "constant"] = setting(
         default="cosine",
-        validator=validators.in_(("cosine", "cosine-restarts", "constant")),
         help="The course of the learning rate after the warm-up.",
     )
     peak: float | None = setting(

@@ -130,18 +130,14 @@ class Augment(Plugin):
         default=(),
         converter=tuple,
         validator=are_layers,
-        help=(
-            "Keras' preprocessing layers in order, as tables: the class's name under "
-            '"layer", its arguments beside it.'
-        ),
+        help="Keras' preprocessing layers in order, as tables: the class's name under "
+        '"layer", its arguments beside it.',
     )
     function: str | None = setting(
         default=None,
         validator=is_place,
-        help=(
-            'A function in place of layers, "module:function" or "file.py:function"; it '
-            "takes x, or x and y, and returns as many."
-        ),
+        help='A function in place of layers, "module:function" or "file.py:function"; it '
+        "takes x, or x and y, and returns as many.",
     )
     on: Literal["examples", "batches"] = setting(
         default="examples",

@@ -127,18 +127,14 @@ class Batch(Plugin):
 
     last: Last = setting(
         default="pad",
-        help=(
-            "What becomes of the last, partial batch: pad fills it with examples of "
-            "weight 0, drop leaves its examples out, keep leaves it as it is."
-        ),
+        help="What becomes of the last, partial batch: pad fills it with examples of weight 0, "
+        "drop leaves its examples out, keep leaves it as it is.",
     )
     pad_to: Lengths | None = setting(
         default=None,
         validator=check_lengths,
-        help=(
-            "The lengths that changing axes are padded to, ascending, such as "
-            "[16, 32, 64]; left out, they stay as they are."
-        ),
+        help="The lengths that changing axes are padded to, ascending, such as [16, 32, 64]; "
+        "left out, they stay as they are.",
     )
     pad_splits: tuple[Split, ...] = splits_setting(
         ("train",), "Which data pad_to pads; padded validation data may have another metric."

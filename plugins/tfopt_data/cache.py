@@ -147,18 +147,14 @@ class Cache(Plugin):
 
     storage: Storage = setting(
         default="auto",
-        help=(
-            "Where examples are kept; disk is the run's own folder; partial keeps what "
-            "fits into memory and streams the rest; disk-or-partial is partial where the disk has "
-            "no room or a shuffle stands against it; auto takes memory if they fit, else that."
-        ),
+        help="Where examples are kept; disk is the run's own folder; partial keeps what fits "
+        "into memory and streams the rest; disk-or-partial is partial where the disk has no room "
+        "or a shuffle stands against it; auto takes memory if they fit, else that.",
     )
     place: Place = setting(
         default="auto",
-        help=(
-            "auto stands before anything random; end keeps all that is computed, and is "
-            "refused where something of it is random."
-        ),
+        help="auto stands before anything random; end keeps all that is computed, and is refused "
+        "where something of it is random.",
     )
     memory_mib: int | Literal["auto"] = number_or(
         "auto", "Memory for examples in MiB; auto takes half of what is free."

@@ -223,11 +223,9 @@ class DataService(Plugin):
     )
     sharding: Sharding = setting(
         default="auto",
-        help=(
-            "How workers share the examples out: dynamic has them ask for one after the "
-            "other, off gives all to every worker and so takes a single one; auto is off for one "
-            "worker and dynamic else."
-        ),
+        help="How workers share the examples out: dynamic has them ask for one after the other, "
+        "off gives all to every worker and so takes a single one; auto is off for one worker and "
+        "dynamic else.",
     )
 
     def __attrs_post_init__(self) -> None:

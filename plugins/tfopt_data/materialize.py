@@ -142,24 +142,18 @@ class Materialize(Plugin):
 
     storage: Literal["auto", "memory", "disk"] = setting(
         default="auto",
-        help=(
-            "Where examples are kept; disk is the run's own folder; auto takes memory if "
-            "they take at most a quarter of what is free, else the disk."
-        ),
+        help="Where examples are kept; disk is the run's own folder; auto takes memory if they "
+        "take at most a quarter of what is free, else the disk.",
     )
     order: Literal["auto", "kept", "batches", "examples"] = setting(
         default="auto",
-        help=(
-            "What is drawn anew each epoch: nothing (kept), the order of whole batches or "
-            "that of single training examples; auto does what the source and Keras do."
-        ),
+        help="What is drawn anew each epoch: nothing (kept), the order of whole batches or that "
+        "of single training examples; auto does what the source and Keras do.",
     )
     compared: bool = setting(
         default=False,
-        help=(
-            "Whether two epochs were compared already, as a measurement does before its "
-            "runs; false compares them before each training."
-        ),
+        help="Whether two epochs were compared already, as a measurement does before its runs; "
+        "false compares them before each training.",
     )
     splits: tuple[Split, ...] = splits_setting(
         ("train", "validation"),

@@ -103,18 +103,14 @@ class ParallelMap(Plugin):
     )
     ordered: bool = setting(
         default=True,
-        help=(
-            "Whether examples keep their order; false may be faster, and leaves maps alone "
-            "whose order decides what a take or skip behind them chooses."
-        ),
+        help="Whether examples keep their order; false may be faster, and leaves maps alone "
+        "whose order decides what a take or skip behind them chooses.",
     )
 
     random_maps: bool = setting(
         default=False,
-        help=(
-            "Whether maps that draw random numbers are made parallel too; examples then "
-            "get other draws."
-        ),
+        help="Whether maps that draw random numbers are made parallel too; examples then get "
+        "other draws.",
     )
 
     def equivalence(self) -> Literal["exact", "order", "rounding"]:

@@ -124,10 +124,8 @@ class Shuffle(Plugin):
 
     buffer_size: BufferSize = setting(
         default="auto",
-        help=(
-            "Examples to shuffle among; auto takes all where the source holds them in "
-            "memory anyway, and else leaves the workload's number."
-        ),
+        help="Examples to shuffle among; auto takes all where the source holds them in memory "
+        "anyway, and else leaves the workload's number.",
     )
 
     @buffer_size.validator

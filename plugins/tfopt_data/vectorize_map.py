@@ -115,10 +115,8 @@ class VectorizeMap(Plugin):
 
     rounding: bool = setting(
         default=True,
-        help=(
-            "Whether floating-point elements may differ by rounding; false asks for the "
-            "same bits, and leaves more maps alone."
-        ),
+        help="Whether floating-point elements may differ by rounding; false asks for the same "
+        "bits, and leaves more maps alone.",
     )
 
     def equivalence(self) -> Literal["exact", "rounding"]:

@@ -113,10 +113,8 @@ class Mirrored(ReplicaStrategy):
 
     communication: Communication = setting(
         default="auto",
-        help=(
-            "How gradients are summed: nccl among GPUs, hierarchical by copies in two "
-            "levels, reduce-to-one on one device, or TensorFlow's choice."
-        ),
+        help="How gradients are summed: nccl among GPUs, hierarchical by copies in two levels, "
+        "reduce-to-one on one device, or TensorFlow's choice.",
     )
     packs: int = setting(
         default=1,

@@ -76,10 +76,8 @@ class MultiWorker(ReplicaStrategy):
     workers: int = setting(
         default=2,
         validator=validators.ge(1),
-        help=(
-            "How many workers tfopt launch and tfopt apply start on this machine; a "
-            "cluster that the environment describes has as many as it says."
-        ),
+        help="How many workers tfopt launch and tfopt apply start on this machine; a cluster "
+        "that the environment describes has as many as it says.",
     )
     communication: Communication = setting(
         default="auto",
@@ -97,10 +95,8 @@ class MultiWorker(ReplicaStrategy):
     )
     shard: ShardPolicy = setting(
         default="batch",
-        help=(
-            "How examples are shared out: batch gives each worker its rows of each global "
-            "batch; source every n-th element of the source; off leaves it to the workload."
-        ),
+        help="How examples are shared out: batch gives each worker its rows of each global "
+        "batch; source every n-th element of the source; off leaves it to the workload.",
     )
     cluster: ClusterKind = cluster_setting()
     addresses: tuple[str, ...] = addresses_setting(

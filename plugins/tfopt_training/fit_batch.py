@@ -147,10 +147,8 @@ class FitBatch(Plugin):
     )
     learning_rate: RateRule = setting(
         default="sqrt",
-        help=(
-            "The learning rate for a batch n times as large: keep leaves it, linear "
-            "multiplies it by n, sqrt by the root of n."
-        ),
+        help="The learning rate for a batch n times as large: keep leaves it, linear multiplies "
+        "it by n, sqrt by the root of n.",
     )
 
     def resolve(self, probe: Probe) -> FitBatch:

@@ -7,12 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tfopt_core.data import (
-    Cache,
-    MapBatches,
-    MapExamples,
-    Resident,
-)
+from tfopt_core.data import Cache, MapBatches, MapExamples, Resident
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,

@@ -11,16 +11,16 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    Plugin,
     Probe,
     RunContext,
+    Split,
     hookimpl,
     plugin,
     setting,
 )
 from tfopt_core.toolkit import number_or
 from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, stages_of
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
@@ -50,7 +50,7 @@ def with_autotune(
 
 
 @plugin
-class Autotune(Plugin):
+class Autotune(RewritingPlugin):
     """Holds tf.data's tuning to the CPUs and memory that are really there, or switches it off.
 
     What it does: sets tf.data's autotune options on every data set: its budgets of CPUs and
@@ -108,13 +108,11 @@ class Autotune(Plugin):
             memory = max(1, int(probe.available_memory_bytes() * RAM_SHARE / 2**20))
         return attrs.evolve(self, cpu_budget=cpus, ram_budget_mib=memory)
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Set the options on every split."""
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe
         cpus = None if self.cpu_budget == "auto" else self.cpu_budget
         memory = None if self.ram_budget_mib == "auto" else self.ram_budget_mib
-        return remember(self, run, split, with_autotune(plan, self.mode != "off", cpus, memory))
+        return with_autotune(plan, self.mode != "off", cpus, memory)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

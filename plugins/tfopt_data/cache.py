@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    Plugin,
     PluginRefused,
     Probe,
     RunContext,
@@ -50,7 +49,14 @@ from tfopt_data.prefix import (
     out_of_order,
     where_it_stands,
 )
-from tfopt_data.rewrite import Rewrite, costly_input, effect, remember, splits_setting, stages_of
+from tfopt_data.rewrite import (
+    Rewrite,
+    RewritingPlugin,
+    costly_input,
+    effect,
+    splits_setting,
+    stages_of,
+)
 
 Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]
 
@@ -113,7 +119,7 @@ def with_partial_cache(plan: DataPlan, budget_bytes: float, place: Place = "auto
 
 
 @plugin
-class Cache(Plugin):
+class Cache(RewritingPlugin):
     """Keeps decoded examples, so that they are read and computed in the first epoch only.
 
     What it does: puts a tf.data cache behind the longest part of the input pipeline that yields
@@ -192,14 +198,7 @@ class Cache(Plugin):
         mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
-        """Cache the split if it is among `splits`."""
-        if split not in self.splits:
-            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
-        return remember(self, run, split, self._cached(run, split, plan))
-
-    def _cached(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         found = maps_over_batches(plan)
         if found is None:
             return self._with_examples(run, split, plan)

@@ -41,13 +41,7 @@ from tfopt_data.rewrite import (
     seen_through,
     stages_of,
 )
-from tfopt_data.service_dataset import (
-    ADDRESS,
-    graph_of,
-    reads_from_service,
-    received,
-    why_not_sent,
-)
+from tfopt_data.service_dataset import ADDRESS, graph_of, reads_from_service, received, why_not_sent
 from tfopt_data.service_local import LocalService
 
 # A graph is a protocol buffer, and arrays are part of it.

@@ -8,25 +8,14 @@ import attrs
 
 from tfopt_core.data import Interleave as InterleaveStage
 from tfopt_core.data import Stage, all_ops, function_graph
-from tfopt_core.plugins import (
-    DataPlan,
-    Diagnosis,
-    Effect,
-    Plugin,
-    Probe,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import DataPlan, Diagnosis, Probe, RunContext, Split, plugin, setting
 from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import (
     Rewrite,
+    RewritingPlugin,
     chosen_otherwise,
     costly_input,
-    effect,
     in_parts,
-    remember,
     stages_of,
 )
 
@@ -87,7 +76,7 @@ def _reads_files(plan: DataPlan, index: int) -> bool:
 
 
 @plugin
-class Interleave(Plugin):
+class Interleave(RewritingPlugin):
     """Reads several files at once instead of one after another.
 
     What it does: gives the stage that reads TFRecord, text or record files one by one (flat_map)
@@ -106,6 +95,7 @@ class Interleave(Plugin):
     """
 
     targets = ("input",)
+    _sign = "ParallelInterleave"
     equivalence = "order"  # the same examples, in another order
 
     cycle_length: int | Literal["auto"] = number_or(
@@ -129,18 +119,11 @@ class Interleave(Plugin):
             return self
         return attrs.evolve(self, cycle_length=files_at_once(probe.machine.cpu_count))
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Read the files of every split at once."""
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         length = self.cycle_length
         if length == "auto":  # a dry use of the hook, without a probe
             length = files_at_once(run.machine.cpu_count)
-        return remember(self, run, split, with_interleave(plan, length, self.ordered))
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether a parallel interleave is in them."""
-        return effect(self, run, "ParallelInterleave")
+        return with_interleave(plan, length, self.ordered)
 
     def by_hand(self) -> str:
         """The same in plain code."""

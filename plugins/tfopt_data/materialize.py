@@ -23,7 +23,6 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    Plugin,
     PluginRefused,
     Probe,
     RunContext,
@@ -36,13 +35,8 @@ from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
 from tfopt_data.python_source import PythonSource, Rows, python_source
-from tfopt_data.repeating import (
-    Order,
-    compared_epochs,
-    remember_first_epoch,
-    rows_of_first_epoch,
-)
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, splits_setting
+from tfopt_data.repeating import Order, compared_epochs, remember_first_epoch, rows_of_first_epoch
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, splits_setting
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -111,7 +105,7 @@ def _as_before(stage: Stage, count: int, python: PythonSource) -> Stage:
 
 
 @plugin
-class Materialize(Plugin):
+class Materialize(RewritingPlugin):
     """Reads a PyDataset or Python generator once, where each of its epochs holds the same examples.
 
     What it does: two epochs are compared by digests of their examples before anything is timed. If
@@ -200,20 +194,11 @@ class Materialize(Plugin):
         order = "kept" if order == "auto" else order
         return attrs.evolve(self, storage=storage, order=order, compared=compared)
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
-        """Read the split once if it is among `splits`."""
-        if split not in self.splits:
-            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         steps = run.steps_per_epoch if split == "train" else None
         python = python_source(plan, steps)
         if isinstance(python, str):
-            return remember(self, run, split, Rewrite(plan, reason=python))
-        return remember(self, run, split, self._materialized(plan, python, run, split))
-
-    def _materialized(
-        self, plan: DataPlan, python: PythonSource, run: RunContext, split: Split
-    ) -> Rewrite:
+            return Rewrite(plan, reason=python)
         order: Order = "kept"
         if split == "train":
             order = "kept" if self.order == "auto" else self.order

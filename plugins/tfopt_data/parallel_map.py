@@ -7,24 +7,14 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import Map, Stage, random_ops
-from tfopt_core.plugins import (
-    DataPlan,
-    Diagnosis,
-    Effect,
-    Plugin,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin, setting
 from tfopt_core.toolkit import number_or
 from tfopt_data.rewrite import (
     Rewrite,
+    RewritingPlugin,
     chosen_otherwise,
     costly_input,
-    effect,
     in_parts,
-    remember,
     stages_of,
 )
 
@@ -79,7 +69,7 @@ def with_parallel_maps(
 
 
 @plugin
-class ParallelMap(Plugin):
+class ParallelMap(RewritingPlugin):
     """Computes several examples of the input pipeline at once.
 
     What it does: sets num_parallel_calls on every map stage that is sequential. Maps that draw
@@ -97,6 +87,7 @@ class ParallelMap(Plugin):
     """
 
     targets = ("input",)
+    _sign = "ParallelMap"
 
     calls: int | Literal["auto"] = number_or(
         "auto", "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."
@@ -127,18 +118,8 @@ class ParallelMap(Plugin):
             return None
         return {} if any(stage.parallel is None for stage in stages_of(plan, Map)) else None
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Make the maps of every split parallel."""
-        return remember(self, run, split, self._rewritten(plan))
-
-    def _rewritten(self, plan: DataPlan) -> Rewrite:
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         return with_parallel_maps(plan, self.calls, self.ordered, self.random_maps)
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether a parallel map is in them."""
-        return effect(self, run, "ParallelMap")
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, Plugin, RunContext, hookimpl, plugin
+from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin
 from tfopt_core.toolkit import number_or
 from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
-from tfopt_data.rewrite import Rewrite, costly_input, effect, remember
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, costly_input
 
 
 def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -> Rewrite:
@@ -45,7 +45,7 @@ def already_prefetched(plan: DataPlan) -> str:
 
 
 @plugin
-class Prefetch(Plugin):
+class Prefetch(RewritingPlugin):
     """Makes the next batches while the current step computes.
 
     What it does: ends the input pipeline with a tf.data prefetch.
@@ -62,6 +62,7 @@ class Prefetch(Plugin):
     """
 
     targets = ("input",)
+    _sign = "Prefetch"
     after = ("cache", "parallel-map")
     equivalence = "exact"  # the elements and their order are the same
 
@@ -74,15 +75,8 @@ class Prefetch(Plugin):
         plan = costly_input(diagnosis)
         return None if plan is None or already_prefetched(plan) else {}
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Prefetch every split."""
-        return remember(self, run, split, with_prefetch(plan, self.buffer_size))
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether a prefetch is in them."""
-        return effect(self, run, "Prefetch")
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        return with_prefetch(plan, self.buffer_size)
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -8,18 +8,9 @@ import attrs
 from attrs import validators
 
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_core.plugins import (
-    DataPlan,
-    Diagnosis,
-    Effect,
-    Plugin,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin, setting
 from tfopt_core.toolkit import number_or, tf
-from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, input_matters
 
 FIRST_GPU = "/gpu:0"
 
@@ -47,7 +38,7 @@ def with_prefetch_to_device(
 
 
 @plugin
-class PrefetchToDevice(Plugin):
+class PrefetchToDevice(RewritingPlugin):
     """Copies the next batches to the accelerator while the current step computes.
 
     What it does: ends the input pipeline with a prefetch into the memory of the GPU. It pins no
@@ -68,6 +59,7 @@ class PrefetchToDevice(Plugin):
     """
 
     targets = ("input",)
+    _sign = "CopyToDevice"
     after = (
         "autotune", "batch", "cache", "interleave", "parallel-map", "prefetch", "shard", "shuffle",
         "vectorize-map",
@@ -91,14 +83,12 @@ class PrefetchToDevice(Plugin):
             return None
         return {}
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Prefetch every split into the device's memory."""
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         reason = self._refusal(run)
         if reason:
-            return remember(self, run, split, Rewrite(plan, reason=reason))
+            return Rewrite(plan, reason=reason)
         device = FIRST_GPU if self.device == "auto" else self.device
-        return remember(self, run, split, with_prefetch_to_device(plan, device, self.buffer_size))
+        return with_prefetch_to_device(plan, device, self.buffer_size)
 
     def _refusal(self, run: RunContext) -> str:
         if not run.machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
@@ -110,11 +100,6 @@ class PrefetchToDevice(Plugin):
             if isinstance(run.strategy, copying):
                 return "the strategy copies to its device itself"
         return ""
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether the copy to the device is in them."""
-        return effect(self, run, "CopyToDevice")
 
     def by_hand(self) -> str:
         """The same in plain code."""

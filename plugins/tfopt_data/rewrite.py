@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
 from attrs import validators
 
-from tfopt_core.data import (
-    COMPUTED_FROM,
-    Stage,
-    datasets,
-    has_stage,
-)
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split, setting
+from tfopt_core.data import COMPUTED_FROM, Stage, datasets, has_stage
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Plugin,
+    RunContext,
+    Split,
+    hookimpl,
+    setting,
+)  # fmt: skip
 from tfopt_core.toolkit import why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
@@ -35,6 +39,31 @@ class Rewrite:
     done: str = ""
     reason: str = ""
     confirmed: Callable[[Any], bool] | None = None
+
+
+class RewritingPlugin(Plugin):
+    """A plugin that rewrites the plan of each split, or of its setting `splits`, and reads back
+    that the rewrite is in the lowered data."""
+
+    __slots__ = ()
+
+    # a word in the class name of the tf.data stage that must be there
+    _sign: ClassVar[str]
+
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        raise NotImplementedError
+
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
+        """Rewrite the plan of the split."""
+        if split not in getattr(self, "splits", (split,)):
+            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
+        return remember(self, run, split, self._rewritten(run, split, plan))
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data whether the stage is in them."""
+        return effect(self, run, self._sign)
 
 
 def remember(plugin: Any, run: RunContext, split: str, rewrite: Rewrite) -> DataPlan:

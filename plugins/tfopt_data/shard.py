@@ -10,20 +10,9 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import Shard as ShardStage
-from tfopt_core.plugins import (
-    DataPlan,
-    Effect,
-    Plugin,
-    PluginRefused,
-    Probe,
-    RunContext,
-    Split,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import DataPlan, PluginRefused, Probe, RunContext, Split, plugin, setting
 from tfopt_core.toolkit import number_or
-from tfopt_data.rewrite import Rewrite, effect, remember, splits_setting
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, splits_setting
 
 
 def with_shard(plan: DataPlan, count: int, index: int) -> Rewrite:
@@ -71,7 +60,7 @@ def worker_of(environment: Mapping[str, str]) -> tuple[int, int]:
 
 
 @plugin
-class Shard(Plugin):
+class Shard(RewritingPlugin):
     """Gives each of several workers a part of the data of its own.
 
     What it does: takes every n-th element of the source, for n workers, before anything else.
@@ -89,6 +78,7 @@ class Shard(Plugin):
     """
 
     targets = ("input", "communication")
+    _sign = "Shard"
     # a cache in part becomes the source, and would keep what others read
     before = ("cache",)
 
@@ -143,17 +133,8 @@ class Shard(Plugin):
             )
         return count, index
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
-        """Take this worker's part of the splits."""
-        if split not in self.splits:
-            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
-        return remember(self, run, split, with_shard(plan, *self._place()))
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether a shard is in them."""
-        return effect(self, run, "Shard")
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        return with_shard(plan, *self._place())
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -8,17 +8,8 @@ import attrs
 
 from tfopt_core.data import Map, Stage, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
-from tfopt_core.plugins import (
-    DataPlan,
-    Diagnosis,
-    Effect,
-    Plugin,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
-from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
+from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin, setting
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, chosen_otherwise
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
 HEAVY_SHARE = 0.1
@@ -99,7 +90,7 @@ def _stays(plan: DataPlan, place: int) -> str:
 
 
 @plugin
-class Shuffle(Plugin):
+class Shuffle(RewritingPlugin):
     """Shuffles paths, indices or raw records instead of decoded examples.
 
     What it does: moves the workload's shuffle up to the source, before the deterministic maps and
@@ -120,6 +111,7 @@ class Shuffle(Plugin):
     """
 
     targets = ("input", "memory")
+    _sign = "Shuffle"
     equivalence = "order"  # the same examples, shuffled otherwise
 
     buffer_size: BufferSize = setting(
@@ -148,15 +140,8 @@ class Shuffle(Plugin):
         held = count * diagnosis.example_bytes
         return {} if held > HEAVY_SHARE * diagnosis.available_memory_bytes else None
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Move the shuffle of every split that has one."""
-        return remember(self, run, split, with_shuffle_up(plan, self.buffer_size))
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether a shuffle is in them."""
-        return effect(self, run, "Shuffle")
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        return with_shuffle_up(plan, self.buffer_size)
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -17,13 +17,13 @@ from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
-    Plugin,
     RunContext,
+    Split,
     hookimpl,
     plugin,
     setting,
 )
-from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
+from tfopt_data.rewrite import Rewrite, RewritingPlugin, costly_input, effect_if, seen_through
 from tfopt_data.vectorizing import vectorized
 
 
@@ -92,7 +92,7 @@ def _maps_before_batch(plan: DataPlan) -> tuple[int, Batch, list[int]] | str:
 
 
 @plugin
-class VectorizeMap(Plugin):
+class VectorizeMap(RewritingPlugin):
     """Applies the function of a map to whole batches instead of single examples.
 
     What it does: makes the batches before the maps that stand directly before them. A function
@@ -130,10 +130,8 @@ class VectorizeMap(Plugin):
             return None
         return None if isinstance(_maps_before_batch(plan), str) else {}
 
-    @hookimpl
-    def build_dataset(self, run: RunContext, split: str, plan: DataPlan) -> DataPlan:
-        """Vectorize the maps of every split."""
-        return remember(self, run, split, with_vectorized_maps(plan, self.rounding))
+    def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        return with_vectorized_maps(plan, self.rounding)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

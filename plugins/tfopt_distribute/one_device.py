@@ -7,16 +7,7 @@ from typing import Any
 import attrs
 from attrs import validators
 
-from tfopt_core.plugins import (
-    Effect,
-    Machine,
-    Plugin,
-    Probe,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import Effect, Machine, Plugin, Probe, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import tf
 from tfopt_distribute.strategy_settings import check_devices, others
 

@@ -7,22 +7,9 @@ from typing import Any, Literal
 
 from attrs import validators
 
-from tfopt_core.plugins import (
-    Effect,
-    Plugin,
-    PluginRefused,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import Effect, Plugin, PluginRefused, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import keras, nested_layers, why_without
-from tfopt_model.dropped_weights import (
-    MIXING,
-    drop_weights,
-    dropping_layers,
-    with_plain_inference,
-)
+from tfopt_model.dropped_weights import MIXING, drop_weights, dropping_layers, with_plain_inference
 
 
 def why_not_dropped(layer: Any) -> str:

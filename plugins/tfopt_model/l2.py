@@ -9,15 +9,7 @@ from typing import Any
 import attrs
 from attrs import validators
 
-from tfopt_core.plugins import (
-    Effect,
-    Plugin,
-    PluginRefused,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import Effect, Plugin, PluginRefused, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import keras, why_without
 
 _UNBUILT = "kernel_regularizer"

@@ -9,14 +9,7 @@ import attrs
 
 from tfopt_core.plugins import Effect, Plugin, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import keras, np, number_or
-from tfopt_model.graph_rewrite import (
-    Call,
-    calls_of,
-    made_anew,
-    parameters,
-    rewritten,
-    why_no_graph,
-)
+from tfopt_model.graph_rewrite import Call, calls_of, made_anew, parameters, rewritten, why_no_graph
 
 
 @attrs.frozen(eq=False)

@@ -6,15 +6,7 @@ from typing import Any
 
 from attrs import validators
 
-from tfopt_core.plugins import (
-    Effect,
-    Plugin,
-    PluginRefused,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import Effect, Plugin, PluginRefused, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import did_you_mean, keras, why_without
 from tfopt_model.backbone import backbone_of, with_application
 from tfopt_model.graph_rewrite import parameters

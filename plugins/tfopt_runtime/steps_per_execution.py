@@ -17,13 +17,7 @@ from tfopt_core.plugins import (
     plugin,
 )
 from tfopt_core.toolkit import loop_report, number_or
-from tfopt_runtime.loops import (
-    LEAST_GAIN,
-    candidates,
-    computes_for_seconds,
-    smallest_good,
-    why_not,
-)
+from tfopt_runtime.loops import LEAST_GAIN, candidates, computes_for_seconds, smallest_good, why_not
 
 
 @plugin

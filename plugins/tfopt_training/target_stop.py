@@ -7,15 +7,7 @@ from typing import Any
 
 from attrs import validators
 
-from tfopt_core.plugins import (
-    Control,
-    Effect,
-    Plugin,
-    RunContext,
-    hookimpl,
-    plugin,
-    setting,
-)
+from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl, plugin, setting
 
 
 @plugin

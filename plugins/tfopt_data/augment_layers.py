@@ -55,38 +55,6 @@ def made_layers(tables: Sequence[Mapping[str, Any]], seed: str) -> list[Any]:
     return [_made(table, f"{seed}-{index}") for index, table in enumerate(tables)]
 
 
-def applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Return x, and y if the layer mixes examples, as a Keras layer changes them."""
-    if not layer.built:
-        with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
-            layer.build(x.shape)
-    if type(layer).__name__ in ("CutMix", "MixUp"):
-        mixed = layer({"images": x, "labels": y}, training=True)
-        return mixed["images"], mixed["labels"]
-    if "training" in inspect.signature(layer.call).parameters:
-        return layer(x, training=True), y
-    return layer(x), y
-
-
-def augmenting(layers: Sequence[Any], apply: Any = applied) -> Callable[..., Any]:
-    """Return a function of an element x, (x, y) or (x, y, weights) that augments x by layers.
-
-    What comes out has the float type that went in, and is float32 for whole numbers.
-    """
-
-    def augmented(*element: Any) -> Any:
-        x, *rest = element
-        y = rest[0] if rest else None
-        given = x.dtype
-        for layer in layers:
-            x, y = apply(layer, x, y)
-        if given.is_floating:
-            x = tf.cast(x, given)
-        return (x, y, *rest[1:]) if rest else x
-
-    return tf.autograph.experimental.do_not_convert(augmented)  # type: ignore[no-any-return]
-
-
 def layers_function(layers: Sequence[Any]) -> Element:
     """A function of an element `x`, `(x, y)` or `(x, y, sample_weight)` that augments x.
 
@@ -95,16 +63,21 @@ def layers_function(layers: Sequence[Any]) -> Element:
 
     :raises PluginRefused: from the call that traces it, for elements that a layer cannot take.
     """
-    plain = augmenting(layers, _applied)
 
     def augmented(*element: Any) -> Any:
-        if not isinstance(element[0], tf.Tensor):
+        x, *rest = element
+        if not isinstance(x, tf.Tensor):
             raise PluginRefused(
-                f"the inputs are a {type(element[0]).__name__} and layers take one tensor; use a "
-                "function",
+                f"the inputs are a {type(x).__name__} and layers take one tensor; use a function",
                 "augment",
             )
-        return plain(*element)
+        y = rest[0] if rest else None
+        given = x.dtype
+        for layer in layers:
+            x, y = _applied(layer, x, y)
+        if given.is_floating:
+            x = tf.cast(x, given)
+        return (x, y, *rest[1:]) if rest else x
 
     return _as_it_is(augmented, " + ".join(type(layer).__name__ for layer in layers))
 
@@ -154,9 +127,7 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
             )
         return (*result, *rest) if len(element) > 1 else result[0]
 
-    made = _as_it_is(augmented, name)
-    vars(made).update(takes=count, seeded=generator is not None)  # for who writes it down
-    return made
+    return _as_it_is(augmented, name)
 
 
 def _as_it_is(function: Element, name: str) -> Element:
@@ -203,7 +174,15 @@ def _applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
             "augment",
         )
     try:
-        return applied(layer, x, y)
+        if not layer.built:
+            with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
+                layer.build(x.shape)
+        if name in MIXING_LAYERS:
+            mixed = layer({"images": x, "labels": y}, training=True)
+            return mixed["images"], mixed["labels"]
+        if "training" in inspect.signature(layer.call).parameters:
+            return layer(x, training=True), y
+        return layer(x), y
     except Exception as error:
         raise PluginRefused(
             f'layer "{name}" cannot take elements of shape {x.shape}: {describe(error)}', "augment"

@@ -15,7 +15,7 @@ from tfopt_core.toolkit import keras, np, size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.frozen_head import KEY, with_head, without_head
 from tfopt_data.frozen_prefix import Halves, halves, mixes_examples
-from tfopt_data.frozen_rows import can_be_rows, computed_rows
+from tfopt_data.kept_rows import can_be_rows, computed_rows
 
 # So many examples of a batch are computed to see that they do not depend on each other.
 CHECKED_EXAMPLES = 8

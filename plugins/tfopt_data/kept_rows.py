@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +16,9 @@ from tfopt_core.toolkit import np, tf
 
 # Rows for which memory is taken first; it is doubled whenever they do not suffice.
 FIRST_ROWS = 1024
+# The small kernels of a network leave cores idle that a second batch can use. TensorFlow's own
+# threads do not wait here: a call from one of them needs another one, and there may be none.
+WORKERS = 2
 
 
 class RowBlocks(Protocol):
@@ -127,3 +132,49 @@ def _placed(rows: RowBlocks) -> Iterator[tuple[int, list[Any]]]:
 def _kept(rows: RowBlocks, arrays: tuple[Any, ...]) -> KeptRows:
     assert rows.batch_size is not None
     return KeptRows(arrays, rows.structure, rows.count, rows.batch_size)
+
+
+def can_be_rows(element_spec: Any, *, batched: bool) -> bool:
+    """Return whether all leaves of such elements are tensors that can stand in one array."""
+    return all(
+        isinstance(spec, tf.TensorSpec)
+        and (spec.shape[1:] if batched else spec.shape).is_fully_defined()
+        for spec in tf.nest.flatten(element_spec)
+    )
+
+
+def computed_rows(batches: Any, compute: Callable[..., Any]) -> Any:
+    """Return what `compute` makes of all batches, as tensors (examples, ...) in the CPU's memory.
+
+    :param batches: a `tf.data.Dataset`, read once.
+    :param compute: takes a batch and returns a structure of tensors (examples, ...).
+    """
+    leaves: list[list[Any]] = []
+    structure: Any = None
+    for structure in read_ahead(compute, batches.prefetch(WORKERS), WORKERS, WORKERS + 1):
+        flat = tf.nest.flatten(structure)
+        leaves = leaves or [[] for _ in flat]
+        for parts, leaf in zip(leaves, flat, strict=True):
+            parts.append(leaf.numpy())
+    with tf.device("CPU:0"):
+        # one leaf after another, so that its parts are freed before the next is joined
+        rows = [tf.convert_to_tensor(np.concatenate(leaves.pop(0))) for _ in flat]
+    return tf.nest.pack_sequence_as(structure, rows)
+
+
+def read_ahead(
+    function: Callable[..., Any], arguments: Iterable[Any], workers: int, ahead: int
+) -> Iterator[Any]:
+    """Yield what a function returns of each of these arguments, in their order.
+
+    :param workers: how many threads call it.
+    :param ahead: how many results may wait to be taken.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Any] = deque()
+        for given in arguments:
+            waiting.append(pool.submit(function, *given))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -182,10 +182,10 @@ class Materialize(RewritingPlugin):
                 # a run knows how many batches fit takes of an epoch, and so may read it
                 compared = compared and (split, plan.source.origin) != ("train", "dataset")
                 continue
-            repeats = compared_epochs(python)
-            needed += repeats.size_bytes
+            found, size_bytes = compared_epochs(python)
+            needed += size_bytes
             if split == "train":
-                order = _allowed(order, _drawn(python, repeats.order))
+                order = _allowed(order, _drawn(python, found))
         storage = self.storage
         free, room = probe.available_memory_bytes(), probe.available_disk_bytes()
         if storage == "auto":
@@ -203,7 +203,7 @@ class Materialize(RewritingPlugin):
         if split == "train":
             order = "kept" if self.order == "auto" else self.order
         if not self.compared:
-            found = compared_epochs(python).order
+            found, _ = compared_epochs(python)
             if split == "train":
                 order = _allowed(self.order, _drawn(python, found))
         kept = self._read(python, run, split)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -13,6 +11,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.toolkit import np, tf
+from tfopt_data.kept_rows import read_ahead
 
 # Elements that wait in the queue of a PyDataset with several workers.
 AHEAD = 2
@@ -167,19 +166,9 @@ def _batches(pydataset: Any, limit: int | None) -> Iterator[Any]:
     if workers == 1:
         yield from (pydataset[number] for number in numbers)
     else:
-        yield from _read_by(workers, pydataset, numbers)
+        given = ((number,) for number in numbers)
+        yield from read_ahead(pydataset.__getitem__, given, workers, AHEAD * workers)
     pydataset.on_epoch_end()
-
-
-def _read_by(workers: int, pydataset: Any, numbers: range) -> Iterator[Any]:
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Any] = deque()
-        for number in numbers:
-            waiting.append(pool.submit(pydataset.__getitem__, number))
-            if len(waiting) >= AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 class Rows:

@@ -21,16 +21,10 @@ Order = Literal["kept", "batches", "examples"]
 _FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()
 
 
-@attrs.frozen
-class Repeats:
-    """How the epochs of a source compare, and the bytes of one."""
-
-    order: Order
-    size_bytes: int
-
-
-def compared_epochs(python: PythonSource) -> Repeats:
+def compared_epochs(python: PythonSource) -> tuple[Order, int]:
     """Read two epochs of a source and compare them, example by example.
+
+    Return how the second is ordered, and the bytes of one.
 
     :raises PluginRefused: if they do not hold the same examples, or hold what cannot be kept.
     """
@@ -50,7 +44,7 @@ def compared_epochs(python: PythonSource) -> Repeats:
             f"{len(second.examples):,} are not among the {len(first.examples):,} of the first; "
             "materialize would repeat the first epoch, so leave it out of the stack"
         )
-    return Repeats(order, first.size_bytes)
+    return order, first.size_bytes
 
 
 def rows_of_first_epoch(python: PythonSource) -> KeptRows | None:

@@ -52,8 +52,9 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
         if isinstance(outcome, str):
             reason = f'"{function_name(stage.function)}" {outcome}'
             break
+        function, how = outcome
         moved = MapBatches(
-            function=outcome.function,
+            function=function,
             deterministic=True,
             parallel=stage.parallel,
             ordered=stage.ordered,
@@ -62,7 +63,7 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
         behind = (batching, moved, *plan.stages[batch + 1 :])
         plan = plan.with_stages((*before, *between, *behind))
         batch -= 1
-        done.append(f"{function_name(stage.function)} {outcome.how}")
+        done.append(f"{function_name(stage.function)} {how}")
     if not done:
         return Rewrite(plan, reason=reason)
     said = f"; not vectorized: {reason}" if reason else ""

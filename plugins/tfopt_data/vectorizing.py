@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
 from tfopt_core.data import Batch, Take, element_spec, lower_plan
 from tfopt_core.plugins import DataPlan
 from tfopt_core.toolkit import np, tf
@@ -26,18 +24,10 @@ _STEPS = {
 }  # fmt: skip
 
 
-@attrs.frozen(eq=False)
-class Vectorized:
-    """A function of a batch, and how it came about, in words: "as it is", say."""
-
-    function: Callable[..., Any]
-    how: str
-
-
 def vectorized(
     upstream: DataPlan, function: Callable[..., Any], batch: Batch, rounding: bool
-) -> Vectorized | str:
-    """The function for whole batches, or why there is none.
+) -> tuple[Callable[..., Any], str] | str:
+    """The function for whole batches and how it came about in words, or why there is none.
 
     The function as it is goes first, since broadcasting costs nothing; then tf.vectorized_map.
     Either is taken if it makes of two batches and a partial one what the function makes of their
@@ -68,8 +58,7 @@ def vectorized(
         except Exception as error:  # whatever the function's author, or TensorFlow, raises
             reasons.append(f"fails {how} ({cause_of(error)})")
         else:
-            vars(shaped).update(of=function, how=how)  # for who writes it down
-            return Vectorized(shaped, how)
+            return shaped, how
     return "; ".join(reasons)
 
 

@@ -53,12 +53,6 @@ def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[Any], lis
     return [layer for layer, reason in reasons.items() if not reason], kept
 
 
-def places_of(model: Any, layers: list[Any]) -> list[int]:
-    """Return the places of these layers among all of a model, nested ones too."""
-    every = nested_layers(model)
-    return [place for place, one in enumerate(every) if any(one is layer for layer in layers)]
-
-
 def _output_layers(model: Any) -> list[Any] | None:
     """Return the layers that make the model's outputs, None where it does not tell."""
     if isinstance(model, keras.Sequential):
@@ -124,7 +118,7 @@ class DropConnect(Plugin):
         if missing:
             raise PluginRefused(missing)
         chosen, kept = chosen_layers(model, self.layers)
-        drop_weights(model, places_of(model, chosen), self.rate, self.masks)
+        drop_weights(chosen, self.rate, self.masks)
         run.state_of(self)["left_out"] = kept
         return model
 

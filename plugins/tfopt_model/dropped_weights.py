@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tfopt_core.toolkit import keras, nested_layers, np, tf
@@ -16,15 +16,13 @@ MIXING = ("softmax", "log_softmax", "sparsemax", "glu")
 POINTS = 24
 
 
-def drop_weights(model: Any, places: Sequence[int], rate: float, masks: str) -> None:
-    """Have the dense layers at these places drop their weights in training, in place.
+def drop_weights(layers: Iterable[Any], rate: float, masks: str) -> None:
+    """Have these dense layers drop their weights in training, in place.
 
     A weight is 0 with the probability `rate`, and is divided by 1 - rate else, so that its mean
     stays. In inference a unit's sum is taken as normally distributed, and what the activation makes
     of it on average is computed.
 
-    :param places: among all layers, nested ones too; a name that Keras gives differs from run to
-        run.
     :param masks: "example" draws for each example, "batch" once for all of a batch.
     """
     # the threads of several replicas, and those that hand steps out to workers, do not see Keras'
@@ -33,8 +31,7 @@ def drop_weights(model: Any, places: Sequence[int], rate: float, masks: str) -> 
     handed_out = isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
     shared = handed_out or strategy.num_replicas_in_sync > 1
     seed = keras.random.SeedGenerator() if shared else None
-    layers = list(model._flatten_layers(include_self=False))
-    for layer in (layers[place] for place in places):
+    for layer in layers:
         given = vars(layer).get("call")
         # an earlier fit of a script may have traced it already
         if getattr(given, "settings", None) != (rate, masks):

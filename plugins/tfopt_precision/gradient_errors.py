@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-import attrs
-
 from tfopt_core.toolkit import np
 
 # The gradient of a batch of 16 differs from the mean one by more than this share of its length.
@@ -18,14 +16,6 @@ LEAST_ERROR = 0.2
 OUT_OF_LINE = 5.0
 # A layer's gradient below this share of the root mean square of all is rounding alone.
 NEGLIGIBLE = 1e-3
-
-
-@attrs.frozen
-class Kept:
-    """A layer that stays in float32, and why."""
-
-    name: str
-    reason: str
 
 
 def relative_error(exact: Mapping[str, Any], rounded: Mapping[str, Any]) -> float:
@@ -57,19 +47,19 @@ def relative_error(exact: Mapping[str, Any], rounded: Mapping[str, Any]) -> floa
     )
 
 
-def out_of_line(errors: Mapping[str, float], dtype: str) -> tuple[Kept, ...]:
-    """Return the layers whose error is out of line, each with the figures that say so.
+def out_of_line(errors: Mapping[str, float], dtype: str) -> dict[str, str]:
+    """Return the layers whose error is out of line, by name the figures that say so.
 
     :param errors: the relative error of the gradients with that layer alone in 16 bits, by name.
     """
-    kept = []
+    kept = {}
     for name, error in errors.items():
         others = [e for other, e in errors.items() if other != name and math.isfinite(e)]
         middle = median(others) if others else 0.0
         if not math.isfinite(error):
-            kept.append(Kept(name, f"its gradients overflow in {dtype}"))
+            kept[name] = f"its gradients overflow in {dtype}"
         elif error > max(LEAST_ERROR, OUT_OF_LINE * middle):
             said = f"in {dtype} it puts the gradients off by {error:.1%}"
             beside = f", the median of the other layers is {middle:.1%}" if others else ""
-            kept.append(Kept(name, said + beside))
-    return tuple(kept)
+            kept[name] = said + beside
+    return kept

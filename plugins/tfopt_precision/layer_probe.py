@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.toolkit import describe, keras, nested_layers, tf
-from tfopt_precision.gradient_errors import Kept, out_of_line, relative_error
+from tfopt_precision.gradient_errors import out_of_line, relative_error
 
 # Examples of the batch that are used.
 EXAMPLES = 16
@@ -26,14 +26,14 @@ RATES = ("rate", "dropout", "recurrent_dropout", "stddev")
 class ProbedLayers:
     """What a probe found.
 
-    :param kept: the layers that stay in float32, in the order of the model.
+    :param kept: why a layer stays in float32, by name, in the order of the model.
     :param errors: by the name of a layer, the error of the gradients with it alone in 16 bits.
     :param together: the error with all of them in 16 bits but the kept ones, None if it fails.
     :param refused: why the model cannot train in 16 bits at all, "" if it can.
     :param left_out: how many layers there was no time for.
     """
 
-    kept: tuple[Kept, ...]
+    kept: dict[str, str]
     errors: dict[str, float]
     together: float | None = None
     refused: str = ""
@@ -61,7 +61,7 @@ def probe_layers(
     with probe.undone():
         exact = probe.gradients()
         errors: dict[str, float] = {}
-        failed: dict[str, Kept] = {}
+        failed: dict[str, str] = {}
         left_out = 0
         for unit in probe.units:
             if now() > end:
@@ -71,8 +71,8 @@ def probe_layers(
                 with probe.alone(unit):
                     errors[unit.name] = probe.error(exact)
             except _errors_of_types() as error:
-                failed[unit.name] = Kept(unit.name, f"in {dtype} it {describe(error)}")
-        kept = {one.name: one for one in (*failed.values(), *out_of_line(errors, dtype))}
+                failed[unit.name] = f"in {dtype} it {describe(error)}"
+        kept = {**failed, **out_of_line(errors, dtype)}
         refused, together = "", None
         while True:
             try:
@@ -84,10 +84,9 @@ def probe_layers(
                 if layer is None or layer.name in kept:
                     refused = f"in {dtype} the model's own code {describe(error)}"
                     break
-                kept[layer.name] = Kept(layer.name, f"in {dtype} it {describe(error)}")
-    order = [unit.name for unit in probe.units]
-    in_order = sorted(kept.values(), key=lambda one: order.index(one.name))
-    return ProbedLayers(tuple(in_order), errors, together, refused, left_out)
+                kept[layer.name] = f"in {dtype} it {describe(error)}"
+    in_order = {unit.name: kept[unit.name] for unit in probe.units if unit.name in kept}
+    return ProbedLayers(in_order, errors, together, refused, left_out)
 
 
 @attrs.define(eq=False)

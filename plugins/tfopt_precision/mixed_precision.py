@@ -181,7 +181,7 @@ class MixedPrecision(Plugin):
             probe.note(reason)
         if found.refused:
             return attrs.evolve(chosen, policy="float32", float32_layers=())
-        return attrs.evolve(chosen, float32_layers=tuple(escape(one.name) for one in found.kept))
+        return attrs.evolve(chosen, float32_layers=tuple(map(escape, found.kept)))
 
     @hookimpl
     def configure_precision(self, run: RunContext, policy: PrecisionPolicy) -> PrecisionPolicy:
@@ -267,7 +267,7 @@ def layers_with_weights(model: Any) -> Iterator[Any]:
 
 def reasons(found: ProbedLayers) -> list[str]:
     """Return what a probe found in sentences without a full stop."""
-    said = [f'layer "{one.name}" stays in float32: {one.reason}' for one in found.kept]
+    said = [f'layer "{name}" stays in float32: {why}' for name, why in found.kept.items()]
     if found.refused:
         return [*said, f"nothing is computed in 16 bits: {found.refused}"]
     if found.left_out:

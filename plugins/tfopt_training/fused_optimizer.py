@@ -20,7 +20,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import optimizers_of, tf, why_without
+from tfopt_core.toolkit import keras, optimizers_of, tf, why_without
 from tfopt_training.own_rate import inner
 from tfopt_training.update_kernels import Kernels, Update, kernels_of
 
@@ -68,7 +68,10 @@ class FusedUpdates:
                 own(gradient, variable, learning_rate)
                 return
             (self.rows if by_rows else self.whole)[name] = None
-            kernel(Update.of(optimizer, gradient, variable, learning_rate, self._zeros_for))
+            # cast as Keras casts them
+            dtype = variable.dtype
+            given = tf.cast(gradient, dtype), variable, keras.ops.cast(learning_rate, dtype)
+            kernel(Update(optimizer, *given, self._zeros_for))
 
         # past Keras, which would track it as state
         vars(optimizer)["update_step"] = update_step

@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.toolkit import keras, np, tf
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(eq=False)
 class Update:
     """The update of one variable, as Keras' `update_step` has it.
 
@@ -25,26 +25,6 @@ class Update:
     variable: Any
     rate: Any
     zeros_for: Callable[[Any], Any]
-
-    @classmethod
-    def of(
-        cls,
-        optimizer: Any,
-        gradient: Any,
-        variable: Any,
-        rate: Any,
-        zeros_for: Callable[[Any], Any],
-    ) -> Update:
-        """Return the update with gradient and rate in the dtype of the variable, as Keras casts
-        them."""
-        gradient, rate = tf.cast(gradient, variable.dtype), keras.ops.cast(rate, variable.dtype)
-        return cls(
-            optimizer=optimizer,
-            gradient=gradient,
-            variable=variable,
-            rate=rate,
-            zeros_for=zeros_for,
-        )
 
     def slot(self, slots: Any) -> Any:
         """Return the optimizer's `tf.Variable` that belongs to the variable."""
@@ -91,13 +71,15 @@ def kernels_of(optimizer: Any) -> Kernels | str:
             return f"with amsgrad {name} keeps another slot"
         if not (_within(optimizer.beta_1) and _within(optimizer.beta_2)):
             return f"{name} has a beta that is no number between 0 and 1"
-        return Kernels(whole=_adam, rows=_adam_rows, compiled_rows=_adam_compiled_rows)
+        return Kernels(whole=_apply_adam, rows=_adam_rows, compiled_rows=_adam_compiled_rows)
     if kind is keras.optimizers.SGD:
         if not isinstance(optimizer.momentum, int | float):
             return "SGD has a momentum that is no number"
         if optimizer.momentum == 0:
             return Kernels(whole=_descent, without="without momentum Keras updates rows alone too")
-        return Kernels(whole=_momentum, rows=_momentum_rows, compiled_rows=_momentum_compiled_rows)
+        return Kernels(
+            whole=_apply_momentum, rows=_momentum_rows, compiled_rows=_momentum_compiled_rows
+        )
     if kind is keras.optimizers.RMSprop:
         if optimizer.centered or optimizer.momentum:
             return "RMSprop that is centered or has a momentum keeps another slot"
@@ -117,10 +99,6 @@ def _complement(value: float) -> float:
     return float(np.float32(1) - np.float32(value))
 
 
-def _adam(update: Update) -> None:
-    _apply_adam(update, update.gradient)
-
-
 def _adam_rows(update: Update) -> None:
     """Add the rows to the slots before one kernel lets all of them decay.
 
@@ -136,7 +114,7 @@ def _adam_rows(update: Update) -> None:
     _apply_adam(update, update.zeros_for(update.variable))
 
 
-def _apply_adam(update: Update, gradient: Any) -> None:
+def _apply_adam(update: Update, gradient: Any = None) -> None:
     optimizer = update.optimizer
     beta_1_power, beta_2_power = _powers(optimizer)
     tf.raw_ops.ResourceApplyAdam(
@@ -149,7 +127,7 @@ def _apply_adam(update: Update, gradient: Any) -> None:
         beta1=optimizer.beta_1,
         beta2=optimizer.beta_2,
         epsilon=optimizer.epsilon,
-        grad=gradient,
+        grad=update.gradient if gradient is None else gradient,
     )
 
 
@@ -183,10 +161,6 @@ def _descent(update: Update) -> None:
     )
 
 
-def _momentum(update: Update) -> None:
-    _apply_momentum(update, update.gradient)
-
-
 def _momentum_rows(update: Update) -> None:
     """Add the rows to the slot before one kernel multiplies all of it."""
     optimizer = update.optimizer
@@ -197,13 +171,13 @@ def _momentum_rows(update: Update) -> None:
         update.variable.scatter_sub(update.rows(steps))
 
 
-def _apply_momentum(update: Update, gradient: Any) -> None:
+def _apply_momentum(update: Update, gradient: Any = None) -> None:
     optimizer = update.optimizer
     tf.raw_ops.ResourceApplyKerasMomentum(
         var=update.variable.handle,
         accum=update.slot(optimizer.momentums).handle,
         lr=update.rate,
-        grad=gradient,
+        grad=update.gradient if gradient is None else gradient,
         momentum=tf.constant(optimizer.momentum, tf.float32),
         use_nesterov=bool(optimizer.nesterov),
     )

@@ -18,7 +18,7 @@ from tfopt_data.data_service import with_service
 from tfopt_data.shuffle import with_shuffle_up
 from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
-from tfopt_runtime.resident_plan import with_resident
+from tfopt_runtime.resident import with_resident
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Count, Shuffle, Stage

@@ -12,8 +12,7 @@ from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
 from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_runtime.chunked import Chunked, choose
-from tfopt_runtime.resident import Resident, why_too_large
-from tfopt_runtime.resident_plan import with_resident
+from tfopt_runtime.resident import Resident, why_too_large, with_resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default
 from tfopt_runtime.xla import Xla

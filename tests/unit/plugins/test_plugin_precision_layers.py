@@ -34,12 +34,12 @@ def test_an_error_is_relative_to_the_gradient_of_its_layer():
 
 def test_what_is_out_of_line_is_named_with_the_figures():
     errors = {"a": 0.02, "b": 0.9, "c": 0.03, "d": float("inf")}
-    assert [(one.name, one.reason) for one in out_of_line(errors, "float16")] == [
+    assert list(out_of_line(errors, "float16").items()) == [
         ("b", "in float16 it puts the gradients off by 90.0%, the median of the other layers "
          "is 2.5%"),
         ("d", "its gradients overflow in float16"),
     ]  # fmt: skip
-    assert out_of_line({"a": 0.15, "b": 0.001}, "bfloat16") == ()
+    assert out_of_line({"a": 0.15, "b": 0.001}, "bfloat16") == {}
 
 
 def test_a_text_that_is_not_auto_is_an_error_with_the_mend():

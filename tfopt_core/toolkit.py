@@ -15,11 +15,14 @@ from tfopt_core.training.model.graphs import optimized_graph, traced_step
 from tfopt_core.training.model.layers import (
     TRAINED_PART,
     in_order,
+    method_replaced,
     nested_layers,
     node_of,
     optimizers_of,
     parents,
     trained_part,
+    with_members,
+    without_members,
 )
 from tfopt_core.training.model.loss_scaling import overflow_steps
 from tfopt_core.training.replay.data import example_digests
@@ -32,6 +35,7 @@ __all__ = [
     "in_order",
     "keras",
     "loop_report",
+    "method_replaced",
     "nested_layers",
     "node_of",
     "np",
@@ -51,5 +55,7 @@ __all__ = [
     "user_cache_folder",
     "why_without",
     "with_batch_size",
+    "with_members",
     "with_scaled_rate",
+    "without_members",
 ]

@@ -22,7 +22,7 @@ from tfopt_core.plugins import (
 )
 from tfopt_core.toolkit import number_or
 from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
-from tfopt_data.frozen_head import KEY, without_head
+from tfopt_data.frozen_prefix import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
 from tfopt_data.frozen_stage import FrozenPart, Storage, traced_on_features
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady

@@ -1,17 +1,61 @@
-"""The frozen part of a model: the longest prefix that computes the same in each epoch."""
+"""The frozen part of a model, the longest prefix that computes the same in each epoch, and the rest
+of it, which takes features in the place of the model's inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.toolkit import in_order, keras, nested_layers, node_of, np, parents, tf, why_without
+from tfopt_core.toolkit import (
+    TRAINED_PART,
+    in_order,
+    keras,
+    nested_layers,
+    node_of,
+    np,
+    parents,
+    tf,
+    why_without,
+    with_members,
+    without_members,
+)
 
 # Methods by which a model may read its inputs elsewhere than in its graph.
 OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
+# The key under which the features stand in the place of the model's inputs.
+KEY = "tfopt_frozen_features"
+# The attribute of its class that holds the model's own.
+OWN_CLASS = "tfopt_own_class"
+
+
+def with_head(model: Any, cut: Halves, on_traced: Callable[[], Any]) -> None:
+    """Have the model take features, under `KEY`, as well as its own inputs. `without_head` undoes
+    it.
+
+    :param on_traced: called when the head is traced on features.
+    """
+    own = type(model)
+
+    def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if isinstance(inputs, dict) and KEY in inputs:
+            on_traced()
+            return cut.head(list(inputs[KEY]), training=training)
+        return own.call(self, inputs, training=training, mask=mask)
+
+    # none: there are two kinds of inputs
+    input_spec = property(lambda self: None, lambda self, value: None)
+    members = {"call": call, "input_spec": input_spec, TRAINED_PART: cut.head}
+    with_members(model, OWN_CLASS, members)
+
+
+def without_head(model: Any) -> None:
+    """Undo `with_head`, if it was done."""
+    without_members(model, OWN_CLASS)
+
+
 # So many of the reasons that end the prefix are named.
 MOST_NAMED = 3
 

@@ -13,8 +13,7 @@ from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan
 from tfopt_core.toolkit import keras, np, size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
-from tfopt_data.frozen_head import KEY, with_head, without_head
-from tfopt_data.frozen_prefix import Halves, halves, mixes_examples
+from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
 from tfopt_data.kept_rows import can_be_rows, computed_rows
 
 # So many examples of a batch are computed to see that they do not depend on each other.

@@ -10,12 +10,23 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.toolkit import in_order, keras, nested_layers, node_of, tf, why_without
+from tfopt_core.toolkit import (
+    in_order,
+    keras,
+    nested_layers,
+    node_of,
+    tf,
+    why_without,
+    with_members,
+    without_members,
+)
 
 # The models whose segments a training step has traced: a later fit of a script uses its trace.
 _TRACED: WeakSet[Any] = WeakSet()
 # Below this part of the activations there is not enough to gain for computing them twice.
 LEAST_SAVING = 0.1
+# The attribute of its class that holds the model's own.
+OWN_CLASS = "tfopt_whole_class"
 
 
 @attrs.frozen(eq=False)
@@ -142,43 +153,31 @@ def pieces_of(model: Any) -> list[Piece] | str:
 def with_segments(model: Any, segments: Sequence[Segment]) -> None:
     """Have the model compute these segments in training, in place of those of an earlier fit.
 
-    `without_segments` undoes it. The model, its layers and its variables stay the same objects.
+    `without_segments` undoes it.
     """
     without_segments(model)
     own = type(model)
 
-    class Rematerialized(own):  # type: ignore[misc, valid-type]
-        tfopt_whole_class = own
+    def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        leaves = keras.tree.flatten(inputs)
+        masked = any(one is not None for one in keras.tree.flatten(mask))
+        # `recompute_grad` takes dense tensors alone
+        dense = all(isinstance(one, tf.Tensor) for one in leaves)
+        if training is not True or masked or not dense:
+            return own.call(self, inputs, training=training, mask=mask)
+        _TRACED.add(self)
+        if len(leaves) == 1:
+            [inputs] = leaves
+        for segment in segments:
+            inputs = segment(inputs)
+        return inputs
 
-        def __new__(cls, *args: Any, **named: Any) -> Any:
-            """Return another model, such as a clone that a callback makes, of the own class."""
-            return own(*args, **named)
-
-        def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            leaves = keras.tree.flatten(inputs)
-            masked = any(one is not None for one in keras.tree.flatten(mask))
-            # `recompute_grad` takes dense tensors alone
-            dense = all(isinstance(one, tf.Tensor) for one in leaves)
-            if training is not True or masked or not dense:
-                return super().call(inputs, training=training, mask=mask)
-            _TRACED.add(self)
-            if len(leaves) == 1:
-                [inputs] = leaves
-            for segment in segments:
-                inputs = segment(inputs)
-            return inputs
-
-    # a checkpoint of the training names the class by these
-    Rematerialized.__name__, Rematerialized.__qualname__ = own.__name__, own.__qualname__
-    Rematerialized.__module__ = own.__module__
-    model.__class__ = Rematerialized
+    with_members(model, OWN_CLASS, {"call": call})
 
 
 def without_segments(model: Any) -> None:
     """Undo `with_segments`, if it was done."""
-    own = vars(type(model)).get("tfopt_whole_class")
-    if own is not None:
-        model.__class__ = own
+    without_members(model, OWN_CLASS)
 
 
 def was_traced(model: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import describe, keras, nested_layers, tf
+from tfopt_core.toolkit import describe, keras, method_replaced, nested_layers, tf
 from tfopt_precision.gradient_errors import out_of_line, relative_error
 
 # Examples of the batch that are used.
@@ -147,11 +147,10 @@ class _Probe:
         chosen = [part for part in parts if any(part is layer for layer in self.low)]
         for part in chosen:
             part.dtype_policy = self.policy
-        vars(unit)["call"] = call
         try:
-            yield
+            with method_replaced(unit, "call", call):
+                yield
         finally:
-            del vars(unit)["call"]
             for part in chosen:
                 part.dtype_policy = "float32"
 
@@ -199,11 +198,10 @@ class _Probe:
             scale = float(optimizer.dynamic_scale.numpy())
         elif own_scale is not None:
             optimizer.initial_scale = scale
-        vars(optimizer)["apply"] = catch
         try:
-            self.train_step(self.batch)
+            with method_replaced(optimizer, "apply", catch):
+                self.train_step(self.batch)
         finally:
-            del vars(optimizer)["apply"]
             if own_scale is not None:
                 optimizer.initial_scale = own_scale
             # those that the step has made are new, and stay as they were made

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import describe, keras, nested_layers, np, tf, why_without
+from tfopt_core.toolkit import describe, keras, method_replaced, nested_layers, np, tf, why_without
 
 # Rows of the example on which a model is tried, for each part.
 ROWS_A_PART = 2
@@ -53,11 +53,8 @@ class SplitCalls:
             self.traced += 1
             return split(model, own, inputs, args, kwargs, self.parts, self.jit_compile)
 
-        vars(model)["call"] = call
-        try:
+        with method_replaced(model, "call", call):
             yield
-        finally:
-            del vars(model)["call"]
 
 
 def split(

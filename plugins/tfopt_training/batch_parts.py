@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import keras, nested_layers, tf, why_without
+from tfopt_core.toolkit import keras, method_replaced, nested_layers, tf, why_without
 
 # What a model of its own may define, of which the step of a part is not known.
 OWN_METHODS = ("train_step", "compute_metrics")
@@ -106,7 +105,16 @@ class _Divided:
 
         @tf.function(autograph=False)  # type: ignore[untyped-decorator]
         def part(batch: Any, share: Any) -> Any:
-            with _gradients_kept(model.optimizer) as kept, _masks_seen(model, masked):
+            kept: list[Any] = []
+
+            def keep(grads: Any, trainable_variables: Any = None) -> None:
+                kept.append((list(grads), list(trainable_variables)))
+
+            noting = _noting_masks(model.compute_loss, masked)
+            with (
+                method_replaced(model.optimizer, "apply", keep),
+                method_replaced(model, "compute_loss", noting),
+            ):
                 logs = step(batch)
             applied.append(len(kept))
             gradients, variables[:] = kept[0] if kept else ([], [])
@@ -249,45 +257,15 @@ def _weighted(gradient: Any, variable: Any, share: Any) -> Any:
     return whole * tf.cast(share, gradient.dtype)
 
 
-@contextlib.contextmanager
-def _gradients_kept(optimizer: Any) -> Iterator[list[Any]]:
-    """Keep the gradients that are applied within the context, in place of applying them."""
-    kept: list[Any] = []
-
-    def apply(grads: Any, trainable_variables: Any = None) -> None:
-        kept.append((list(grads), list(trainable_variables)))
-
-    own = vars(optimizer).get("apply")
-    optimizer.apply = apply
-    try:
-        yield kept
-    finally:
-        del optimizer.apply
-        if own is not None:
-            optimizer.apply = own
-
-
-@contextlib.contextmanager
-def _masks_seen(model: Any, masked: list[bool]) -> Iterator[None]:
-    """Note whether the predictions that a loss is computed of have a mask."""
+def _noting_masks(compute_loss: Callable[..., Any], masked: list[bool]) -> Callable[..., Any]:
+    """Return the method, which notes whether the predictions that it is given have a mask."""
     from keras.src.backend.common.masking import get_keras_mask
 
-    own = vars(model).get("compute_loss")
-    original = model.compute_loss
-
-    def compute_loss(
-        x: Any = None, y: Any = None, y_pred: Any = None, *rest: Any, **named: Any
-    ) -> Any:
+    def noting(x: Any = None, y: Any = None, y_pred: Any = None, *rest: Any, **named: Any) -> Any:
         masked.extend(get_keras_mask(one) is not None for one in keras.tree.flatten(y_pred))
-        return original(x, y, y_pred, *rest, **named)
+        return compute_loss(x, y, y_pred, *rest, **named)
 
-    model.compute_loss = compute_loss
-    try:
-        yield
-    finally:
-        del model.compute_loss
-        if own is not None:
-            model.compute_loss = own
+    return noting
 
 
 def _why_state(model: Any, graph: Any) -> str:

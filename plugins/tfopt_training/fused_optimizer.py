@@ -20,7 +20,7 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import keras, optimizers_of, tf, why_without
+from tfopt_core.toolkit import keras, method_replaced, optimizers_of, tf, why_without
 from tfopt_training.own_rate import inner
 from tfopt_training.update_kernels import Kernels, Update, kernels_of
 
@@ -73,12 +73,8 @@ class FusedUpdates:
             given = tf.cast(gradient, dtype), variable, keras.ops.cast(learning_rate, dtype)
             kernel(Update(optimizer, *given, self._zeros_for))
 
-        # past Keras, which would track it as state
-        vars(optimizer)["update_step"] = update_step
-        try:
+        with method_replaced(optimizer, "update_step", update_step):
             yield
-        finally:
-            del vars(optimizer)["update_step"]
 
     def _zeros_for(self, variable: Any) -> Any:
         """Return zeros of the shape of a variable, made once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
@@ -31,6 +32,46 @@ def nested_layers(model: Any) -> list[Any]:
     if missing:
         raise WorkloadError(missing)
     return list(model._flatten_layers(include_self=False))
+
+
+def with_members(model: Any, mark: str, members: Mapping[str, Any]) -> None:
+    """Give a model a class with these members, derived from its own. `without_members` undoes it.
+
+    The model, its layers and its variables stay the same objects. Another model of that class, such
+    as a clone that a callback makes, is of the own one.
+
+    :param mark: the attribute that holds the own class.
+    """
+    own = type(model)
+
+    def new(cls: Any, *args: Any, **named: Any) -> Any:
+        return own(*args, **named)
+
+    # a checkpoint of the training names the class by these
+    names = {"__module__": own.__module__, "__qualname__": own.__qualname__}
+    added = {**members, **names, mark: own, "__new__": new}
+    model.__class__ = type(own.__name__, (own,), added)
+
+
+def without_members(model: Any, mark: str) -> None:
+    """Undo `with_members`, if it was done."""
+    own = vars(type(model)).get(mark)
+    if own is not None:
+        model.__class__ = own
+
+
+@contextmanager
+def method_replaced(thing: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    """Have a Keras object use another method within the context."""
+    own = vars(thing).get(name)
+    # past Keras, which would track it as state
+    vars(thing)[name] = method
+    try:
+        yield
+    finally:
+        del vars(thing)[name]
+        if own is not None:
+            vars(thing)[name] = own
 
 
 def augmenting_layers(model: Any) -> list[str]:

@@ -21,6 +21,7 @@ from tfopt_core.training.model.layers import (
     optimizers_of,
     parents,
     trained_part,
+    why_no_graph,
     with_members,
     without_members,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "traced_step",
     "trained_part",
     "user_cache_folder",
+    "why_no_graph",
     "why_without",
     "with_batch_size",
     "with_members",

@@ -26,11 +26,12 @@ from tfopt_data.augment_layers import (
     count_in_one_step,
     drawn_from,
     function_of,
+    is_place,
     layers_function,
+    load_function,
     made_layers,
     seed_generators,
 )
-from tfopt_data.callables import is_place, load_function
 from tfopt_data.rewrite import Rewrite, effect, remember
 
 # Sequential is what makes the order of the random numbers that of the examples.

@@ -18,13 +18,12 @@ from tfopt_core.toolkit import (
     np,
     parents,
     tf,
+    why_no_graph,
     why_without,
     with_members,
     without_members,
 )
 
-# Methods by which a model may read its inputs elsewhere than in its graph.
-OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
 # The key under which the features stand in the place of the model's inputs.
 KEY = "tfopt_frozen_features"
 # The attribute of its class that holds the model's own.
@@ -157,17 +156,8 @@ def _why_not_cut(model: Any) -> str:
     missing = why_without("model-cut") or why_without("nested-layers")
     if missing:
         return missing
-    name = type(model).__name__
-    if not type(model).__module__.startswith("keras."):
-        return f'the class "{name}" may read its inputs elsewhere than in its layers'
-    own = [method for method in OWN_STEPS if method in vars(model)]
-    if own:
-        return f'the model has a "{own[0]}" of its own, which may read its inputs'
-    if _is_sequential(model) and not model.built:
-        return "the model is not built yet; begin it with keras.Input(...)"
-    if not getattr(model, "inputs", None):
-        return f'the layers of "{name}" are no graph; make it with keras.Model(inputs, outputs)'
-    return ""
+    elsewhere = "read its inputs elsewhere than in its layers"
+    return why_no_graph(model, elsewhere, "read its inputs")
 
 
 def _inputs(model: Any) -> Any:

@@ -34,8 +34,15 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
-from tfopt_data.python_source import PythonSource, Rows, python_source
-from tfopt_data.repeating import Order, compared_epochs, remember_first_epoch, rows_of_first_epoch
+from tfopt_data.python_source import (
+    Order,
+    PythonSource,
+    Rows,
+    compared_epochs,
+    python_source,
+    remember_first_epoch,
+    rows_of_first_epoch,
+)
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, splits_setting
 
 

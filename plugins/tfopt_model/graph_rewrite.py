@@ -8,10 +8,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core import toolkit
 from tfopt_core.toolkit import keras
-
-# Methods by which a model may use its layers otherwise than its graph shows.
-OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
 
 
 @attrs.frozen(eq=False)
@@ -48,17 +46,8 @@ Replace = Callable[[Call], Any]
 
 def why_no_graph(model: Any) -> str:
     """Return why the layers of a model cannot be replaced, "" if they can."""
-    name = type(model).__name__
-    if not type(model).__module__.startswith("keras."):
-        return f'the class "{name}" may use its layers otherwise than its graph shows'
-    own = [method for method in OWN_STEPS if method in vars(model)]
-    if own:
-        return f'the model has a "{own[0]}" of its own, which may use its layers'
-    if isinstance(model, keras.Sequential) and not model.built:
-        return "the model is not built yet; begin it with keras.Input(...)"
-    if not getattr(model, "inputs", None):
-        return f'the layers of "{name}" are no graph; make it with keras.Model(inputs, outputs)'
-    return ""
+    elsewhere = "use its layers otherwise than its graph shows"
+    return toolkit.why_no_graph(model, elsewhere, "use its layers")
 
 
 def calls_of(model: Any) -> list[Call]:

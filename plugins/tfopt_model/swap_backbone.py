@@ -2,14 +2,222 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
+import attrs
 from attrs import validators
 
 from tfopt_core.plugins import Effect, Plugin, PluginRefused, RunContext, hookimpl, plugin, setting
-from tfopt_core.toolkit import did_you_mean, keras, why_without
-from tfopt_model.backbone import backbone_of, with_application
-from tfopt_model.graph_rewrite import parameters
+from tfopt_core.toolkit import describe, did_you_mean, keras, nested_layers, why_without
+from tfopt_model.graph_rewrite import Call, calls_of, parameters, rewritten, why_no_graph
+
+
+@attrs.frozen(eq=False)
+class Backbone:
+    """The part of a model that makes features of pictures.
+
+    :param first: the call whose input the backbone takes.
+    :param last: the call whose output are the features; the same one for a nested model.
+    :param layers: the layers of the part.
+    """
+
+    first: Call
+    last: Call
+    layers: tuple[Any, ...]
+
+    @property
+    def nested(self) -> Any:
+        """Return the nested model, None if the layers are the model's own."""
+        return self.first.layer if self.first is self.last else None
+
+    @property
+    def picture(self) -> Any:
+        """Return the tensor that the backbone takes."""
+        return self.first.tensors[0]
+
+    @property
+    def scales_pixels(self) -> bool:
+        """Whether the backbone scales its pixels itself."""
+        return any(map(_scales, self.layers))
+
+    def in_words(self) -> str:
+        """Return what it is called and how many parameters it has."""
+        if self.nested is not None:
+            return f'"{self.nested.name}" ({parameters(self.nested)[1]:,} parameters)'
+        total = sum(parameters(layer)[1] for layer in self.layers)
+        return f'"{self.first.layer.name}" to "{self.last.layer.name}" ({total:,} parameters)'
+
+
+def backbone_of(model: Any, layer: str | None = None) -> Backbone | str:
+    """Return the backbone of a model, or why none was found.
+
+    It is the nested model with convolutions; else the layers from the first one with trainable
+    weights, or its padding, to the last feature map before the head.
+
+    :param layer: the name of the nested model, or of the layer that makes the features.
+    :raises PluginRefused: if there is no such layer.
+    """
+    reason = why_no_graph(model)
+    if reason:
+        return reason
+    calls = calls_of(model)
+    maps = [call for call in calls if _rank(call.outputs) == 4 and _is_layer(call)]
+    if layer is not None:
+        named = [call for call in calls if getattr(call.layer, "name", None) == layer]
+        if not named:
+            known = [call.layer.name for call in calls]
+            hint = did_you_mean(layer, known) or f"it has {', '.join(known)}"
+            raise PluginRefused(f'the model has no layer "{layer}"; {hint}')
+        last = named[-1]
+    else:
+        nested = [call for call in calls if _is_network(call)]
+        if len(nested) > 1:
+            names = ", ".join(f'"{call.layer.name}"' for call in nested)
+            return f"{names} may each be the backbone; name one: layer"
+        if not nested and not maps:
+            return "no layer makes a feature map of pictures"
+        last = nested[0] if nested else maps[-1]
+    if _is_network(last):
+        return Backbone(last, last, tuple(nested_layers(last.layer)))
+    return _own_layers(calls, last)
+
+
+def with_application(
+    model: Any, found: Backbone, application: Any, weights: str | None, scale: float | None
+) -> tuple[Any, Any]:
+    """Return the model with a Keras application in the place of its backbone, and that network.
+
+    Layers behind it whose inputs have another shape now are made anew.
+
+    :param application: a function of `keras.applications`.
+    :param weights: as Keras takes them; None for random ones.
+    :param scale: what the pixels are multiplied by first; None where the old backbone tells.
+    :raises PluginRefused: if the network does not fit the pictures or the model.
+    """
+    network = _made(application, found, weights)
+    before = _rescaling(application, network, found, scale)
+    frozen = not any(layer.trainable_weights for layer in found.layers)
+    if weights is None and (frozen or found.last.named.get("training") is False):
+        raise PluginRefused(
+            f"{found.in_words()} is frozen, and the new backbone would be with random weights; "
+            'set weights = "imagenet" or a file, or train the backbone'
+        )
+    network.trainable = not frozen
+    made: dict[str, Any] = {}
+
+    def replace(call: Call) -> Any:
+        if call.index == found.first.index:
+            made["picture"] = call.tensors[0]
+        if call.index != found.last.index:
+            return None
+        picture = made["picture"]
+        if before is not None:
+            picture = before(picture)
+        features = network(picture, **(dict(call.named) if found.nested is not None else {}))
+        if _rank(found.last.outputs) == 2 and _rank(features) == 4:
+            features = keras.layers.GlobalAveragePooling2D(name=f"{network.name}_average")(features)
+        return features
+
+    try:
+        return rewritten(model, replace), network
+    except ValueError as error:
+        raise PluginRefused(
+            f"the layers behind the backbone do not take its features: {describe(error)}"
+        ) from error
+
+
+def _own_layers(calls: Sequence[Call], last: Call) -> Backbone | str:
+    """Return the backbone that ends at this call and consists of the model's own layers."""
+    upstream = [last]
+    for call in reversed(calls[: last.index]):
+        if any(other.reads(call) for other in upstream):
+            upstream.insert(0, call)
+    start = next((place for place, call in enumerate(upstream) if _begins(call)), None)
+    if start is None:
+        return f'the layers up to "{last.layer.name}" have no trainable weights'
+    first, inner = upstream[start], upstream[start:]
+    begin = [id(one) for one in first.tensors]
+    if len(begin) != 1 or _rank(first.tensors) != 4:
+        return f'"{first.layer.name}" takes no single tensor of pictures'
+    for call in inner:
+        if call is not first and any(other.index < first.index for other in upstream
+                                     if call.reads(other)):  # fmt: skip
+            return f'"{call.layer.name}" reads what comes before the backbone as well'
+    for call in calls:
+        if call not in inner and any(call.reads(one) for one in inner if one is not last):
+            return f'"{call.layer.name}" reads what lies within the backbone'
+    layers = tuple(call.layer for call in inner if _is_layer(call))
+    return Backbone(first, last, layers)
+
+
+def _made(application: Any, found: Backbone, weights: str | None) -> Any:
+    """Return the application without its top, for the pictures of the backbone."""
+    accepted = inspect.signature(application).parameters
+    options: dict[str, Any] = {}
+    if "include_preprocessing" in accepted:
+        options["include_preprocessing"] = found.scales_pixels
+    shape = tuple(found.picture.shape[1:])
+    try:
+        network = application(include_top=False, weights=weights, input_shape=shape, **options)
+    except Exception as error:  # a download fails with a plain Exception
+        raise PluginRefused(f"{application.__name__} for pictures of {shape}: {describe(error)}") \
+            from error  # fmt: skip
+    if found.nested is not None:
+        # not as an argument: EfficientNetV2 looks its settings up by the name
+        network.name = found.nested.name
+    return network
+
+
+def _rescaling(application: Any, network: Any, found: Backbone, scale: float | None) -> Any:
+    """Return the layer that scales the pixels for the network, None for none."""
+    scales = any(map(_scales, nested_layers(network)))
+    if scale is not None:
+        return None if scale == 1 else keras.layers.Rescaling(scale, name="backbone_pixels")
+    if scales and not found.scales_pixels:
+        raise PluginRefused(
+            f"{application.__name__} divides its pixels by 255 itself, and {found.in_words()} does "
+            "not; set pixel_scale = 255 if they lie between 0 and 1 there, or 1 if up to 255"
+        )
+    if found.scales_pixels and not scales:
+        return keras.layers.Rescaling(1 / 127.5, offset=-1.0, name="backbone_pixels")
+    return None
+
+
+def _scales(layer: Any) -> bool:
+    return isinstance(layer, keras.layers.Rescaling)
+
+
+def _is_network(call: Call) -> bool:
+    """Return whether a nested model with convolutions is called on pictures."""
+    if not isinstance(call.layer, keras.Model) or _rank(call.tensors) != 4:
+        return False
+    return any(isinstance(one, _convolutions()) for one in nested_layers(call.layer))
+
+
+def _begins(call: Call) -> bool:
+    """Return whether a backbone may begin here: what stands before only prepares pictures."""
+    if not _is_layer(call):
+        return False
+    return bool(call.layer.trainable_weights) or isinstance(
+        call.layer, (keras.layers.ZeroPadding2D, *_convolutions())
+    )
+
+
+def _convolutions() -> tuple[type, ...]:
+    layers = keras.layers
+    return layers.Conv2D, layers.DepthwiseConv2D, layers.SeparableConv2D
+
+
+def _is_layer(call: Call) -> bool:
+    return isinstance(call.layer, keras.Layer)
+
+
+def _rank(tensors: Any) -> int:
+    """Return the rank of a single tensor, 0 for several."""
+    flat = keras.tree.flatten(tensors)
+    return len(flat[0].shape) if len(flat) == 1 else 0
 
 
 def application_named(name: str) -> Any:

@@ -50,59 +50,47 @@ from tfopt_runtime.loops import (
 )
 
 
-@attrs.frozen(eq=False)
-class Placed:
-    """A plan with its elements kept, or the plan as it was and the reason."""
-
-    plan: DataPlan
-    reason: str = ""
-
-
-def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
-    """The plan with all elements kept behind what is computed the same for each epoch.
+def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
+    """The plan with all elements kept behind what is computed the same for each epoch, or why not.
 
     Deterministic maps of examples behind a shuffle are moved before it: the elements stay the
     same, and so does their order. A cache before the place is left out: it would keep them twice.
     """
     source = plan.source
     if source.origin == "pydataset":
-        return Placed(plan, "a PyDataset is read by Keras itself, not by tf.data")
+        return "a PyDataset is read by Keras itself, not by tf.data"
     if not source.parts and not source.deterministic:
-        return Placed(
-            plan, f"the {source.origin} is not known to yield the same examples each time"
-        )
+        return f"the {source.origin} is not known to yield the same examples each time"
     head: list[Stage] = [source]
     behind: list[Stage] = []
     for stage in plan.stages[1:]:
         if isinstance(stage, Repeat):
-            return Placed(plan, f'"{stage.describe()}" would be kept as often')
+            return f'"{stage.describe()}" would be kept as often'
         if isinstance(stage, MapBatches) and random_ops(plan, plan.stages.index(stage)):
-            return Placed(plan, f"{_named(stage)} would draw other random numbers in this loop")
+            return f"{_named(stage)} would draw other random numbers in this loop"
         if stage.neutral or isinstance(stage, Shuffle | Batch | MapBatches):
             behind.append(stage)
             continue
         if isinstance(stage, Cache):
             fixed = _fixed_by_a_cache(plan, behind)
             if fixed:
-                return Placed(plan, f'the workload caches behind "{fixed}", whose draws that fixes')
+                return f'the workload caches behind "{fixed}", whose draws that fixes'
             continue
         if any(not (s.neutral or isinstance(s, Shuffle)) for s in behind) or (
             _shuffled(behind) and not isinstance(stage, MapExamples)
         ):
-            return Placed(plan, f'"{stage.describe()}" stands behind "{behind[-1].describe()}"')
+            return f'"{stage.describe()}" stands behind "{behind[-1].describe()}"'
         ops = random_ops(plan.with_stages((*head, stage)), len(head))
         if ops:
-            return Placed(
-                plan, f"{_named(stage)} yields something else each time ({', '.join(ops)})"
-            )
+            return f"{_named(stage)} yields something else each time ({', '.join(ops)})"
         head.append(stage)
     shuffles = [stage for stage in behind if isinstance(stage, Shuffle)]
     if len(shuffles) > 1 and any(stage.reshuffle for stage in shuffles):
-        return Placed(plan, "two shuffles stand behind each other, and one draws as it is read")
+        return "two shuffles stand behind each other, and one draws as it is read"
     reason = why_not_gathered(behind) or _why_not_held(plan.with_stages(head))
     if reason:
-        return Placed(plan, reason)
-    return Placed(plan.with_stages((*head, ResidentStage(device=device), *behind)))
+        return reason
+    return plan.with_stages((*head, ResidentStage(device=device), *behind))
 
 
 def why_not_read(plan: DataPlan) -> str:
@@ -228,7 +216,7 @@ class Resident(Plugin):
             diagnosis.available_memory_bytes,
             diagnosis.machine,
         )
-        if too_large or with_resident(plan).reason:
+        if too_large or isinstance(with_resident(plan), str):
             return None
         return {"xla": False} if without_xla(diagnosis) else {}
 
@@ -258,9 +246,9 @@ class Resident(Plugin):
             run.state_of(self)["reason"] = why_not(run.replicas, ())
             return plan
         placed = with_resident(plan)
-        reason = placed.reason or why_not_read(placed.plan)
+        reason = placed if isinstance(placed, str) else why_not_read(placed)
         run.state_of(self)["reason"] = reason
-        return plan if reason else placed.plan
+        return plan if reason or isinstance(placed, str) else placed
 
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:

@@ -15,6 +15,7 @@ from support.lazy_modules import tf
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
 from tfopt_data.data_service import with_service
+from tfopt_data.rewrite import Rewrite
 from tfopt_data.shuffle import with_shuffle_up
 from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
@@ -143,7 +144,10 @@ LEFT_ALONE: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], str]] = {
         numbers().map(plus_one).shuffle(4).append(Twice()).batch(2), with_shuffle_up,
         '"twice" behind it would choose other examples',
     ),
-    "resident": (unknown.batch(4), with_resident, 'twice "Twice" yields something else each time'),
+    "resident": (
+        unknown.batch(4), lambda plan: Rewrite(plan, reason=with_resident(plan)),
+        'twice "Twice" yields something else each time',
+    ),
     "data service": (
         numbers().append(Shuffle(seed=3)).append(Twice()).batch(4),
         lambda plan: with_service(plan, lambda dataset: dataset, divided=False),
@@ -189,7 +193,7 @@ REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
         known, lambda plan: with_partial_cache(plan, 1_000), ["source"],
     ),
     "resident": (
-        known.append(Shuffle(seed=1)).batch(4), with_resident,
+        known.append(Shuffle(seed=1)).batch(4), lambda plan: Rewrite(with_resident(plan)),
         ["source", "map_examples", "known_twice", "resident", "shuffle", "batch"],
     ),
     "shuffle": (

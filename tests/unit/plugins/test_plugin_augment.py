@@ -18,11 +18,11 @@ from tfopt_data.augment_layers import (
     RANDOM_LAYERS,
     count_in_one_step,
     drawn_from,
+    load_function,
     made_layers,
     seed_generators,
 )
 from tfopt_data.cache import Cache
-from tfopt_data.callables import load_function
 from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan

@@ -11,8 +11,7 @@ import pytest
 from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.cache import Cache
-from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
-from tfopt_data.lookup_tables import LookupTables
+from tfopt_data.cache_rows import LookupTables, maps_over_batches, with_cached_rows
 from tfopt_data.rewrite import Rewrite
 
 from tfopt_core import DataPlan

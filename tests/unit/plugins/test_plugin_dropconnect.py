@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import Driven
-from tfopt_model.dropconnect import DropConnect
-from tfopt_model.dropped_weights import dropped, dropping_layers, mean_activation, moments
+from tfopt_model.dropconnect import DropConnect, dropped, dropping_layers, mean_activation, moments
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.testing import make_run

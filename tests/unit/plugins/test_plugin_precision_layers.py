@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import tf
 from support.plugin_drive import BFLOAT16_CPU, FakeProbe
-from tfopt_precision.gradient_errors import out_of_line, relative_error
+from tfopt_precision.layer_probe import out_of_line, relative_error
 from tfopt_precision.mixed_precision import MixedPrecision, layers_with_weights
 
 from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions

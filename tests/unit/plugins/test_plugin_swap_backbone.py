@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.lazy_modules import keras
-from tfopt_model.backbone import backbone_of, with_application
-from tfopt_model.swap_backbone import SwapBackbone, application_named
+from tfopt_model.swap_backbone import SwapBackbone, application_named, backbone_of, with_application
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.testing import make_run

@@ -13,6 +13,8 @@ from tfopt_core.private_api import why_without
 
 # The attribute of a model's class that holds what `trained_part` returns.
 TRAINED_PART = "tfopt_trained_part"
+# Methods by which a model may do something else than its graph shows.
+OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
 
 
 def trained_part(model: Any) -> Any:
@@ -32,6 +34,26 @@ def nested_layers(model: Any) -> list[Any]:
     if missing:
         raise WorkloadError(missing)
     return list(model._flatten_layers(include_self=False))
+
+
+def why_no_graph(model: Any, elsewhere: str, what: str) -> str:
+    """Return why the layers of a model are no graph that tells all it does, "" if they are.
+
+    :param elsewhere: what a class of its own may do, for the reason; `what` a method of its own.
+    """
+    import keras
+
+    name = type(model).__name__
+    if not type(model).__module__.startswith("keras."):
+        return f'the class "{name}" may {elsewhere}'
+    own = [method for method in OWN_STEPS if method in vars(model)]
+    if own:
+        return f'the model has a "{own[0]}" of its own, which may {what}'
+    if isinstance(model, keras.Sequential) and not model.built:
+        return "the model is not built yet; begin it with keras.Input(...)"
+    if not getattr(model, "inputs", None):
+        return f'the layers of "{name}" are no graph; make it with keras.Model(inputs, outputs)'
+    return ""
 
 
 def with_members(model: Any, mark: str, members: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -167,7 +167,9 @@ class Augment(Plugin):
             return plan
         seed = f"augment-{run.seed}-{run.fit_index}"
         if self.function is not None:
-            function = function_of(load_function(self.function, _folders(run)), seed)
+            # beside the recipe, or where a workload's factory may have put it
+            folders = [run.directory, Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
+            function = function_of(load_function(self.function, folders), seed)
         else:
             missing = why_without("layer-draws") or why_without("nested-layers")
             if missing:
@@ -209,9 +211,3 @@ class Augment(Plugin):
 
 def _arguments_of(table: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in table.items() if name != "layer")
-
-
-def _folders(run: RunContext) -> Sequence[Path]:
-    """Where a function's file may lie: beside the recipe, in the working directory, and what a
-    workload's factory put on the import path."""
-    return [run.directory, Path.cwd(), *(Path(entry) for entry in sys.path if entry)]

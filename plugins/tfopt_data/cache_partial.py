@@ -79,10 +79,8 @@ def fitting_part(head: DataPlan, budget_bytes: float) -> Part | str:
         budget_bytes=budget_bytes,
     )
     if part.fitting == 0 and not part.whole:
-        return (
-            f"not even {_elements(multiple)} of {size_in_words(each)} fits into "
-            f"{size_in_words(budget_bytes)}"
-        )
+        few = "one element" if multiple == 1 else f"a batch of {multiple:,} elements"
+        return f"not even {few} of {size_in_words(each)} fits into {size_in_words(budget_bytes)}"
     return part
 
 
@@ -127,10 +125,6 @@ def _bytes_each(head: DataPlan, cut: int, multiple: int) -> float | None:
     if not yielded:
         return None
     return yielded * (element_bytes(taken) + overhead_bytes(taken)) / there
-
-
-def _elements(count: int) -> str:
-    return "one element" if count == 1 else f"a batch of {count:,} elements"
 
 
 def with_kept_results(plan: DataPlan, prefix: Prefix, part: Part, heavy: str) -> Rewrite:

@@ -111,7 +111,11 @@ def halves(model: Any) -> Halves | str:
         ends = _reasons(nodes, frozen, ended)
         if not weights:
             return f"nothing with weights is frozen at the model's begin: {' and '.join(ends)}"
-        if not any(node.operation.trainable_weights for node in nodes if _is_layer(node)):
+        if not any(
+            node.operation.trainable_weights
+            for node in nodes
+            if isinstance(node.operation, keras.Layer)
+        ):
             return "no layer of the model is trainable"
         prefix = keras.Model(_inputs(model), cut)
         function, ops, masked = _traced(prefix)
@@ -126,7 +130,9 @@ def halves(model: Any) -> Halves | str:
         return f'"{_made_by(cut)[0]}", where the frozen part ends, hands a mask on'
     if prefix.losses:
         return "a layer of its frozen part adds a loss"
-    head = keras.Model(cut, model.outputs[0] if _is_sequential(model) else model.output)
+    head = keras.Model(
+        cut, model.outputs[0] if isinstance(model, keras.Sequential) else model.output
+    )
     return Halves(prefix, function, head, _made_by(cut), weights, ends)
 
 
@@ -162,20 +168,12 @@ def _why_not_cut(model: Any) -> str:
 
 def _inputs(model: Any) -> Any:
     """Return the model's inputs in the structure in which it takes them."""
-    return model.inputs[0] if _is_sequential(model) else model.input
-
-
-def _is_sequential(model: Any) -> bool:
-    return isinstance(model, keras.Sequential)
-
-
-def _is_layer(node: Any) -> bool:
-    return isinstance(node.operation, keras.Layer)
+    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
 
 
 def _why_it_ends(node: Any) -> str:
     """Return why an operation is not frozen by what it says of itself, "" if it may be."""
-    if node.is_input or not _is_layer(node):
+    if node.is_input or not isinstance(node.operation, keras.Layer):
         return ""
     layer = node.operation
     if layer.trainable_weights:
@@ -190,7 +188,9 @@ def _why_it_ends(node: Any) -> str:
 
 def _has_seed(node: Any) -> bool:
     """Return whether the layer has state beside its weights, as the seed of what it draws."""
-    return _is_layer(node) and len(node.operation.variables) > len(node.operation.weights)
+    return isinstance(node.operation, keras.Layer) and len(node.operation.variables) > len(
+        node.operation.weights
+    )
 
 
 def _frozen(nodes: Iterable[Any], ended: dict[Any, str]) -> set[Any]:
@@ -229,7 +229,7 @@ def _changes(node: Any) -> str:
     _, ops, _ = _traced(keras.Model(list(node.input_tensors), list(node.outputs)))
     if not ops:
         return ""
-    kind = "layer" if _is_layer(node) else "operation"
+    kind = "layer" if isinstance(node.operation, keras.Layer) else "operation"
     name = f'the {kind} "{node.operation.name}"'
     if _normalizes_batches(node.operation):
         return f"{name} normalizes its batches: batch normalization in training mode"

@@ -49,7 +49,7 @@ class FrozenPart:
         """Have the model take features."""
         self._begin = [keras.ops.convert_to_numpy(weight).copy() for weight in cut.weights]
         without_head(self._model)
-        with_head(self._model, cut, self._count)
+        with_head(self._model, cut, lambda: _TRACED.add(self._model))
 
     def changed(self) -> str:
         """Return which frozen weight is not what it was when the features were made, "" if none."""
@@ -59,9 +59,6 @@ class FrozenPart:
             if not np.array_equal(keras.ops.convert_to_numpy(weight), begin):
                 return str(weight.path)
         return ""
-
-    def _count(self) -> None:
-        _TRACED.add(self._model)
 
 
 TRACED_BEFORE = (
@@ -131,7 +128,8 @@ class FrozenFeatures(ModelStage):
         if self.cut is None:
             return "frozen features: where the model has a frozen part"
         where = "on disk" if self.storage == "disk" else "in memory"
-        return f"frozen features: up to {_quoted(self.cut.last)}, {where}"
+        last = ", ".join(f'"{name}"' for name in self.cut.last)
+        return f"frozen features: up to {last}, {where}"
 
     def for_model(self, model: Any) -> FrozenFeatures | None:
         """Return the stage with the halves of the model; None, with the reason, if it has none."""
@@ -290,7 +288,3 @@ def _in_python(cut: Halves) -> Any:
         return tuple(found)
 
     return features
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    return ", ".join(f'"{name}"' for name in names)

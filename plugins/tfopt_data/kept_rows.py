@@ -81,8 +81,9 @@ def in_memory(rows: RowBlocks, first: int = FIRST_ROWS) -> KeptRows:
     :param first: rows for which memory is taken first.
     """
     arrays: list[Any] = []
-    for start, leaves in _placed(rows):
-        end = start + len(leaves[0])
+    end = 0
+    for leaves in rows:
+        start, end = end, end + len(leaves[0])
         if not arrays:
             room = max(first, end)
             arrays = [np.empty((room, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
@@ -120,13 +121,6 @@ def private_folder(run: RunContext, split: str) -> Path:
     while (folder := run.folder / f"rows-{split}" / f"fit-{run.fit_index}-{build}").exists():
         build += 1
     return folder
-
-
-def _placed(rows: RowBlocks) -> Iterator[tuple[int, list[Any]]]:
-    start = 0
-    for leaves in rows:
-        yield start, leaves
-        start += len(leaves[0])
 
 
 def _kept(rows: RowBlocks, arrays: tuple[Any, ...]) -> KeptRows:

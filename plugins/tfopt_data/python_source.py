@@ -322,7 +322,7 @@ class _Epoch:
 def _read(rows: Rows) -> _Epoch:
     elements, examples = [], []
     for leaves in rows:
-        digests = _digests(leaves)
+        digests = example_digests(tuple(leaves))
         elements.append(b"".join(digests))
         examples += digests
     return _Epoch(elements, examples, rows.count * rows.row_bytes)
@@ -333,12 +333,8 @@ def _kept(python: PythonSource, epoch: Iterator[Any]) -> _Epoch:
     remember_first_epoch(python, kept)
     size = kept.batch_size
     batches = [
-        _digests([array[start : start + size] for array in kept.arrays])
+        example_digests(tuple(array[start : start + size] for array in kept.arrays))
         for start in range(0, kept.count, size)
     ]
     examples = [digest for batch in batches for digest in batch]
     return _Epoch([b"".join(batch) for batch in batches], examples, kept.size_bytes)
-
-
-def _digests(leaves: list[Any]) -> list[bytes]:
-    return example_digests(tuple(leaves))

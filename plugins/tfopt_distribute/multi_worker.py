@@ -176,7 +176,10 @@ class MultiWorker(ReplicaStrategy):
         if workers < 2:
             return Effect.not_applied("the cluster has a single worker, this one")
         replicas = strategy.num_replicas_in_sync
-        summed = why_without("strategies-read-back") or f"communication {_communication(strategy)}"
+        summed = why_without("strategies-read-back")
+        if not summed:
+            options = strategy.extended._communication_options
+            summed = f"communication {options.implementation.value.lower()}"
         shared = run.state_of(self).get("train") or "the workload shares the data out itself"
         return Effect.applied_as(
             f"{workers} workers, {replicas} replicas, {summed}, {shared}{self._rules(run)}"
@@ -196,7 +199,3 @@ class MultiWorker(ReplicaStrategy):
     def by_hand(self) -> str:
         """The same in plain code."""
         return "# Keras 3's fit fails under MultiWorkerMirroredStrategy: tfopt's own loop trains"
-
-
-def _communication(strategy: Any) -> str:
-    return str(strategy.extended._communication_options.implementation.value.lower())

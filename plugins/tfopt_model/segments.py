@@ -134,7 +134,8 @@ def pieces_of(model: Any) -> list[Piece] | str:
         for tensor in node.input_tensors:
             last_use[id(tensor)] = max(place, last_use.get(id(tensor), 0))
     pieces, alive = [], dict[int, Any]()
-    given = _input_of(model)
+    # several in the structure in which it takes them
+    given = model.inputs[0] if len(model.inputs) == 1 else model.input
     for place, node in enumerate(nodes):
         alive |= {id(tensor): tensor for tensor in node.outputs}
         alive = {key: tensor for key, tensor in alive.items() if last_use.get(key, 0) > place}
@@ -183,11 +184,6 @@ def without_segments(model: Any) -> None:
 def was_traced(model: Any) -> bool:
     """Return whether a training step has called the segments of the model."""
     return model in _TRACED
-
-
-def _input_of(model: Any) -> Any:
-    """Return the input of a model; several in the structure in which it takes them."""
-    return model.inputs[0] if len(model.inputs) == 1 else model.input
 
 
 def _why_not_cut(model: Any) -> str:

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import attrs
-
 from tfopt_core.plugins import Effect, Plugin, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import keras, np, number_or
 from tfopt_model.graph_rewrite import Call, calls_of, made_anew, parameters, rewritten, why_no_graph
 
 
-@attrs.frozen(eq=False)
-class Slimmed:
-    """A model with a slimmer head.
-
-    :param model: the new one, or the given one where nothing was changed.
-    :param changes: what became of which layers, in words.
-    :param reason: why nothing was changed, "" if something was.
-    """
-
-    model: Any
-    changes: tuple[str, ...] = ()
-    reason: str = ""
-
-
-def with_slim_head(model: Any, pool: bool = True, rank: int | None = None) -> Slimmed:
-    """Return a model with fewer parameters in its dense layers, which shares all other layers.
+def with_slim_head(
+    model: Any, pool: bool = True, rank: int | None = None
+) -> tuple[Any, list[str]] | str:
+    """Return a model with fewer parameters in its dense layers, which shares all other layers, and
+    what became of which layers; or why nothing is changed.
 
     :param pool: whether a feature map that is flattened before a dense layer is averaged instead.
         The kernel of that dense layer becomes the sum over the places, so that on a feature map
@@ -37,7 +24,7 @@ def with_slim_head(model: Any, pool: bool = True, rank: int | None = None) -> Sl
     """
     reason = why_no_graph(model)
     if reason:
-        return Slimmed(model, reason=reason)
+        return reason
     calls = calls_of(model)
     pooled = _flattened_maps(calls) if pool else {}
     changes: list[str] = []
@@ -57,10 +44,10 @@ def with_slim_head(model: Any, pool: bool = True, rank: int | None = None) -> Sl
 
     slim = rewritten(model, replace)
     if not changes:
-        return Slimmed(model, reason=_why_nothing(calls, pool, rank))
+        return _why_nothing(calls, pool, rank)
     if parameters(slim)[0] >= parameters(model)[0]:
-        return Slimmed(model, reason="it would have no fewer trainable parameters")
-    return Slimmed(slim, tuple(changes))
+        return "it would have no fewer trainable parameters"
+    return slim, changes
 
 
 def _flattened_maps(calls: Sequence[Call]) -> dict[int, Call]:
@@ -213,9 +200,12 @@ class SlimHead(Plugin):
         """Return the model with the slimmer head."""
         slimmed = with_slim_head(model, self.pool, None if self.rank == "off" else self.rank)
         state = run.state_of(self)
-        state["changes"], state["reason"] = list(slimmed.changes), slimmed.reason
+        state["reason"] = slimmed if isinstance(slimmed, str) else ""
+        if isinstance(slimmed, str):
+            return model
+        slim, state["changes"] = slimmed
         state["before"] = parameters(model)[0]
-        return slimmed.model
+        return slim
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

@@ -63,7 +63,9 @@ def backbone_of(model: Any, layer: str | None = None) -> Backbone | str:
     if reason:
         return reason
     calls = calls_of(model)
-    maps = [call for call in calls if _rank(call.outputs) == 4 and _is_layer(call)]
+    maps = [
+        call for call in calls if _rank(call.outputs) == 4 and isinstance(call.layer, keras.Layer)
+    ]
     if layer is not None:
         named = [call for call in calls if getattr(call.layer, "name", None) == layer]
         if not named:
@@ -148,7 +150,7 @@ def _own_layers(calls: Sequence[Call], last: Call) -> Backbone | str:
     for call in calls:
         if call not in inner and any(call.reads(one) for one in inner if one is not last):
             return f'"{call.layer.name}" reads what lies within the backbone'
-    layers = tuple(call.layer for call in inner if _is_layer(call))
+    layers = tuple(call.layer for call in inner if isinstance(call.layer, keras.Layer))
     return Backbone(first, last, layers)
 
 
@@ -198,7 +200,7 @@ def _is_network(call: Call) -> bool:
 
 def _begins(call: Call) -> bool:
     """Return whether a backbone may begin here: what stands before only prepares pictures."""
-    if not _is_layer(call):
+    if not isinstance(call.layer, keras.Layer):
         return False
     return bool(call.layer.trainable_weights) or isinstance(
         call.layer, (keras.layers.ZeroPadding2D, *_convolutions())
@@ -208,10 +210,6 @@ def _begins(call: Call) -> bool:
 def _convolutions() -> tuple[type, ...]:
     layers = keras.layers
     return layers.Conv2D, layers.DepthwiseConv2D, layers.SeparableConv2D
-
-
-def _is_layer(call: Call) -> bool:
-    return isinstance(call.layer, keras.Layer)
 
 
 def _rank(tensors: Any) -> int:

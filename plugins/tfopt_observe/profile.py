@@ -100,21 +100,11 @@ class Profile(Plugin):
     role = "observer"
     equivalence = "exact"  # a trace changes no number
 
-    steps: int = setting(
-        default=20,
-        validator=validators.ge(1),
-        help="Steps to trace, at least 1.",
-    )
+    steps: int = setting(default=20, validator=validators.ge(1), help="Steps to trace, at least 1.")
     skip: int = setting(
-        default=10,
-        validator=validators.ge(0),
-        help="Steps before them, which trace and compile.",
+        default=10, validator=validators.ge(0), help="Steps before them, which trace and compile."
     )
-    operations: int = setting(
-        default=10,
-        validator=validators.ge(1),
-        help="Operations to print.",
-    )
+    operations: int = setting(default=10, validator=validators.ge(1), help="Operations to print.")
 
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:

@@ -210,7 +210,8 @@ class _Probe:
             for variable, value in zip(model.variables, before, strict=False):
                 variable.assign(value)
         divisor = scale if own_scale is not None else optimizer.loss_scale_factor or 1.0
-        return {path: _array(g) / divisor for path, g in caught.items() if g is not None}
+        found = {path: tf.convert_to_tensor(g) for path, g in caught.items() if g is not None}
+        return {path: tf.cast(g, tf.float32).numpy() / divisor for path, g in found.items()}
 
     def innermost(self, error: BaseException) -> Any | None:
         """Return the innermost unit in whose call an exception was raised, None if there is none
@@ -250,10 +251,6 @@ def _as_float32(result: Any) -> Any:
         return tf.cast(part, tf.float32) if floating else part
 
     return keras.tree.map_structure(cast, result)
-
-
-def _array(gradient: Any) -> Any:
-    return tf.cast(tf.convert_to_tensor(gradient), tf.float32).numpy()
 
 
 def _errors_of_types() -> tuple[type[Exception], ...]:

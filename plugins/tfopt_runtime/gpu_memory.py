@@ -62,18 +62,14 @@ class GpuMemory(Plugin):
     targets = ("memory",)
     equivalence = "exact"  # where tensors lie changes no number
 
-    growth: bool = setting(
-        default=True,
-        help="Whether memory is taken as needed, not all at once.",
-    )
+    growth: bool = setting(default=True, help="Whether memory is taken as needed, not all at once.")
     limit_mib: int | None = setting(
         default=None,
         validator=validators.optional(validators.ge(1)),
         help="Take so many MiB of each GPU at once, not more; needs growth = false.",
     )
     allocator: Literal["own", "async"] = setting(
-        default="own",
-        help="TensorFlow's own allocator, or CUDA's cudaMallocAsync.",
+        default="own", help="TensorFlow's own allocator, or CUDA's cudaMallocAsync."
     )
 
     def __attrs_post_init__(self) -> None:

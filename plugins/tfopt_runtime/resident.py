@@ -77,7 +77,7 @@ def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
                 return f'the workload caches behind "{fixed}", whose draws that fixes'
             continue
         if any(not (s.neutral or isinstance(s, Shuffle)) for s in behind) or (
-            _shuffled(behind) and not isinstance(stage, MapExamples)
+            any(isinstance(s, Shuffle) for s in behind) and not isinstance(stage, MapExamples)
         ):
             return f'"{stage.describe()}" stands behind "{behind[-1].describe()}"'
         ops = random_ops(plan.with_stages((*head, stage)), len(head))
@@ -100,7 +100,7 @@ def why_not_read(plan: DataPlan) -> str:
     """
     place = plan.find(ResidentStage)
     assert place is not None
-    specs = _leaves(element_spec(plan.upto(place)))
+    specs = tf.nest.flatten(element_spec(plan.upto(place)))
     if all(spec.shape.is_fully_defined() for spec in specs):
         return ""
     try:
@@ -111,17 +111,12 @@ def why_not_read(plan: DataPlan) -> str:
 
 
 def _why_not_held(head: DataPlan) -> str:
-    for spec in _leaves(element_spec(head)):
+    for spec in tf.nest.flatten(element_spec(head)):
         if not isinstance(spec, tf.TensorSpec):
             return f"only tensors can be held on the device, not a {spec.value_type.__name__}"
     if not known_count(head):
         return "only data whose number of examples is known can be held on the device"
     return ""
-
-
-def _leaves(spec: Any) -> list[Any]:
-    leaves: list[Any] = tf.nest.flatten(spec)
-    return leaves
 
 
 def _named(stage: Stage) -> str:
@@ -134,10 +129,6 @@ def _fixed_by_a_cache(plan: DataPlan, behind: list[Stage]) -> str:
         if not stage.neutral and random_ops(plan, plan.stages.index(stage)):
             return stage.describe()
     return ""
-
-
-def _shuffled(stages: list[Stage]) -> bool:
-    return any(isinstance(stage, Shuffle) for stage in stages)
 
 
 # Filling takes twice what is held for a moment; the rest is for the model and its gradients.

@@ -102,12 +102,10 @@ class Xla(Plugin):
     equivalence = "rounding"  # fused sums are taken in another order
 
     mode: Literal["on", "off", "auto"] = setting(
-        default="on",
-        help="Whether XLA compiles the step; auto times both.",
+        default="on", help="Whether XLA compiles the step; auto times both."
     )
     persistent_cache: bool = setting(
-        default=False,
-        help="Whether compiled programs are kept for later processes.",
+        default=False, help="Whether compiled programs are kept for later processes."
     )
 
     def __attrs_post_init__(self) -> None:

@@ -191,7 +191,8 @@ class _Divided:
             return values, indices
 
         def begin(spec: Any) -> Any:
-            return rows(spec) if _names_rows(spec) else tf.zeros(spec.shape, spec.dtype)
+            by_rows = isinstance(spec, tf.IndexedSlices | tf.IndexedSlicesSpec)
+            return rows(spec) if by_rows else tf.zeros(spec.shape, spec.dtype)
 
         def added(index: Any, sums: Any, _: Any) -> Any:
             gradients, logs = self._computed(index * size, size)
@@ -225,10 +226,6 @@ class _Divided:
             else:
                 both.append(one + gradient)
         return both, logs
-
-
-def _names_rows(spec: Any) -> bool:
-    return isinstance(spec, tf.IndexedSlices | tf.IndexedSlicesSpec)
 
 
 def _joined(sums: Any, gradient: Any, index: Any) -> Any:

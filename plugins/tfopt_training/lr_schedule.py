@@ -99,8 +99,7 @@ class LrSchedule(Plugin):
     equivalence = "changes"  # other steps are taken
 
     schedule: Literal["cosine", "cosine-restarts", "constant"] = setting(
-        default="cosine",
-        help="The course of the learning rate after the warm-up.",
+        default="cosine", help="The course of the learning rate after the warm-up."
     )
     peak: float | None = setting(
         default=None,

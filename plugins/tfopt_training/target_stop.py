@@ -36,12 +36,10 @@ class TargetStop(Plugin):
         help="The metric of a finished epoch that is compared, as val_accuracy.",
     )
     at_least: float | None = setting(
-        default=None,
-        help="The target of a metric that rises, in the metric's own unit.",
+        default=None, help="The target of a metric that rises, in the metric's own unit."
     )
     at_most: float | None = setting(
-        default=None,
-        help="The target of a metric that falls, in the metric's own unit.",
+        default=None, help="The target of a metric that falls, in the metric's own unit."
     )
     patience: int = setting(
         default=1,

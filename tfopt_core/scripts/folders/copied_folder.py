@@ -15,12 +15,11 @@ from tfopt_core.errors import InputError
 from tfopt_core.scripts.folders.private_folder import (
     Change,
     PrivateFolder,
+    changes,
     entries_of,
-    is_folder,
+    is_unchanged,
     is_within,
     private_folders,
-    removed,
-    size_and_time,
     system_folders,
 )
 
@@ -120,38 +119,14 @@ class CopiedFolder(PrivateFolder):
 
     def _changes(self) -> Iterator[tuple[str, Change]]:
         for folder in self.folders:
-            yield from self._changes_below(folder)
+            for path, how in changes(self._copy_of(folder), folder, self._is_as_copied, anew=True):
+                if path != f"{self.place}/":
+                    yield path, how
 
-    def _changes_below(self, folder: str) -> Iterator[tuple[str, Change]]:
-        both = (*self._entries(folder), *entries_of(self._copy_of(folder)))
-        for name in {entry.name for entry in both}:
-            path = f"{folder}/{name}"
-            copy = self._copy_of(path)
-            was_there, is_there = os.path.lexists(path), os.path.lexists(copy)
-            if is_folder(copy):
-                if was_there and not is_folder(path):
-                    yield removed(path)
-                yield from self._changes_below(path)
-            elif not is_there:
-                yield removed(path)
-            elif not was_there:
-                yield path, "new"
-            elif os.path.islink(copy):
-                if os.readlink(copy) != self._target(path):
-                    yield from _replaced(path)
-            elif os.path.islink(path) or is_folder(path):
-                yield from _replaced(path)
-            elif size_and_time(copy) != size_and_time(path):
-                yield path, "changed"
-
-
-def _replaced(path: str) -> Iterator[tuple[str, Change]]:
-    """Yield that another kind of file, or another link, took the place of this one."""
-    if is_folder(path):
-        yield removed(path)
-        yield path, "new"
-    else:
-        yield path, "changed"
+    def _is_as_copied(self, copy: str, path: str) -> bool:
+        if os.path.islink(copy):
+            return os.readlink(copy) == self._target(path)
+        return is_unchanged(copy, path)
 
 
 def _is_copied(entry: os.DirEntry[str], shared: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,10 +119,10 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def size_and_time(path: str) -> tuple[int, int]:
-    """Return the bytes of a file and when it was written: one of them changes by a write."""
-    status = os.lstat(path)
-    return status.st_size, status.st_mtime_ns
+def is_unchanged(copy: str, path: str) -> bool:
+    """Return whether two files are the same: a write changes the number of bytes or the time."""
+    one, other = os.lstat(copy), os.lstat(path)
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 def removed(path: str) -> tuple[str, Change]:
@@ -188,7 +188,7 @@ class OverlayMounts(PrivateFolder):
 
     def _changes(self) -> Iterator[tuple[str, Change]]:
         for number, folder in enumerate(self.folders):
-            yield from _changes(overlay_mount.upper_folder(self.place, number), folder)
+            yield from changes(overlay_mount.upper_folder(self.place, number), folder)
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
@@ -211,12 +211,16 @@ def why_no_overlay(folder: Path, results: Path) -> str | None:
     return None if done.returncode == 0 else lines[-1]
 
 
-def _changes(upper: str, lower: str, anew: bool = False) -> Iterator[tuple[str, Change]]:
-    """Yield each path of the lower folder that the overlay replaces or removes.
+def changes(
+    upper: str, lower: str, same: Callable[[str, str], bool] = is_unchanged, *, anew: bool = False
+) -> Iterator[tuple[str, Change]]:
+    """Yield each path of the lower folder that the upper one replaces or removes.
 
     Marks of removed files: https://docs.kernel.org/filesystems/overlayfs.html.
 
-    :param anew: whether a folder above was made anew: those in it have no mark of their own.
+    :param same: whether an entry of the upper folder, no folder itself, is as the one below.
+    :param anew: whether the upper folder holds all that is left: the rest was removed, and has no
+        mark.
     """
     seen, anew = set(), anew or _is_made_anew(upper)
     for entry in entries_of(upper):
@@ -225,16 +229,15 @@ def _changes(upper: str, lower: str, anew: bool = False) -> Iterator[tuple[str, 
         if entry.is_dir(follow_symlinks=False):
             if os.path.lexists(below) and not is_folder(below):
                 yield removed(below)  # a folder took the place of a file
-            yield from _changes(entry.path, below, anew)
+            yield from changes(entry.path, below, same, anew=anew)
         elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
             yield removed(below)
         elif not (is_folder(lower) and os.path.lexists(below)):
             yield below, "new"
-        elif is_folder(below):
-            yield removed(below)
-            yield below, "new"
-        elif size_and_time(entry.path) != size_and_time(below):
-            yield below, "changed"
+        elif not same(entry.path, below):
+            if is_folder(below):
+                yield removed(below)
+            yield below, "new" if is_folder(below) else "changed"
     if anew and is_folder(lower):
         yield from (removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
 

@@ -5,7 +5,7 @@ Without a promise: names move and go as these need them.
 
 from tfopt_core.errors import describe, did_you_mean
 from tfopt_core.hooks.machine import process_cpus
-from tfopt_core.hooks.plugin_class import number_or, size_in_words, user_cache_folder
+from tfopt_core.hooks.plugin_class import number_or, size_in_words
 from tfopt_core.lazy import keras, np, tf
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import RateRule, rate_factor, with_batch_size, with_scaled_rate
@@ -53,7 +53,6 @@ __all__ = [
     "TRAINED_PART",
     "traced_step",
     "trained_part",
-    "user_cache_folder",
     "why_no_graph",
     "why_without",
     "with_batch_size",

@@ -69,6 +69,17 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
+def made_in_words(report: Any) -> str:
+    """What a loop made: `64 steps a call, compiled whole by XLA: 1,250 steps in 20 calls`."""
+    words = f"{report.steps_per_call:,} step{'s' * (report.steps_per_call != 1)} a call"
+    if report.compiled_steps:
+        words += ", compiled whole by XLA"
+    elif report.why_not_whole:
+        words += f", XLA compiled single steps only: {report.why_not_whole}"
+    calls = f"{report.calls:,} call{'s' * (report.calls != 1)}"
+    return f"{words}: {report.steps:,} steps in {calls}"
+
+
 def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_done: str) -> Effect:
     """Return what the loop made, read back from the train function.
 
@@ -84,7 +95,7 @@ def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_don
     if report.kind != kind or not report.steps:
         return Effect.not_applied(nothing_done)
     if xla is not True or report.compiled_steps or report.why_not_whole:
-        return Effect.applied_as(report.in_words)
+        return Effect.applied_as(made_in_words(report))
     if not model.jit_compile:
         why = (
             "XLA is off: Keras turned it off for a layer that does not support it, or a plugin "
@@ -92,7 +103,7 @@ def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_don
         )
     else:
         why = "no two batches in a row had the size that XLA compiled for"
-    return Effect.applied_as(f"{report.in_words}; {why}")
+    return Effect.applied_as(f"{made_in_words(report)}; {why}")
 
 
 def computes_for_seconds(diagnosis: Diagnosis) -> bool:

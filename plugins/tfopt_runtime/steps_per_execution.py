@@ -17,7 +17,14 @@ from tfopt_core.plugins import (
     plugin,
 )
 from tfopt_core.toolkit import loop_report, number_or
-from tfopt_runtime.loops import LEAST_GAIN, candidates, computes_for_seconds, smallest_good, why_not
+from tfopt_runtime.loops import (
+    LEAST_GAIN,
+    candidates,
+    computes_for_seconds,
+    made_in_words,
+    smallest_good,
+    why_not,
+)
 
 
 @plugin
@@ -89,7 +96,7 @@ class StepsPerExecution(Plugin):
         if report.steps_per_call == model.steps_per_execution:
             return Effect.not_applied("the model makes as many steps a call without it")
         if report.kind == "distributed":
-            return Effect.applied_as(report.in_words)
+            return Effect.applied_as(made_in_words(report))
         return Effect.applied_as(f"{report.steps_per_call} steps a call")
 
     def by_hand(self) -> str:

@@ -25,13 +25,20 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import keras, nested_layers, user_cache_folder, why_without
+from tfopt_core.toolkit import keras, nested_layers, why_without
 from tfopt_runtime.loops import LEAST_GAIN
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
 # is dominated by starting kernels gains in any case.
 DISPATCH_SHARE = 0.2
 CACHE_FLAG = "--tf_xla_persistent_cache_directory"
+
+
+def user_cache_folder(environment: Mapping[str, str]) -> Path:
+    """Return tfopt's folder in the user's cache: below XDG_CACHE_HOME, or ~/.cache where that is
+    not an absolute path, as the XDG Base Directory Specification has it."""
+    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    return (given if given.is_absolute() else Path.home() / ".cache") / "tfopt"
 
 
 def blocking_layers(model: Any) -> tuple[Any, ...]:

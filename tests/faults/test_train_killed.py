@@ -15,7 +15,7 @@ import pytest
 from support.real_process import alive, descendants, make_project, started, wait_until
 from support.small_workloads import STATEFUL
 
-from tfopt_core.training.checkpoints.folder import names_in, newest_in
+from tfopt_core.training.checkpoints.folder import names_in, newest_in, read_file
 
 pytestmark = pytest.mark.slow
 
@@ -52,9 +52,10 @@ def to_the_end(project, folder):
 
 
 def outcome(folder):
-    checkpoint = newest_in(folder).checkpoint
-    assert checkpoint is not None
-    assert checkpoint.values["finished"]
+    newest = newest_in(folder)
+    assert newest.start is not None
+    assert newest.finished
+    checkpoint = read_file(folder / newest.start)
     return checkpoint.values["history"], {k: v.tobytes() for k, v in checkpoint.arrays.items()}
 
 
@@ -63,7 +64,7 @@ def killed_after(project, folder, seconds, chance, *, within):
 
     :param within: whether to count from the first checkpoint that it writes, not from its start.
     """
-    before = newest_in(project / folder).name
+    before = newest_in(project / folder).start
     with started(*command(folder), cwd=project) as process:
         deadline = None if within else time.monotonic() + seconds
         while deadline is None or time.monotonic() < deadline:
@@ -82,7 +83,7 @@ def killed_after(project, folder, seconds, chance, *, within):
     assert newest.damaged == ()
     if (project / folder / "writing.tmp").exists():
         return "within a write"
-    return "at the start" if newest.name == before else "while training"
+    return "at the start" if newest.start == before else "while training"
 
 
 @pytest.mark.promise(

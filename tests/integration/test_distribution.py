@@ -210,11 +210,10 @@ def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Pa
         checkpoints=CheckpointConfig(folder=folder),
     )  # fmt: skip
     newest = newest_in(folder)
-    assert newest.checkpoint is not None
-    assert newest.checkpoint.values["epochs"] == 1
+    assert newest.epochs == 1
     went_on = trained(
         tmp_path / "b", *plugins, options=options.format("true"),
-        checkpoints=CheckpointConfig(folder=folder, start=newest.name),
+        checkpoints=CheckpointConfig(folder=folder, start=newest.start),
     )  # fmt: skip
 
     assert "worker 1 was killed by SIGKILL" in str(killed.run.error)

@@ -38,7 +38,7 @@ from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.input import keras_data
+from tfopt_core.training.input import sources
 from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.model import graphs, loss_scaling, precision
 from tfopt_core.trials.dry_build import prepare
@@ -314,7 +314,7 @@ def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
     resident = attrs.evolve(built, training=attrs.evolve(built.training, loop="resident"))
     assert why_no_loop(resident) == sentence
     with pytest.raises(WorkloadError) as refused:
-        keras_data.with_class_weight(built.run.datasets["train"], {0: 1.0})
+        sources.with_class_weight(built.run.datasets["train"], {0: 1.0})
     assert str(refused.value) == sentence
 
 

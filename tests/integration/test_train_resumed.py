@@ -44,10 +44,9 @@ def project(finished, tmp_path):
 
 
 def newest_history(folder):
-    checkpoint = newest_in(folder).checkpoint
-    assert checkpoint is not None
-    assert checkpoint.values["finished"]
-    return checkpoint.values["history"]
+    newest = newest_in(folder)
+    assert newest.finished
+    return newest.values["history"]
 
 
 def test_a_finished_training_says_so_and_trains_nothing(finished):

@@ -50,7 +50,6 @@ def train(
 
     from tfopt_core.commands.request import cluster_of, make_request
     from tfopt_core.commands.training import (
-        after_interruption,
         checkpoints_of,
         runners_of,
         train_once,
@@ -91,7 +90,9 @@ def train(
             )
     except KeyboardInterrupt:
         if point is not None:
-            console.print(render_last_checkpoint(after_interruption(point)))
+            from tfopt_core.training.checkpoints.folder import newest_in
+
+            console.print(render_last_checkpoint(newest_in(point.folder)))
         raise
     resumed = point is not None and point.start is not None
     run, prepared = trained.run, trained.prepared

@@ -263,16 +263,15 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
         if names_in(folder):
             raise InputError(f'there are checkpoints already; use --resume, or remove "{folder}"')
         return ResumePoint(folder=folder, code=code)
-    newest = newest_in(folder)
-    if newest.checkpoint is None:
-        if newest.damaged:
+    point = newest_in(folder)
+    if point.start is None:
+        if point.damaged:
             raise InputError(
-                f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
+                f'all checkpoints in "{folder}" are damaged ({", ".join(point.damaged)}); remove '
                 "the folder to start again"
             )
-        return ResumePoint(folder=folder, code=code)
-    values = newest.checkpoint.values
-    about = values["about"]
+        return attrs.evolve(point, code=code)
+    values, about = point.values, point.values["about"]
     changed = [
         *recipe_differences(about["recipe"], request.recipe.to_dict()),
         *differences(*_parts(about["fingerprint"], code, of_the_place=False)),
@@ -286,23 +285,8 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
         raise InputError(
             f'the training in "{folder}" has the seed {values["seed"]}; leave --seed out'
         )
-    return ResumePoint(
-        folder=folder,
-        start=newest.name,
-        values=values,
-        damaged=newest.damaged,
-        moved=differences(*_parts(about["fingerprint"], code, of_the_place=True)),
-        code=code,
-    )
-
-
-def after_interruption(point: ResumePoint) -> ResumePoint:
-    """Return where a training that was just interrupted resumes."""
-    from tfopt_core.training.checkpoints.folder import newest_in
-
-    newest = newest_in(point.folder)
-    values = {} if newest.checkpoint is None else newest.checkpoint.values
-    return attrs.evolve(point, start=newest.name, values=values)
+    moved = differences(*_parts(about["fingerprint"], code, of_the_place=True))
+    return attrs.evolve(point, moved=moved, code=code)
 
 
 def _parts(*sides: Mapping[str, str], of_the_place: bool) -> list[dict[str, str]]:

@@ -3,7 +3,13 @@
 What is listed here is public: plugins import it, and nothing below it. No TensorFlow is imported.
 """
 
-from tfopt_core.data.anatomy import function_graph, random_ops
+from tfopt_core.data.anatomy import (
+    function_graph,
+    overhead_bytes,
+    random_ops,
+    still,
+    tensor_bytes,
+)
 from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names
 from tfopt_core.data.functions import (
@@ -22,7 +28,6 @@ from tfopt_core.data.functions import (
 from tfopt_core.data.lower import element_spec, known_count, lower_plan
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.resident import COMPUTED_FROM, Held, Resident, why_not_gathered
-from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import (
     Count,
@@ -36,7 +41,6 @@ from tfopt_core.data.stage import (
 from tfopt_core.data.stages import (
     NEW_SEED,
     UNKNOWN_COUNT_BUFFER,
-    Autotune,
     Cache,
     EvenSteps,
     Options,
@@ -53,7 +57,6 @@ from tfopt_core.data.stages import (
 __all__ = [
     "COMPUTED_FROM",
     "NEW_SEED",
-    "Autotune",
     "Batch",
     "Cache",
     "Count",

@@ -8,11 +8,10 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
-from tfopt_core.data.anatomy import function_graph, random_ops
+from tfopt_core.data.anatomy import function_graph, random_ops, still
 from tfopt_core.data.dissect.walk import graphs
 from tfopt_core.data.functions import all_ops, function_name, place_of
 from tfopt_core.data.lower import lower_plan
-from tfopt_core.data.sampling import still
 from tfopt_core.data.stage import Stage
 from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.step_loops import DataLoop

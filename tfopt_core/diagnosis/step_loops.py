@@ -14,7 +14,7 @@ import attrs
 from tfopt_core.diagnosis.step_parts import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.records.run import StepTrace
 from tfopt_core.training.build import Built
-from tfopt_core.training.input.keras_data import weighed
+from tfopt_core.training.input.sources import weighed
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.timed_function import TimedFunction
 

@@ -119,7 +119,7 @@ class _Loops:
 
     def warm(self) -> None:
         # a cache that is read in part discards its elements, or locks its file
-        if self.built.fills_cache:
+        if self.built.plans["train"].fills:
             self._fill()
         else:
             self.fit.run(self.data, WARM)

@@ -32,7 +32,7 @@ from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
 from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
-from tfopt_core.scripts.own.effects import parameters, trained_models
+from tfopt_core.scripts.own.loop import parameters, trained_models
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job

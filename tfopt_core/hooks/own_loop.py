@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
@@ -10,7 +10,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import VALUE_HOOKS
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.hooks.values import Change, Effect, PrecisionPolicy, RuntimeOptions
+from tfopt_core.hooks.values import Change, PrecisionPolicy, RuntimeOptions
 from tfopt_core.recipe import Recipe
 
 # The hooks that act without `compile` and `fit`: before the model is built, on data, at the end.
@@ -61,18 +61,6 @@ def check_precision(precision: PrecisionPolicy) -> None:
 def reaching(plugins: Iterable[StackedPlugin]) -> tuple[StackedPlugin, ...]:
     """Return the plugins of a stack that reach such a loop, in their order."""
     return tuple(p for p in plugins if not why_not_reached(type(p.plugin)))
-
-
-def with_unreached(
-    effects: Mapping[str, Effect], plugins: Sequence[StackedPlugin]
-) -> dict[str, Effect]:
-    """Return the effects in stack order, with those of the plugins that do not reach the loop."""
-    return {
-        stacked.name: effects[stacked.name]
-        if stacked.name in effects
-        else Effect.not_applied(why_not_reached(type(stacked.plugin)))
-        for stacked in plugins
-    }
 
 
 def configured_runtime(

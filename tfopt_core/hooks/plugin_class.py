@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
@@ -20,7 +19,7 @@ else:
     plugin = attrs.frozen(kw_only=True, eq=False)
 
 __all__ = [
-    "Plugin", "number_or", "overrides", "plugin", "setting", "size_in_words", "user_cache_folder",
+    "Plugin", "number_or", "overrides", "plugin", "setting", "size_in_words",
 ]  # fmt: skip
 
 
@@ -114,10 +113,3 @@ def size_in_words(size: float) -> str:
             figure = size / unit
             return f"{figure:.2g} {name}" if figure < 10 else f"{figure:,.0f} {name}"
     return f"{size:.0f} bytes"
-
-
-def user_cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return tfopt's folder in the user's cache: below XDG_CACHE_HOME, or ~/.cache where that is
-    not an absolute path, as the XDG Base Directory Specification has it."""
-    given = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".cache") / "tfopt"

@@ -77,22 +77,13 @@ class Stack:
         for stacked in self.plugins:
             check_class(stacked.name, type(stacked.plugin))
             check_hooks(stacked.name, type(stacked.plugin))
-            try:
-                self._manager.register(stacked.plugin, stacked.name)
-            except (pluggy.PluginValidationError, ValueError) as error:
-                raise PluginDefinitionError(stacked.name, str(error).replace("\n", " ")) from error
-        self._manager.check_pending()
+            self._manager.register(stacked.plugin, stacked.name)
         owners = self._implementations(OWNER_HOOK)
         if len(owners) > 1:
             first, second = (owner.plugin_name for owner in owners[:2])
             why = f'"{first}" builds the distribution strategy too; keep one of them'
             raise PluginDefinitionError(second, why, OWNER_HOOK)
         self._owner = owners[0] if owners else None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The plugins' names in recipe order."""
-        return tuple(stacked.name for stacked in self.plugins)
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:

@@ -21,8 +21,7 @@ from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
-from tfopt_core.training.input.keras_data import counted_as, weighed
-from tfopt_core.training.input.sources import ended_after
+from tfopt_core.training.input.sources import counted_as, ended_after, weighed
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.graph_steps import goes_on_as_traced
 from tfopt_core.training.loops.train_functions import loop_of

@@ -1,10 +1,12 @@
-"""Replace methods of Keras for a session, and count training steps outside of `fit`."""
+"""Replace methods of Keras for a session, count steps outside of `fit`, and replace seeds."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
+import random
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,9 @@ import attrs
 
 OnCompile = Callable[[Any, Callable[..., Any], dict[str, Any]], Any]
 OnFitCall = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+# Libraries in which the functions are replaced wherever they are exported, and nowhere else.
+EXPORTING = ("keras", "tensorflow")
+MODULUS = 2**31 - 1
 # Called with an optimizer, the variables that it updates, and the function that does it.
 OnUpdate = Callable[[Any, Any, Callable[[], Any]], Any]
 
@@ -28,6 +33,7 @@ class KerasPatches:
     :param on_logs: called with the results of `train_on_batch` outside of `fit`.
     :param on_update: carries out the updates outside of `fit`, those of `train_on_batch` too; None
         leaves them alone.
+    :param within_fit, within_train_on_batch: how many calls are under way.
     """
 
     on_compile: OnCompile
@@ -37,19 +43,9 @@ class KerasPatches:
     on_update: OnUpdate | None = None
     on_logs: Callable[[Any], None] = lambda logs: None
     threads: set[str] = attrs.field(factory=set)
+    within_fit: int = 0
+    within_train_on_batch: int = 0
     _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
-    _fits: int = 0
-    _alone: int = 0
-
-    @property
-    def within_fit(self) -> bool:
-        """Whether a call of `fit` is under way."""
-        return bool(self._fits)
-
-    @property
-    def within_train_on_batch(self) -> bool:
-        """Whether a call of `train_on_batch` is under way."""
-        return bool(self._alone)
 
     def install(self) -> None:
         """Replace the methods."""
@@ -72,11 +68,11 @@ class KerasPatches:
             if thread is not threading.main_thread():
                 self.threads.add(thread.name)
             # for all threads: a strategy's replicas are traced in threads of their own
-            self._fits += 1
+            self.within_fit += 1
             try:
                 return self.on_fit(model, fit, given, named)
             finally:
-                self._fits -= 1
+                self.within_fit -= 1
 
         self._replace(keras.Model, "compile", replaced_compile)
         self._replace(keras.Model, "fit", replaced_fit)
@@ -84,20 +80,20 @@ class KerasPatches:
 
         @functools.wraps(alone)
         def counted_train_on_batch(model: Any, *given: Any, **named: Any) -> Any:
-            self.batches_alone += not self._fits
-            self._alone += 1
+            self.batches_alone += not self.within_fit
+            self.within_train_on_batch += 1
             try:
                 logs = alone(model, *given, **named)
             finally:
-                self._alone -= 1
-            if not self._fits:
+                self.within_train_on_batch -= 1
+            if not self.within_fit:
                 self.on_logs(logs)
             return logs
 
         @functools.wraps(apply)
         def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:
-            self.updates += not (self._fits or self._alone)
-            if self._fits or self.on_update is None:
+            self.updates += not (self.within_fit or self.within_train_on_batch)
+            if self.within_fit or self.on_update is None:
                 return apply(optimizer, *given, **named)
             variables = given[1] if len(given) > 1 else named.get("trainable_variables")
             return self.on_update(optimizer, variables, lambda: apply(optimizer, *given, **named))
@@ -120,3 +116,77 @@ def replace(put_back: contextlib.ExitStack, owner: Any, name: str, value: Any) -
     """Replace an attribute of a class, module or object until `put_back` is closed."""
     put_back.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
+
+
+@attrs.define(eq=False)
+class Seeding:
+    """Replaces each global seed that a script sets by one that also depends on the run's seed.
+
+    Data made from it then differ from pair to pair, and are the same on both sides of a pair. Seeds
+    of a layer, a shuffle or a generator stay as they are.
+
+    :param seen: the calls of the script, as text: `keras.utils.set_random_seed(42)`.
+    """
+
+    seen: list[str] = attrs.field(factory=list)
+    _seed: int = 0
+    _inside: bool = False
+    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    def begin(self, seed: int) -> None:
+        """Set all seeds, and replace the functions that set them."""
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        self._seed = seed
+        keras.utils.set_random_seed(seed)
+        self._everywhere("keras.utils.set_random_seed", keras.utils.set_random_seed)
+        self._everywhere("tf.random.set_seed", tf.random.set_seed)
+        for module, name in ((np.random, "np.random.seed"), (random, "random.seed")):
+            replace(self._put_back, module, "seed", self._replacement(name, module.seed))
+
+    def end(self) -> None:
+        """Restore the functions."""
+        self._put_back.close()
+
+    def in_words(self) -> str | None:
+        """Return a sentence for the report; None if the script set no seed."""
+        if not self.seen:
+            return None
+        calls = ", ".join(dict.fromkeys(self.seen))
+        return (
+            f"the script seeds itself ({calls}); each pair of runs had a seed of its own instead, "
+            "the same on both sides"
+        )
+
+    def mixed(self, given: int) -> int:
+        """Return the seed to set in place of `given`."""
+        return (given * 1_000_003 + self._seed) % MODULUS
+
+    def _everywhere(self, name: str, function: Callable[..., Any]) -> None:
+        """Replace the function wherever the libraries export it."""
+        replacement = self._replacement(name, function)
+        for module in list(sys.modules.values()):
+            top = getattr(module, "__name__", "").partition(".")[0]
+            if top not in EXPORTING:
+                continue
+            for key, value in list(vars(module).items()):
+                if value is function:
+                    replace(self._put_back, module, key, replacement)
+
+    def _replacement(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def seed(*given: Any, **named: Any) -> Any:
+            values = [*given, *named.values()]
+            # (these functions call each other: only the outermost call is the script's)
+            if self._inside or len(values) != 1 or type(values[0]) is not int:
+                return function(*given, **named)
+            self.seen.append(f"{name}({values[0]})")
+            self._inside = True
+            try:
+                return function(self.mixed(values[0]))
+            finally:
+                self._inside = False
+
+        return seed

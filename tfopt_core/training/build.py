@@ -50,11 +50,6 @@ class Built:
     keeps_step: bool = False
     shuffle_draws: ShuffleDraws | None = None
 
-    @property
-    def fills_cache(self) -> bool:
-        """Whether the first epoch is slower because it fills a cache."""
-        return self.plans["train"].fills
-
 
 def load(job: Job) -> Workload:
     """Set the job's seed, since a factory may split its data at random, and load the workload.

@@ -16,8 +16,8 @@ from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_loss
-from tfopt_core.training.input.keras_data import counted_as, weighed
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
+from tfopt_core.training.input.sources import counted_as, weighed
 from tfopt_core.training.timed_function import TimedFunction, build_state
 
 

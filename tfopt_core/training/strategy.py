@@ -78,26 +78,16 @@ def hide_one_device(model: Any, strategy: Any) -> None:
         model._distribute_strategy = None
 
 
-@attrs.define(eq=False)
-class Joining:
-    """The `run.join(cluster)` that the owner of a strategy calls; it keeps the cluster.
+def announce(cluster: Cluster, options: ClusterOptions | None, tell: Tell) -> None:
+    """Check this process' address and tell the parent that it waits for the others.
 
     TensorFlow waits for the other processes in native code and blocks all other code of this
     process. So the parent process is told first, and keeps the time.
+
+    :raises ClusterError: if this process' address is taken or is none of this machine.
     """
-
-    options: ClusterOptions | None
-    tell: Tell
-    cluster: Cluster | None = None
-
-    def __call__(self, cluster: Cluster) -> None:
-        """Check this process' address and tell the parent that it waits for the others.
-
-        :raises ClusterError: if this process' address is taken or is none of this machine.
-        """
-        check_address(cluster)
-        self.cluster = cluster
-        self.tell(ClusterJoining(cluster, (self.options or ClusterOptions()).join_seconds))
+    check_address(cluster)
+    tell(ClusterJoining(cluster, (options or ClusterOptions()).join_seconds))
 
 
 def check_address(cluster: Cluster) -> None:
@@ -154,7 +144,14 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
     """
     import tensorflow as tf
 
-    joining, spec = Joining(job.runtime.cluster, tell), job.recipe.workload
+    spec = job.recipe.workload
+    cluster: Cluster | None = None
+
+    def joining(joined: Cluster) -> None:
+        nonlocal cluster
+        announce(joined, job.runtime.cluster, tell)
+        cluster = joined
+
     stack = Stack(job.plugins)
     run = job.context(stack, epochs=spec.epochs or 0, batch_size=spec.batch_size, join=joining)
     try:
@@ -162,9 +159,9 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
     except PluginError as error:
         if isinstance(error.__cause__, ClusterError):
             raise error.__cause__ from error
-        if isinstance(error.__cause__, tf.errors.OpError) and joining.cluster is not None:
+        if isinstance(error.__cause__, tf.errors.OpError) and cluster is not None:
             cause = describe(error.__cause__)
-            raise ClusterError(f"{joining.cluster.name} could not join: {cause}") from error
+            raise ClusterError(f"{cluster.name} could not join: {cause}") from error
         raise
     if isinstance(strategy, Serve):
         return strategy
@@ -173,6 +170,6 @@ def join(job: Job, tell: Tell) -> Joined | Serve:
             f"build_strategy returned type {type(strategy).__name__}; return a "
             "tf.distribute.Strategy, or Serve in a process that only serves"
         )
-    if joining.cluster is not None:
+    if cluster is not None:
         tell(ClusterJoined())
-    return Joined(strategy, joining.cluster, run.states)
+    return Joined(strategy, cluster, run.states)

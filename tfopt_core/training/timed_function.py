@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data.stages import Autotune
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
@@ -75,7 +74,7 @@ class TimedFunction:
         self.clock = StepClock(
             steps_per_call=loop.steps,
             steps_per_epoch=self.built.run.steps_per_epoch,
-            fills_cache=self.built.fills_cache,
+            fills_cache=self.built.plans["train"].fills,
             compiles=loop.jit_compile and loop.kind == "keras",
             replicas=self.built.run.replicas,
             own_loop=self.distribution is not None or self.built.training.loop != "keras",
@@ -140,9 +139,13 @@ class TimedFunction:
         function = self.of_stack
         if not isinstance(function, ResidentFunction) or not function.reads_order:
             return None
+        import tensorflow as tf
+
         assert function.data.passes is not None
+        options = tf.data.Options()
         # one element a pass: nothing to tune, and the pass' end would wait for the thread that does
-        return Autotune(enabled=False).lower(function.data.passes())
+        options.autotune.enabled = False
+        return function.data.passes().with_options(options)
 
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback

@@ -13,9 +13,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, DataPlan
-from tfopt_core.data.anatomy import random_ops
+from tfopt_core.data.anatomy import element_bytes, overhead_bytes, random_ops, still
 from tfopt_core.data.lower import lower_stages
-from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.card import traits

@@ -6,12 +6,12 @@ import attrs
 import pytest
 from support.measure_runs import make_request
 
-from tfopt_core.commands.training import after_interruption, open_checkpoints, resumed
+from tfopt_core.commands.training import open_checkpoints, resumed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
+from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in, newest_in
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_it_goes_on_from_the_newest(request_of, folder):
 def test_an_interrupted_training_resumes_after_its_last_whole_epoch(request_of, folder):
     begun = open_checkpoints(request_of(), folder, resume=True)
     Writer(folder).write(Checkpoint({**begun.values, "epochs": 3}))
-    ended = after_interruption(begun)
+    ended = newest_in(begun.folder)
     assert (ended.start, ended.epochs) == ("checkpoint-000003.tfopt", 3)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.lazy_modules import tf
 
-from tfopt_core.data.sampling import tensor_bytes
+from tfopt_core.data.anatomy import tensor_bytes
 
 pytestmark = pytest.mark.tensorflow
 

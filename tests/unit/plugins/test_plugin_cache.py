@@ -15,8 +15,8 @@ from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Resident
+from tfopt_core.data.anatomy import TENSOR_OVERHEAD_BYTES
 from tfopt_core.data.lower import lower
-from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import PluginRefused
 

@@ -29,7 +29,7 @@ MIB = 2**20
 @pytest.fixture(autouse=True)
 def tensors_that_take_their_own_bytes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the numbers below can be checked by eye."""
-    monkeypatch.setattr("tfopt_core.data.sampling.TENSOR_OVERHEAD_BYTES", 0)
+    monkeypatch.setattr("tfopt_core.data.anatomy.TENSOR_OVERHEAD_BYTES", 0)
 
 
 def decode(x: Any) -> Any:
@@ -164,7 +164,7 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
 def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tfopt_core.data.sampling.TENSOR_OVERHEAD_BYTES", 192)
+    monkeypatch.setattr("tfopt_core.data.anatomy.TENSOR_OVERHEAD_BYTES", 192)
     plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
     part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
     assert part.stages[1].count == 3

@@ -35,8 +35,8 @@ def with_three(folder):
 
 def epochs_of(folder):
     newest = newest_in(folder)
-    assert newest.checkpoint is not None
-    return newest.checkpoint.values["epochs"]
+    assert newest.start is not None
+    return newest.epochs
 
 
 def test_the_last_two_are_kept(tmp_path):
@@ -66,7 +66,7 @@ def test_whichever_operation_fails_a_valid_checkpoint_can_be_read(tmp_path, erro
         assert epochs_of(folder) in (3, 4)
         assert newest_in(folder).damaged == ()
         # and whoever comes next goes on from it, and cleans up
-        again = Writer(folder, [newest_in(folder).name])
+        again = Writer(folder, [newest_in(folder).start])
         again.write(checkpoint(5))
         assert epochs_of(folder) == 5
         assert len(names_in(folder)) == 2
@@ -80,14 +80,14 @@ def test_a_damaged_newest_is_passed_over_and_named(tmp_path):
     newest = tmp_path / "checkpoint-000003.tfopt"
     newest.write_bytes(newest.read_bytes()[:-1])
     found = newest_in(tmp_path)
-    assert found.name == "checkpoint-000002.tfopt"
+    assert found.start == "checkpoint-000002.tfopt"
     assert found.damaged == ("checkpoint-000003.tfopt",)
 
 
 def test_the_one_that_was_gone_on_from_outlives_a_damaged_newer_one(tmp_path):
     with_three(tmp_path)
     (tmp_path / "checkpoint-000003.tfopt").write_bytes(b"")
-    Writer(tmp_path, [newest_in(tmp_path).name]).write(checkpoint(4))
+    Writer(tmp_path, [newest_in(tmp_path).start]).write(checkpoint(4))
     assert names_in(tmp_path) == ["checkpoint-000004.tfopt", "checkpoint-000002.tfopt"]
 
 
@@ -96,7 +96,7 @@ def test_with_all_of_them_damaged_there_is_none(tmp_path):
     for name in names_in(tmp_path):
         (tmp_path / name).write_bytes(b"junk")
     found = newest_in(tmp_path)
-    assert found.name is None
+    assert found.start is None
     assert len(found.damaged) == 2
 
 

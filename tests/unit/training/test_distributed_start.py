@@ -12,7 +12,7 @@ from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.cluster import check_agreement
-from tfopt_core.training.strategy import Joining
+from tfopt_core.training.strategy import announce
 
 
 def at(*addresses: str, index: int = 0) -> Cluster:
@@ -28,14 +28,12 @@ def free_port() -> int:
 
 def test_the_parent_is_told_who_is_waited_for_and_how_long(free_port):
     said = []
-    joining = Joining(ClusterOptions(join_seconds=7), said.append)
     cluster = at(f"localhost:{free_port}", "other:1")
 
-    joining(cluster)
+    announce(cluster, ClusterOptions(join_seconds=7), said.append)
 
     [message] = said
     assert message == ClusterJoining(cluster, 7)
-    assert joining.cluster == cluster
 
 
 def test_a_taken_port_is_named_before_anybody_waits():
@@ -45,14 +43,14 @@ def test_a_taken_port_is_named_before_anybody_waits():
         port = taken.getsockname()[1]
         said = []
         with pytest.raises(ClusterError, match=f"worker 0: the port {port} is taken"):
-            Joining(None, said.append)(at(f"localhost:{port}"))
+            announce(at(f"localhost:{port}"), None, said.append)
     assert said == []
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:x"])
 def test_an_address_without_a_port_is_none(address):
     with pytest.raises(ClusterError, match='write it as "host:port"'):
-        Joining(None, lambda message: None)(at(address))
+        announce(at(address), None, lambda message: None)
 
 
 def test_workers_that_train_the_same_agree():

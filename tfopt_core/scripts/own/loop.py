@@ -1,18 +1,22 @@
-"""Watch a training loop of the script's own: its updates, its traces, its losses, its data."""
+"""Watch a training loop of the script's own: updates, traces, losses, and what plugins do."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks import Effect, Finding
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.own_loop import why_not_reached
+from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.scripts.keras_patches import replace
 from tfopt_core.scripts.own.data import OwnData
 from tfopt_core.scripts.own.update_clock import UpdateClock
@@ -25,19 +29,11 @@ NOT_WATCHED = (
     "the script computes its loss within a tf.function, where it is not watched for nan; its "
     "weights are checked at the end of each run"
 )
+NO_DATA_SET = "the script's loop iterates over no tf.data.Dataset"
+IN_GRAPH = "the script iterates over its data within a tf.function, where they stay as they are"
 # Libraries that call an optimizer for the script, and the folders of others.
 _LIBRARIES = ("keras", "tensorflow", "tfopt_core")
 _FOLDERS = frozenset({"site-packages", "dist-packages"})
-
-
-@attrs.frozen
-class CallSite:
-    """A line of the script: its file and number, and the function that it is in, with its line."""
-
-    file: str
-    line: int
-    function: str
-    first_line: int
 
 
 @attrs.define(eq=False)
@@ -54,7 +50,7 @@ class OwnLoop:
         `train_on_batch`; None for none. It is read at the end of a run, since reading waits for the
         device. A loss of nan makes the weights nan, and with them the losses that follow.
     :param updated: the variables that were updated, by their ids.
-    :param eager: the line of the first update that was made eagerly; None if all are in graphs.
+    :param eager: the finding of the first update that was made eagerly; None if all are in graphs.
     :param ended: when the script came to its end, in nanoseconds; None before.
     :param tapes: how often a `tf.GradientTape` was entered.
     """
@@ -64,8 +60,7 @@ class OwnLoop:
     data: OwnData = attrs.field(init=False)
     last_loss: Any = None
     updated: dict[int, Any] = attrs.field(factory=dict)
-    eager: CallSite | None = None
-    by_train_on_batch: bool = False
+    eager: Finding | None = None
     tapes: int = 0
     ended: int | None = None
     _optimizers: dict[int, tuple[Any, int]] = attrs.field(factory=dict)
@@ -173,7 +168,7 @@ class OwnLoop:
     def findings(self) -> Iterator[Finding]:
         """Yield what costs time in the loop, each with its line."""
         if self.eager is not None:
-            yield _eager_step(self.eager, self.by_train_on_batch)
+            yield self.eager
         for function, times in self._tracing_calls.values():
             if times <= USUAL_TRACES:
                 continue
@@ -207,8 +202,7 @@ class OwnLoop:
             self._traced += 1
             return apply()
         if self.eager is None:
-            self.eager = _site_of_the_script()
-            self.by_train_on_batch = self.session.patches.within_train_on_batch
+            self.eager = _eager_step(self.session.patches.within_train_on_batch > 0)
         result = apply()
         if not inside:
             self.boundary()
@@ -239,26 +233,98 @@ def _iterations(optimizer: Any) -> int:
         return int(keras.ops.convert_to_numpy(optimizer.iterations))
 
 
-def _site_of_the_script() -> CallSite | None:
-    """Return the innermost line that is of no library; None if there is none."""
+def _eager_step(by_train_on_batch: bool) -> Finding | None:
+    """Return the finding of a step that Python runs operation by operation, at the innermost line
+    that is of no library; None if there is none."""
     frame = inspect.currentframe()
     while frame is not None:
         code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
         own = module.partition(".")[0] not in _LIBRARIES and not code.co_filename.startswith("<")
         if own and _FOLDERS.isdisjoint(Path(code.co_filename).parts):
-            return CallSite(code.co_filename, frame.f_lineno, code.co_name, code.co_firstlineno)
+            break
         frame = frame.f_back
-    return None
-
-
-def _eager_step(site: CallSite, by_train_on_batch: bool) -> Finding:
-    """Return the finding of a step that Python runs operation by operation."""
-    detail, line = "every operation of a step is started from Python", site.line
+    else:
+        return None
+    detail, line = "every operation of a step is started from Python", frame.f_lineno
     if by_train_on_batch:
         mend = "compile(run_eagerly=False)"
-    elif site.function.startswith("<"):
+    elif code.co_name.startswith("<"):
         mend = "put the step into a function, with @tf.function above it"
     else:
-        detail += f": line {line} of {site.function} updates the weights eagerly"
-        mend, line = f"put @tf.function above def {site.function}", site.first_line
-    return Finding(kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{line}")
+        detail += f": line {line} of {code.co_name} updates the weights eagerly"
+        mend, line = f"put @tf.function above def {code.co_name}", code.co_firstlineno
+    place = f"{code.co_filename}:{line}"
+    return Finding(kind="runs-eagerly", detail=detail, mend=mend, place=place)
+
+
+def trained_models(variables: Collection[int]) -> tuple[Any, ...]:
+    """Return built models that together have these variables, the largest first.
+
+    A model within another is left out, as is the functional model within a Sequential.
+
+    :param variables: the ids of Keras variables; none if they are unknown, for all models.
+    """
+    import keras
+
+    models = [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), keras.Model) and _is_trained(one, variables)
+    ]
+    taken, covered = [], set[int]()
+    for model in sorted(models, key=parameters, reverse=True):
+        own = {id(variable) for variable in model.trainable_variables}
+        if not own <= covered:
+            taken.append(model)
+            covered |= own
+    return tuple(taken)
+
+
+def _is_trained(model: Any, variables: Collection[int]) -> bool:
+    try:
+        trained = model.trainable_variables if model.built else ()
+    except Exception:
+        # a model whose constructor raised may still be alive; it lacks attributes
+        return False
+    return bool(trained) and (not variables or any(id(one) in variables for one in trained))
+
+
+def parameters(model: Any) -> int:
+    """Return the number of a model's trainable parameters."""
+    import numpy as np
+
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def effects_of_loop(loop: OwnLoop, plugins: Sequence[StackedPlugin]) -> dict[str, Effect]:
+    """Return the effect of each plugin of the stack, by name.
+
+    A plugin is applied if it was on one of the trained models or data sets.
+
+    :param plugins: the whole stack; those that do not reach the loop are told so.
+    :raises PluginError: naming the plugin that failed.
+    """
+    import keras
+
+    session, sets = loop.session, loop.data.sets
+    reaching = [one for one in plugins if one.name in session.run.settings]
+    models = trained_models(loop.updated) or (keras.Sequential(),)
+    places = [(one.stack, one.run) for one in sets]
+    places = places or [(Stack(reaching, session.changes), session.run)]
+    found = [stack.report_effects(context, models[0]) for stack, context in places]
+    stack, context = places[0]
+    found += [stack.report_effects(context, model) for model in models[1:]]
+    effects = {}
+    for one in reaching:
+        each = [effects_there[one.name] for effects_there in found]
+        # applied if it was on any of them
+        applied = dict.fromkeys(effect.detail for effect in each if effect.applied)
+        effects[one.name] = Effect.applied_as("; ".join(applied)) if applied else each[0]
+        on_data = set(implementations(type(one.plugin))) <= {"build_dataset", "report_effect"}
+        if on_data and not sets:
+            why = IN_GRAPH if loop.data.in_graph else NO_DATA_SET
+            effects[one.name] = Effect.not_applied(why)
+    return {
+        one.name: effects.get(one.name) or Effect.not_applied(why_not_reached(type(one.plugin)))
+        for one in plugins
+    }

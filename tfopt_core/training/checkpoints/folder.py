@@ -33,6 +33,7 @@ import numpy as np
 
 from tfopt_core.errors import InputError, StoreError
 from tfopt_core.files import Disk, write_whole
+from tfopt_core.training.job import ResumePoint
 
 MAGIC = b"tfopt-checkpoint-1\n"
 LENGTH_BYTES, DIGEST_BYTES = 8, 32
@@ -129,18 +130,6 @@ def _arrays(specs: Any, data: memoryview) -> Iterator[tuple[str, np.ndarray]]:
         begin += size
 
 
-@attrs.frozen
-class Newest:
-    """The newest valid checkpoint of a folder, and the newer ones that are damaged.
-
-    :param name: the file's name, None where there is no valid checkpoint.
-    """
-
-    name: str | None = None
-    checkpoint: Checkpoint | None = None
-    damaged: tuple[str, ...] = ()
-
-
 def make_ours(folder: Path) -> None:
     """Make the folder, with the marker.
 
@@ -169,15 +158,17 @@ def names_in(folder: Path) -> list[str]:
     return sorted(names, key=_number, reverse=True)
 
 
-def newest_in(folder: Path) -> Newest:
-    """Read the newest valid checkpoint."""
+def newest_in(folder: Path) -> ResumePoint:
+    """Return where a training resumes: from the newest valid checkpoint, if there is one."""
     damaged: list[str] = []
     for name in names_in(folder):
         try:
-            return Newest(name, read_file(folder / name), tuple(damaged))
+            values = read_file(folder / name).values
         except (DamagedCheckpoint, OSError):
             damaged.append(name)
-    return Newest(damaged=tuple(damaged))
+        else:
+            return ResumePoint(folder=folder, start=name, values=values, damaged=tuple(damaged))
+    return ResumePoint(folder=folder, damaged=tuple(damaged))
 
 
 @attrs.define(eq=False)

@@ -20,7 +20,7 @@ from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.models import build_model, check_data
 from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
-from tfopt_core.training.input.keras_data import with_class_weight
+from tfopt_core.training.input.sources import with_class_weight
 from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.model.layers import optimizers_of
 

@@ -19,7 +19,7 @@ from tfopt_core.training.distributed.models import (
 )
 from tfopt_core.training.distributed.replicas import parts_of_a_batch, with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
-from tfopt_core.training.input.keras_data import with_class_weight
+from tfopt_core.training.input.sources import with_class_weight
 from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.train_functions import over_replicas
 from tfopt_core.training.strategy import feeds_itself, kind_of

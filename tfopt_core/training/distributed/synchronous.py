@@ -20,7 +20,7 @@ from tfopt_core.training.distributed.replicas import (
     untouched_if_empty,
     with_a_row,
 )
-from tfopt_core.training.loops.graph_steps import one_by_one, repeated
+from tfopt_core.training.loops.graph_steps import one_by_one, repeated, without_optionals
 from tfopt_core.training.loops.report import LoopReport
 
 
@@ -246,9 +246,7 @@ class ReplicatedFunction:
         import tensorflow as tf
 
         def of_replica(data: Any) -> Any:
-            data = tf.nest.map_structure(
-                lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
-            )
+            data = without_optionals(data)
             examples = examples_in(data)
             weight = self._weight(examples, uneven) if self._sums_losses else None
             with contextlib.ExitStack() as stack:

@@ -70,7 +70,7 @@ def one_step(model: Any, *, jit_compile: bool) -> Any:
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def step(data: Any) -> Any:
-        return model.distribute_strategy.run(model.train_step, args=(_without_optionals(data),))
+        return model.distribute_strategy.run(model.train_step, args=(without_optionals(data),))
 
     return tf.function(step, jit_compile=jit_compile, reduce_retracing=True)
 
@@ -170,7 +170,7 @@ def one_by_one(
     return made, logs, noted
 
 
-def _without_optionals(data: Any) -> Any:
+def without_optionals(data: Any) -> Any:
     """Return the batch with None for each empty optional, tf.data's form of None."""
     import tensorflow as tf
 

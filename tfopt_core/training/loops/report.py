@@ -40,17 +40,6 @@ class LoopReport:
         self.steps += steps
         self.compiled_steps += compiled
 
-    @property
-    def in_words(self) -> str:
-        """`64 steps a call, compiled whole by XLA: 1,250 steps in 20 calls`."""
-        words = f"{self.steps_per_call:,} step{'s' * (self.steps_per_call != 1)} a call"
-        if self.compiled_steps:
-            words += ", compiled whole by XLA"
-        elif self.why_not_whole:
-            words += f", XLA compiled single steps only: {self.why_not_whole}"
-        calls = f"{self.calls:,} call{'s' * (self.calls != 1)}"
-        return f"{words}: {self.steps:,} steps in {calls}"
-
 
 def loop_report(model: Any) -> LoopReport:
     """Return which loop trained this model, for `report_effect`.

@@ -15,13 +15,13 @@ from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.records.messages import StepDone, Tell
 from tfopt_core.records.run import OWN_LOOP, FitOutcome, RunReport
 from tfopt_core.scripts.own.data import EPOCHS, OwnData
-from tfopt_core.scripts.own.effects import (
+from tfopt_core.scripts.own.loop import (
     NO_DATA_SET,
+    OwnLoop,
     effects_of_loop,
     parameters,
     trained_models,
 )
-from tfopt_core.scripts.own.loop import OwnLoop
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload

@@ -80,10 +80,6 @@ class FitData:
             return plan
         return first_batches(plan, batches, plan.batch_size or 1)
 
-    def read_already(self, split: str) -> bool:
-        """Return whether the data can be read only once, and are being read already."""
-        return split in self.readers and self.readers[split].is_made
-
     def steps_per_epoch(self) -> int | None:
         """Return the steps of an epoch of the script's own data; None if unknown."""
         steps = self.call.steps_per_epoch

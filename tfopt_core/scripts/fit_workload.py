@@ -222,10 +222,12 @@ class FitWorkload(Workload):
 
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
+        # those that can be read only once, and are being read already, go on
+        begun = {split for split, reader in self.data.readers.items() if reader.is_made}
         return {
             split: counted_as(built.run.datasets[split], built.batches[split])
             for split, plan in built.plans.items()
-            if not unchanged(plan, self.own_plans[split]) or self.data.read_already(split)
+            if not unchanged(plan, self.own_plans[split]) or split in begun
         }
 
     def data_of_fit(

@@ -57,15 +57,13 @@ class Session:
     shuffle_draws: ShuffleDraws = attrs.field(factory=ShuffleDraws)
     calls: int = 0
     run: RunContext = attrs.field(init=False)
-    patches: KerasPatches = attrs.field(init=False)
+    patches: KerasPatches = attrs.field(
+        default=attrs.Factory(lambda self: KerasPatches(self._compile, self._fit), takes_self=True)
+    )
     _models: WeakSet[Any] = attrs.field(factory=WeakSet)
     _scope: Any = None
     _inside: threading.local = attrs.field(factory=threading.local)
     _scopes: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
-
-    @patches.default
-    def _make_patches(self) -> KerasPatches:
-        return KerasPatches(self._compile, self._fit)
 
     def begin(self) -> None:
         """Set policy and strategy, and replace `compile` and `fit`.

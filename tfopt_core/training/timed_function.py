@@ -16,7 +16,7 @@ from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, note_trace
+from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps, note_trace
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
@@ -124,7 +124,8 @@ class TimedFunction:
         vars(model).update(self._own)
         vars(model)["steps_per_execution"] = self._own_steps
         self.of_stack = None
-        cache.fit_is_over()
+        # the callables of a fit may hold large data
+        cache.on_trace, cache.on_traced = lambda shapes: None, lambda: None
         model.train_function = self._own_function
         if was_reset:
             model.train_function = None
@@ -207,7 +208,8 @@ class TimedFunction:
             cache.function = None
         # a resident one holds the data of its fit
         before = cache.function if isinstance(cache.function, ChunkedFunction) else None
-        function = loop_function(self.built, cache.steps_of(self.built.model), self._ends, before)
+        cache.traced = cache.traced or TracedSteps(self.built.model)
+        function = loop_function(self.built, cache.traced, self._ends, before)
         if function is not None:
             cache.function, cache.key = function, key
         return function

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfopt_core.files import Disk
+from tfopt_core.files import write_whole
 from tfopt_core.training.checkpoints.folder import (
     Checkpoint,
     DamagedCheckpoint,
+    encoded,
     read_file,
-    write_file,
 )
 
 NUMBERS = st.one_of(
@@ -34,7 +34,7 @@ VALUES = st.recursive(
 
 def written(folder, checkpoint):
     path = folder / "c.tfopt"
-    write_file(path, folder / "c.tmp", checkpoint, Disk())
+    write_whole(path, encoded(checkpoint))
     return path
 
 

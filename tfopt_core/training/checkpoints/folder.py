@@ -57,16 +57,6 @@ class Checkpoint:
     arrays: Mapping[str, np.ndarray] = attrs.field(factory=dict)
 
 
-def write_file(path: Path, temporary: Path, checkpoint: Checkpoint, disk: Disk) -> None:
-    """Write a checkpoint, as a whole or not at all.
-
-    :param temporary: a path in the same folder, which is removed if writing fails.
-    :raises OSError: if it cannot be written.
-    :raises ValueError: for values that JSON cannot hold, and for arrays of objects.
-    """
-    write_whole(path, _with_digest(checkpoint), temporary=temporary, disk=disk)
-
-
 def read_file(path: Path) -> Checkpoint:
     """Return the checkpoint in a file; its arrays are read-only.
 
@@ -91,7 +81,11 @@ def read_file(path: Path) -> Checkpoint:
     return Checkpoint(header["values"], dict(_arrays(header["arrays"], body[begin + length :])))
 
 
-def _with_digest(checkpoint: Checkpoint) -> Iterator[Any]:
+def encoded(checkpoint: Checkpoint) -> Iterator[Any]:
+    """Yield the bytes of a checkpoint's file, in pieces.
+
+    :raises ValueError: for values that JSON cannot hold, and for arrays of objects.
+    """
     digest = hashlib.sha256()
     for part in _parts(checkpoint):
         digest.update(part)
@@ -190,7 +184,10 @@ class Writer:
         number = max((_number(name) for name in names_in(self.folder)), default=0) + 1
         name = f"checkpoint-{number:06}.tfopt"
         try:
-            write_file(self.folder / name, self.folder / _TEMPORARY, checkpoint, self.disk)
+            write_whole(
+                self.folder / name, encoded(checkpoint),
+                temporary=self.folder / _TEMPORARY, disk=self.disk,
+            )  # fmt: skip
         except OSError as error:
             last = f'"{self.valid[-1]}" stays the newest' if self.valid else "there is none yet"
             raise StoreError(

@@ -72,17 +72,13 @@ def batched_plan(
             return plan.with_stages((redrawn, *plan.stages[1:]))
         return plan
     plan = plan.keeping_prefetch()
-    if shuffle and split == "train" and not _shuffles(plan):
+    given = [stage for stage, _ in plan.given]
+    shuffled = any(stage.order == "shuffled" and stage not in given for stage in plan.stages)
+    if shuffle and split == "train" and not shuffled:
         stage = Shuffle(seed=seed)
         at_source = plan.source.random_access and not plan.given
         plan = plan.insert(1, stage) if at_source else plan.append(stage)
     return plan.append(Batch(size=batch_size))
-
-
-def _shuffles(plan: DataPlan) -> bool:
-    """Return whether the plan itself shuffles, other than within a given data set."""
-    given = [stage for stage, _ in plan.given]
-    return any(stage.order == "shuffled" and stage not in given for stage in plan.stages)
 
 
 def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:

@@ -201,16 +201,6 @@ class FunctionCache:
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
 
-    def steps_of(self, model: Any) -> TracedSteps:
-        """Return the steps that the loops of this model call."""
-        if self.traced is None:
-            self.traced = TracedSteps(model)
-        return self.traced
-
-    def fit_is_over(self) -> None:
-        """Drop the callables of a fit, which may hold large data, and keep the function."""
-        self.on_trace, self.on_traced = lambda shapes: None, lambda: None
-
     def forget(self) -> None:
         """Have the next fit make its own."""
         self.function, self.key, self.traced, self.left = None, (), None, None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data import SameElements
+from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -27,38 +27,6 @@ RAM_SHARE = 0.5
 # The wait at the end of an epoch was seen to take up to 2.5 s; where epochs are longer than this,
 # that is little.
 SHORT_EPOCH_SECONDS = 30.0
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class AutotuneStage(SameElements, kind="autotune", neutral=True):
-    """Sets how tf.data tunes the pipeline while it runs; None leaves its default."""
-
-    enabled: bool | None = None
-    cpu_budget: int | None = None
-    ram_budget_bytes: int | None = None
-
-    def lower(self, dataset: Any) -> Any:
-        import tensorflow as tf
-
-        options = tf.data.Options()
-        for name, value in (
-            ("enabled", self.enabled),
-            ("cpu_budget", self.cpu_budget),
-            ("ram_budget", self.ram_budget_bytes),
-        ):
-            if value is not None:
-                setattr(options.autotune, name, value)
-        return dataset.with_options(options)
-
-    def describe(self) -> str:
-        if self.enabled is False:
-            return "autotune: off"
-        budgets = []
-        if self.cpu_budget is not None:
-            budgets.append(f"{self.cpu_budget} CPUs")
-        if self.ram_budget_bytes is not None:
-            budgets.append(f"{self.ram_budget_bytes / 2**20:,.0f} MiB")
-        return "autotune: " + (", ".join(budgets) or "on")
 
 
 def with_autotune(

@@ -10,14 +10,9 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Part
+from tfopt_core.data import Part, rows_of
 from tfopt_core.plugins import WorkloadError
 from tfopt_core.toolkit import tf
-
-
-def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
-    """Return begin and end of a worker's rows of a batch; all parts in order are the batch."""
-    return rows * index // count, rows * (index + 1) // count
 
 
 @attrs.frozen(kw_only=True, eq=False)

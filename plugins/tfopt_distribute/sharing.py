@@ -16,10 +16,11 @@ from tfopt_core.data import (
     Stage,
     element_spec,
     in_any_order,
+    rows_of,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import tf
-from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
+from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
 
 ShardPolicy = Literal["batch", "source", "off"]
 

@@ -41,6 +41,7 @@ from tfopt_core.data.stage import (
 from tfopt_core.data.stages import (
     NEW_SEED,
     UNKNOWN_COUNT_BUFFER,
+    Autotune,
     Cache,
     EvenSteps,
     Options,
@@ -52,11 +53,13 @@ from tfopt_core.data.stages import (
     Skip,
     Take,
     in_any_order,
+    rows_of,
 )
 
 __all__ = [
     "COMPUTED_FROM",
     "NEW_SEED",
+    "Autotune",
     "Batch",
     "Cache",
     "Count",
@@ -104,6 +107,7 @@ __all__ = [
     "overhead_bytes",
     "place_of",
     "random_ops",
+    "rows_of",
     "stage_names",
     "still",
     "tensor_bytes",

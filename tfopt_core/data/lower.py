@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import attrs
 
 from tfopt_core.data.batching import Batch, KerasShuffle, gathered
 from tfopt_core.data.dissect.walk import known_cardinality
@@ -15,24 +13,6 @@ from tfopt_core.data.resident import Resident
 from tfopt_core.data.source import Source
 from tfopt_core.data.stage import Stage
 from tfopt_core.errors import StageError, TfoptError, describe
-
-
-@attrs.define(eq=False)
-class Later:
-    """A data set that is made once, on the first call."""
-
-    make: Callable[[], Any]
-    _made: Any = None
-
-    @property
-    def is_made(self) -> bool:
-        """Whether the data set was made."""
-        return self._made is not None
-
-    def __call__(self) -> Any:
-        if self._made is None:
-            self._made = self.make()
-        return self._made
 
 
 def lower(plan: DataPlan) -> Any:
@@ -108,7 +88,7 @@ def element_spec(plan: DataPlan) -> Any:
 
 
 def _now(dataset: Any) -> Any:
-    return dataset() if isinstance(dataset, Later) else dataset
+    return dataset() if hasattr(dataset, "cache_info") else dataset  # made on the first call
 
 
 def _with(stage: Stage, dataset: Any, before: Stage | None) -> Any:

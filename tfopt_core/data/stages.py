@@ -197,6 +197,38 @@ def before_copy(dataset: Any, change: Callable[[Any], Any]) -> Any:
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class Autotune(SameElements, kind="autotune", neutral=True):
+    """Sets how tf.data tunes the pipeline while it runs; None leaves its default."""
+
+    enabled: bool | None = None
+    cpu_budget: int | None = None
+    ram_budget_bytes: int | None = None
+
+    def lower(self, dataset: Any) -> Any:
+        import tensorflow as tf
+
+        options = tf.data.Options()
+        for name, value in (
+            ("enabled", self.enabled),
+            ("cpu_budget", self.cpu_budget),
+            ("ram_budget", self.ram_budget_bytes),
+        ):
+            if value is not None:
+                setattr(options.autotune, name, value)
+        return dataset.with_options(options)
+
+    def describe(self) -> str:
+        if self.enabled is False:
+            return "autotune: off"
+        budgets = []
+        if self.cpu_budget is not None:
+            budgets.append(f"{self.cpu_budget} CPUs")
+        if self.ram_budget_bytes is not None:
+            budgets.append(f"{self.ram_budget_bytes / 2**20:,.0f} MiB")
+        return "autotune: " + (", ".join(budgets) or "on")
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class Options(SameElements, kind="options", neutral=True):
     """`tf.data.Options`, which hold for the whole pipeline wherever they stand."""
 
@@ -290,6 +322,11 @@ def _empty(spec: Any) -> Any:
             'batches would need; set shard = "batch"'
         )
     return tf.zeros([0, *(size or 1 for size in spec.shape[1:])], spec.dtype)
+
+
+def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
+    """Return begin and end of a worker's rows of a batch; all parts in order are the batch."""
+    return rows * index // count, rows * (index + 1) // count
 
 
 def in_any_order(stages: Sequence[Stage]) -> list[Stage]:

@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, Prefetch, Source
 from tfopt_core.data.batching import KerasShuffle
-from tfopt_core.data.lower import Later, lower_stages
+from tfopt_core.data.lower import lower_stages
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import first_batches
@@ -23,7 +23,7 @@ class FitData:
 
     A generator can be read only once, so its reader is made once.
 
-    :param readers: those of data that can be read only once, by split.
+    :param readers: those of data that can be read only once, by split, each made on its first call.
     :param reads: whether to read generators here, to rewrite or inspect the data; Keras can then
         no longer read them itself.
     :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
@@ -34,7 +34,7 @@ class FitData:
     seed: int
     draws: ShuffleDraws
     reads: bool = False
-    readers: dict[str, Later] = attrs.field(factory=dict)
+    readers: dict[str, Any] = attrs.field(factory=dict)
     _of_weighed_batches: Any = attrs.field(default=None, init=False)
 
     def check(self) -> None:
@@ -62,7 +62,7 @@ class FitData:
             return self._of_arrays(split)
         if split not in self.readers:
             # the reader of a generator takes its first batch: make it once, and only if needed
-            self.readers[split] = Later(lambda: self._adapter(split).get_tf_dataset())
+            self.readers[split] = functools.cache(lambda: self._adapter(split).get_tf_dataset())
         if self.reads:
             return _of_generator(self.readers[split]())
         return _in_one_piece(self.readers[split])
@@ -146,7 +146,7 @@ class FitData:
         from keras.src.trainers.data_adapters import array_slicing
 
         adapter = self._adapter(split)
-        dataset = Later(adapter.get_tf_dataset)
+        dataset = functools.cache(adapter.get_tf_dataset)
         value = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
         if not all(map(_is_dense, tf.nest.flatten(value))):
             return _in_one_piece(dataset, adapter.num_batches)
@@ -160,7 +160,7 @@ class FitData:
             stages.append(KerasShuffle(seed=seed, passes=passes))
         stages += [Batch(size=adapter.batch_size), Prefetch(buffer_size="auto")]
         given: list[tuple[Any, Any]] = [
-            (stage, Later(functools.partial(lower_stages, tuple(stages[: index + 1]))))
+            (stage, functools.cache(functools.partial(lower_stages, tuple(stages[: index + 1]))))
             for index, stage in enumerate(stages[:-2])
         ]
         given += [(stage, dataset) for stage in stages[-2:]]
@@ -183,7 +183,7 @@ def _passes(count: int, shuffle: Any, batch_size: int) -> Any:
     return ArrayDataAdapter(indices, shuffle=shuffle, batch_size=count).get_tf_dataset()
 
 
-def _in_one_piece(dataset: Later, batches: int | None = None) -> DataPlan:
+def _in_one_piece(dataset: Any, batches: int | None = None) -> DataPlan:
     """Return the plan of data whose parts no plugin can change."""
     source = Source(value=None, origin="dataset", count=batches, batched=True, deterministic=False)
     return DataPlan((source,), ((source, dataset),))

@@ -17,7 +17,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled
 from tfopt_core.scripts.fit_data import FitData, LoweredData, unchanged
-from tfopt_core.scripts.limits import cut_in_words, stopping_after
+from tfopt_core.scripts.limits import stopping_after
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
@@ -125,11 +125,6 @@ class FitWorkload(Workload):
         """Have a data set begin with the epoch that comes next in the script's own."""
         self.session.shuffle_draws.follow(self.call.splits[split][0], replacement)
 
-    def warnings(self, built: Built) -> tuple[str, ...]:
-        """Return warnings about what the stack does to this fit."""
-        cut = cut_in_words(built.job.recipe.workload)
-        return () if cut is None else (cut,)
-
     def reported_metrics(self, built: Built) -> tuple[str, ...]:
         """Return the names of the metrics at the end of an epoch, from a fit of one call of the
         train function with at most `DRY_STEPS` steps.
@@ -223,7 +218,8 @@ class FitWorkload(Workload):
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
         # those that can be read only once, and are being read already, go on
-        begun = {split for split, reader in self.data.readers.items() if reader.is_made}
+        readers = self.data.readers.items()
+        begun = {split for split, reader in readers if reader.cache_info().currsize}
         return {
             split: counted_as(built.run.datasets[split], built.batches[split])
             for split, plan in built.plans.items()

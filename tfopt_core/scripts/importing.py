@@ -56,13 +56,12 @@ class WhenImported(MetaPathFinder):
             self._searching.discard(name)
         if spec is not None and spec.loader is not None:
             # (the caller may only check that the module exists, and never load it)
-            spec.loader = _ActionLoader(spec.loader, self._before, lambda: self._imported(name))
-        return spec
 
-    def _imported(self, name: str) -> None:
-        action = self._actions.pop(name, None)
-        if action is not None:
-            action()
+            def imported() -> None:
+                self._actions.pop(name, lambda: None)()
+
+            spec.loader = _ActionLoader(spec.loader, self._before, imported)
+        return spec
 
 
 class _ActionLoader(Loader):

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan
+from tfopt_core.data.lower import lower
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Effect, RuntimeOptions
 from tfopt_core.hooks.stack import Stack
@@ -85,8 +86,6 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
     :raises InputError: for anything but a `tf.data.Dataset`.
     """
     import tensorflow as tf
-
-    from tfopt_core.data.lower import lower
 
     if not isinstance(dataset, tf.data.Dataset):
         raise InputError(f"optimize() takes a tf.data.Dataset, got a {type(dataset).__name__}")

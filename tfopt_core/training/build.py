@@ -71,6 +71,7 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
     :raises WorkloadError: if the workload's parts do not make a training.
     """
     import keras
+    import tensorflow as tf
 
     by_itself: Callable[[Job], Built] | None = getattr(workload, "built", None)
     if by_itself is not None:  # a call of a script's `fit`, whose model exists already
@@ -83,7 +84,12 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
         run = attrs.evolve(run, cluster=joined.cluster, states=joined.states)
     precision = stack.configure_precision(run)
     default_policy = set_policy(precision)
-    strategy = _strategy(job, stack, run, joined)
+    strategy = tf.distribute.get_strategy()
+    if joined is not None:
+        strategy = stack.with_strategy(joined.strategy)
+    elif not job.runtime.builds_strategy_first:
+        apart_from_earlier_strategies()
+        strategy = stack.build_strategy(run, strategy, tf.distribute.Strategy)
     run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
 
     before = baseline_plans(job, workload)
@@ -128,17 +134,6 @@ def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
     random.setstate(drawn[0])
     np.random.set_state(drawn[1])
     return datasets
-
-
-def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) -> Any:
-    if joined is not None:
-        return stack.with_strategy(joined.strategy)
-    import tensorflow as tf
-
-    if job.runtime.builds_strategy_first:
-        return tf.distribute.get_strategy()
-    apart_from_earlier_strategies()
-    return stack.build_strategy(run, tf.distribute.get_strategy(), tf.distribute.Strategy)
 
 
 def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:

@@ -106,20 +106,15 @@ def check_address(cluster: Cluster) -> None:
         try:
             probe.bind(("", int(port)))
         except OSError as error:
-            raise ClusterError(_why(cluster, port, error)) from error
+            why = f"cannot listen on port {port}: {error.strerror or error}"
+            if error.errno == errno.EADDRINUSE:
+                why = f"the port {port} is taken by another process; end it, or give "
+                why += f"{cluster.name} another address"
+            raise ClusterError(f"{cluster.name}: {why}") from error
     try:
         socket.getaddrinfo(host.strip("[]"), int(port))
     except OSError as error:
         raise ClusterError(f'{cluster.name}: the host "{host}" is unknown: {error}') from error
-
-
-def _why(cluster: Cluster, port: str, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"{cluster.name}: the port {port} is taken by another process; end it, or give "
-            f"{cluster.name} another address"
-        )
-    return f"{cluster.name}: cannot listen on port {port}: {error.strerror or error}"
 
 
 @attrs.frozen(eq=False)

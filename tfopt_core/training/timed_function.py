@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.stages import Autotune
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
@@ -140,13 +141,9 @@ class TimedFunction:
         function = self.of_stack
         if not isinstance(function, ResidentFunction) or not function.reads_order:
             return None
-        import tensorflow as tf
-
         assert function.data.passes is not None
-        options = tf.data.Options()
         # one element a pass: nothing to tune, and the pass' end would wait for the thread that does
-        options.autotune.enabled = False
-        return function.data.passes().with_options(options)
+        return Autotune(enabled=False).lower(function.data.passes())
 
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback

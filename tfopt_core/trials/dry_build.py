@@ -25,6 +25,7 @@ from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.scripts.fit_workload import FitWorkload
+from tfopt_core.scripts.limits import cut_in_words
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.fit import evaluated_metrics
@@ -252,8 +253,9 @@ def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     warnings = []
     if workload.validation is None:
         warnings.append("no validation data: quality is judged by a metric of the training data")
-    if isinstance(workload, FitWorkload):
-        warnings += workload.warnings(built)
+    cut = cut_in_words(built.job.recipe.workload)
+    if isinstance(workload, FitWorkload) and cut is not None:
+        warnings.append(cut)
     return tuple(warnings)
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
-from tfopt_data.autotune import Autotune, AutotuneStage, with_autotune
+from tfopt_data.autotune import Autotune, with_autotune
 
 from tfopt_core import DataPlan
+from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_machine, make_run, stack_of
 

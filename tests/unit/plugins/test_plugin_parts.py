@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.cases import few_examples
 from support.compared import plain
 from support.lazy_modules import tf
-from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource, rows_of
+from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
 
 from tfopt_core.data import (
     Batch,
@@ -19,6 +19,7 @@ from tfopt_core.data import (
     EvenSteps,
     Filter,
     Unbatch,
+    rows_of,
 )
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError

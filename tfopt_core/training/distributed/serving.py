@@ -117,15 +117,6 @@ def facts_of_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, json.loads(text)
 
 
-def dismiss_servers(cluster: Cluster) -> None:
-    """Tell every server that the training has ended. Servers that are gone are skipped."""
-    import tensorflow as tf
-
-    for _, device, place in _servers(cluster):
-        with contextlib.suppress(tf.errors.OpError), tf.device(device):
-            tf.io.write_file(str(place / DONE), "")
-
-
 def _servers(cluster: Cluster) -> Iterator[tuple[str, str, Path]]:
     for job in ("worker", "ps"):
         for index, _ in enumerate(cluster.addresses.get(job, ())):
@@ -198,7 +189,9 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
     if cluster is None or not cluster.is_chief:
         return
     if cluster.coordinated:
-        dismiss_servers(cluster)
+        for _, device, place in _servers(cluster):  # those that are gone are skipped
+            with contextlib.suppress(tf.errors.OpError), tf.device(device):
+                tf.io.write_file(str(place / DONE), "")
     until = time.monotonic() + SEE_OFF_SECONDS
     while any(map(answers, cluster.others.values())) and time.monotonic() < until:
         time.sleep(WAIT_SECONDS)

@@ -100,14 +100,13 @@ def augmenting_layers(model: Any) -> list[str]:
     """Return the classes of the layers that change images at random; none if they are unknown."""
     if why_without("nested-layers"):
         return []
-    classes = dict.fromkeys(type(layer) for layer in nested_layers(model))
-    return sorted(one.__name__ for one in classes if any(map(_augments, one.__mro__)))
 
+    def augments(layer: type[Any]) -> bool:
+        name, ours = layer.__name__, layer.__module__.startswith("keras.")
+        return ours and (name.startswith("Rand") or name in ("AugMix", "CutMix", "MixUp"))
 
-def _augments(layer: type[Any]) -> bool:
-    """Return whether this is such a layer of Keras' own."""
-    name, ours = layer.__name__, layer.__module__.startswith("keras.")
-    return ours and (name.startswith("Rand") or name in ("AugMix", "CutMix", "MixUp"))
+    classes = {type(layer) for layer in nested_layers(model)}
+    return sorted(one.__name__ for one in classes if any(map(augments, one.__mro__)))
 
 
 def frozen_share(model: Any) -> float:

@@ -49,7 +49,7 @@ def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its
     built = build_here(workload(small_model), folder=tmp_path, batch_size=BATCH_SIZE)
     stack = (StackedPlugin("chunked", Chunked(steps=4)),)
     task = PrepareTask(function="", look="", job=attrs.evolve(built.job, plugins=stack))
-    prepared = prepare(task, lambda job: workload(with_python_function))
+    prepared = prepare(task, print, lambda job: workload(with_python_function))
     assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
     [warning] = prepared.search_notes
     assert warning in prepared.warnings

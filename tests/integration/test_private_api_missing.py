@@ -380,5 +380,5 @@ def test_without_any_member_a_stack_trains_as_with_them_and_what_it_misses_is_a_
     np.testing.assert_allclose(bare.history["loss"], whole.history["loss"], rtol=tolerance)
     assert missed <= private_api._asked.keys()
     task = PrepareTask(function="", look="", job=built.job)
-    told = prepare(task, lambda job: given).warnings
+    told = prepare(task, print, lambda job: given).warnings
     assert {*disabled_so_far()} <= {*told}

@@ -36,6 +36,7 @@ from tfopt_core.scripts.session import Session
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.replay import replay
+from tfopt_core.workers.task import ReplayTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -253,7 +254,10 @@ class FitOfSession:
                     )  # fmt: skip
 
                 job = attrs.evolve(made.job, variant=variant.name)
-                found.append(replay(job, shared, part, **how, load=of_fit))
+                task = ReplayTask(
+                    job=job, function="", look="", replay_folder=shared, part=part, **how
+                )
+                found.append(replay(task, print, of_fit))
 
             made.on_fit = replay_fit
             self.fit()

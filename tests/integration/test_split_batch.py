@@ -174,7 +174,7 @@ def test_a_plan_shows_the_threads_that_runs_will_have(beside: Any, threads: Any,
     _, changes = configured_runtime(job.plugins, job.machine, job.recipe)
     job = attrs.evolve(job, runtime_changes=changes)
     task = PrepareTask(function="", look="", job=job)
-    [planned] = prepare(task, lambda job: workload(network)).plugins
+    [planned] = prepare(task, print, lambda job: workload(network)).plugins
     set_before = [one for one in planned.changes if one.hook == "configure_runtime"]
     shown = [words.split()[-1] for change in set_before for words in change.differences]
     assert shown == threads

@@ -95,10 +95,7 @@ def process_cpus() -> frozenset[int]:
 
     TensorFlow starts as many threads by itself.
     """
-    # sched_getaffinity exists on Linux only
-    if hasattr(os, "sched_getaffinity"):
-        return frozenset(os.sched_getaffinity(0))
-    return frozenset(range(os.cpu_count() or 1))
+    return frozenset(os.sched_getaffinity(0))
 
 
 def usable_cpus(cgroup: Path = Path("/sys/fs/cgroup")) -> int:

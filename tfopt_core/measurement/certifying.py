@@ -16,6 +16,8 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed, ReplayPart
 from tfopt_core.records.variants import BASELINE, Variant
 from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady
+from tfopt_core.statistics.contrasts import AddedStack
+from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -25,28 +27,30 @@ ONE_PROCESS = "the replay runs in one process, and shows nothing of several work
 EPOCH_SECONDS, LEAST_BATCHES, UNTIMED_BATCHES = 3.0, 10, 100
 
 
-def certificates(
-    request: Request,
-    prepared: Prepared,
-    stacks: Sequence[tuple[Variant, Equivalence]],
-    *,
-    seed: int,
-    runner: Runner,
+def certified(
+    request: Request, prepared: Prepared, added: AddedStack | None, *, seed: int, runner: Runner,
     observer: Observer,
-) -> list[Certificate | None]:
-    """Return the certificate of each stack, None where none can be made.
+) -> tuple[Certificate | None, AddedStack | None]:  # fmt: skip
+    """Return the certificate of the stack, None where none can be made, and the stack of the second
+    contrast with its own.
 
     :param prepared: the dry build of the measurement.
-    :param stacks: those that are replayed, each with what it does to the mathematics.
     :param seed: of all replays.
     """
-    if prepared.own_loop:  # of a loop of the script's own no batch can be replayed
-        return [None for _ in stacks]
+    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
+    # of a loop of the script's own no batch can be replayed
+    if equivalence == "changes" or prepared.own_loop:
+        return None, added
+    stacks = [(baseline_and_full(request.plugins)[1], equivalence)]
+    if added is not None:
+        stacks.append((Variant(added.variant, request.added), added.equivalence))
     if prepared.several_processes:
-        return [impossible(ONE_PROCESS) for _ in stacks]
-    observer(progress.Certifying())
-    batches = most_batches(prepared)
-    return replay_all(Processes(request, runner), stacks, seed=seed, batches=batches)
+        certificates: list[Certificate | None] = [impossible(ONE_PROCESS) for _ in stacks]
+    else:
+        observer(progress.Certifying())
+        processes, batches = Processes(request, runner), most_batches(prepared)
+        certificates = replay_all(processes, stacks, seed=seed, batches=batches)
+    return certificates[0], added and attrs.evolve(added, certificate=certificates[-1])
 
 
 def most_batches(prepared: Prepared) -> int | None:

@@ -11,6 +11,7 @@ from time import process_time
 from typing import Literal
 
 import attrs
+from cattrs import unstructure
 
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
@@ -53,8 +54,7 @@ class Groups:
 
     :param began: when it began, on this process' monotonic clock.
     :param earlier: the seconds that it took before it was resumed.
-    :param keep_state: stores a decision for a resume.
-    :param store: keeps each run as it ends; None keeps none.
+    :param store: keeps each run as it ends, and the state; None keeps nothing.
     :param schedule: the order and the seeds of the runs; by the seed of the state otherwise.
     :param without: the plugins of the baseline; those of a search's best stack, for a further one.
     :param enough: called with all runs after each, or each group in turns; whether they decide.
@@ -70,7 +70,6 @@ class Groups:
     enough: Callable[[Sequence[RunResult]], bool] = lambda runs: False
     began: float = attrs.field(factory=time.monotonic)
     earlier: float = 0.0
-    keep_state: Callable[[MeasurementState], None] = lambda state: None
     code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
     runs: list[RunResult] = attrs.field(factory=list)
     stop: Stop = "done"
@@ -212,7 +211,8 @@ class Groups:
         number = self.runs[-1].round + 2 if self.runs else 1
         note = ALONE.format(why=why, pair=number)
         self.state = attrs.evolve(self.state, one_after_other=note)
-        self.keep_state(self.state)
+        if self.store is not None:
+            self.store.update_request(self.request.folder.name, course=unstructure(self.state))
         self.observer(progress.Noted(note))
 
     def _run(self, scheduled: ScheduledRun, index: int, turn_over: Tell | None) -> RunResult:
@@ -223,9 +223,8 @@ class Groups:
         """
         prepared, stopped, metrics = self.prepared, 0.0, dict[str, float]()
         started = progress.RunStarted(
-            index=index, total_runs=self.total_runs, variant=scheduled.variant.name,
-            round=scheduled.round, pairs=self.state.pairs,
-        )  # fmt: skip
+            index=index, total_runs=self.total_runs, variant=scheduled.variant.name
+        )
         self.observer(started)
 
         def tell(message: Progress) -> None:

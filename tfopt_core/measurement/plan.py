@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.stack import StackedPlugin
@@ -19,7 +18,6 @@ from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack
 from tfopt_core.statistics.figures import Judgement, not_projected, stack_equivalence
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
-from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.turns import longest_uninterrupted
 
@@ -38,32 +36,47 @@ NOT_JUDGED = (
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
-    """What is measured, decided before the first group.
+class MeasurementState:
+    """The decisions of a measurement so far: its plan, made before the first group, and what came
+    to it.
 
+    :param seed: the seed from which the order and the seeds of all groups are drawn.
     :param pairs: the number of groups.
     :param warm_seconds: how long each run trains behind its start; None to its end.
     :param isolating: whether each plugin is left out in turn.
     :param group_seconds: about how long a group takes; None if unknown.
-    :param note: what the user should know of the choice; "" for nothing.
+    :param note: what the user should know of the plan; "" for nothing.
+    :param certificate: the certificate of a replay; None if none was made.
+    :param added: the stack of the second contrast; None without one.
+    :param one_after_other: why runs take no turns any more; "" while they do, or never did.
+    :param resumed: how often the measurement was resumed.
     """
 
+    seed: int
     pairs: int
     warm_seconds: float | None = None
     isolating: bool = False
     group_seconds: float | None = None
     note: str = ""
+    certificate: Certificate | None = None
+    added: AddedStack | None = None
+    one_after_other: str = ""
+    resumed: int = 0
 
 
 def plan_of(
-    request: Request, prepared: Prepared, *, sides: int = 2, certified: bool = False
-) -> Plan:
+    request: Request, prepared: Prepared, *, seed: int, certificate: Certificate | None = None,
+    added: AddedStack | None = None,
+) -> MeasurementState:  # fmt: skip
     """Return the plan of a measurement.
 
     :param prepared: the dry build.
-    :param sides: those of a group, without those that leave a plugin out.
-    :param certified: whether a replay has shown that the stack trains the same.
+    :param certificate, added, seed: as `MeasurementState` has them.
     """
+    sides, certificates = 2, [certificate]
+    if added is not None:
+        sides, certificates = 3, [certificate, added.certificate]
+    certified = all(one is not None and one.certified for one in certificates)
     measure = request.recipe.measure
     left = None
     if measure.budget_seconds is not None:
@@ -92,14 +105,17 @@ def plan_of(
         longest = ISOLATING_SECONDS if left is None else left
         isolating = measure.pairs * (sides + extras) * each <= longest
     sides += extras if isolating else 0
-    plan = Plan(
+    plan = MeasurementState(
         pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
         group_seconds=None if each is None else sides * each, note=note,
+        seed=seed, certificate=certificate, added=added,
     )  # fmt: skip
     return plan if left is None else _within(left, plan, prepared, sides)
 
 
-def _within(left: float, plan: Plan, prepared: Prepared, sides: int) -> Plan:
+def _within(
+    left: float, plan: MeasurementState, prepared: Prepared, sides: int
+) -> MeasurementState:
     """Return the plan that fits into the seconds that are left of a budget.
 
     It chooses what the recipe leaves open: the seconds of a run, and then the number of pairs.
@@ -199,53 +215,9 @@ class Schedule:
         return [ScheduledRun(round_, place, variant, seed) for place, variant in enumerate(order)]
 
 
-@attrs.frozen(kw_only=True)
-class MeasurementState(Plan):
-    """The decisions of a measurement so far: its plan, and what came to it.
-
-    :param seed: the seed from which the order and the seeds of all groups are drawn.
-    :param one_after_other: why runs take no turns any more; "" while they do, or never did.
-    :param certificate: the certificate of a replay; None until it is made, or if the stack changes
-        the algorithm.
-    :param resumed: how often the measurement was resumed.
-    :param added: the stack of the second contrast; None without one.
-    """
-
-    seed: int
-    one_after_other: str = ""
-    certificate: Certificate | None = None
-    resumed: int = 0
-    added: AddedStack | None = None
-
-
-def stored_request(
-    request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
-) -> dict[str, object]:
-    """Return what the store holds of a measurement besides its runs, to resume it."""
-    return {
-        "recipe": request.recipe.to_dict(),
-        "recipe_path": recipe_path(request.recipe),
-        "resolved": prepared.resolved,
-        "prepared": unstructure(prepared),
-        "course": unstructure(state),
-        "fingerprint": code,
-    }
-
-
 def recipe_path(recipe: Recipe) -> str | None:
     """Return the path of a recipe, by which its measurements are found again."""
     return None if recipe.path is None else str(recipe.path.resolve())
-
-
-def state_writer(
-    store: Store, request: Request, prepared: Prepared, code: dict[str, str]
-) -> Callable[[MeasurementState], None]:
-    """Return a function that stores the state of a measurement."""
-
-    def keep(state: MeasurementState) -> None:
-        store.update_request(request.folder.name, stored_request(request, prepared, state, code))
-
-    return keep
 
 
 def judgement_of(

@@ -30,7 +30,6 @@ class Ready:
     """
 
     seconds: float
-    resolved: Mapping[str, Mapping[str, object]]
     epochs: int
     steps_per_epoch: int | None
     total_runs: int
@@ -51,13 +50,11 @@ class Noted:
 
 @attrs.frozen(kw_only=True)
 class RunStarted:
-    """A run's process starts; `index` counts from 0. `pairs` is how many pairs are planned."""
+    """A run's process starts; `index` counts from 0."""
 
     index: int
     total_runs: int
     variant: str
-    round: int
-    pairs: int
 
 
 @attrs.frozen(kw_only=True)

@@ -7,28 +7,20 @@ import time
 from datetime import UTC, datetime
 
 import attrs
+from cattrs import unstructure
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
-from tfopt_core.measurement.certifying import certificates
+from tfopt_core.measurement.certifying import certified
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import CodeAtStart, fingerprint
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.plan import (
-    MeasurementState,
-    baseline_and_full,
-    plan_of,
-    state_writer,
-    stored_request,
-)
+from tfopt_core.measurement.plan import plan_of, recipe_path
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import ScheduledRun, Variant
-from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import AddedStack, added_stack
-from tfopt_core.statistics.figures import stack_equivalence
+from tfopt_core.statistics.contrasts import added_stack
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.processes import Processes, prepare
@@ -68,29 +60,25 @@ def measure(
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         certificate = None
         if certify:
-            certificate, added = _certified(request, prepared, added, seed or 1, runner, observer)
+            certificate, added = certified(
+                request, prepared, added, seed=seed or 1, runner=runner, observer=observer
+            )
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
-        plan = plan_of(
-            request, prepared, sides=2 if added is None else 3,
-            certified=all(
-                one is not None and one.certified
-                for one in (certificate, *([added.certificate] if added else []))
-            ),
-        )  # fmt: skip
-        if plan.note:
-            prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, plan.note))
-        state = MeasurementState(
-            **attrs.asdict(plan), seed=seed, certificate=certificate, added=added
-        )
+        state = plan_of(request, prepared, seed=seed, certificate=certificate, added=added)
+        if state.note:
+            prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
-            stored_request(request, prepared, state, code),
+            {
+                "recipe": request.recipe.to_dict(), "recipe_path": recipe_path(request.recipe),
+                "resolved": prepared.resolved, "prepared": unstructure(prepared),
+                "course": unstructure(state), "fingerprint": code,
+            },
         )  # fmt: skip
         groups = Groups(
             request=request, prepared=prepared, state=state, runner=runner, store=store,
             observer=observer, began=began, code=at_start,
-            keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
         return conduct(groups, created_at)
 
@@ -122,33 +110,11 @@ def conduct(groups: Groups, created_at: str) -> Results:
     return results
 
 
-def _certified(
-    request: Request,
-    prepared: Prepared,
-    added: AddedStack | None,
-    seed: int,
-    runner: Runner,
-    observer: Observer,
-) -> tuple[Certificate | None, AddedStack | None]:
-    """Return the certificate of the stack, and the stack with additions with its own."""
-    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
-    if equivalence == "changes":
-        return None, added
-    stacks: list[tuple[Variant, Equivalence]] = [
-        (baseline_and_full(request.plugins)[1], equivalence)
-    ]
-    if added is not None:
-        stacks.append((Variant(added.variant, request.added), added.equivalence))
-    found = certificates(request, prepared, stacks, seed=seed, runner=runner, observer=observer)
-    return found[0], added and attrs.evolve(added, certificate=found[-1])
-
-
 def _ready(groups: Groups) -> progress.Ready:
     prepared, state = groups.prepared, groups.state
     known = None if groups.runs else state.group_seconds  # before a resume some were made
     return progress.Ready(
         seconds=prepared.seconds,
-        resolved=prepared.resolved,
         epochs=prepared.epochs,
         steps_per_epoch=prepared.steps_per_epoch,
         total_runs=groups.total_runs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,29 +12,35 @@ from typing import Any
 import attrs
 from cattrs import Converter
 
-from tfopt_core.errors import DamagedMeasurement
+from tfopt_core.errors import DamagedMeasurement, StoreError
 from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
-from tfopt_core.store.connection import connect, connect_to_read, failure
 from tfopt_core.store.decoding import check_version, parse, parse_table, reading
 from tfopt_core.store.overview import Overview, make_overview
 
+DATABASE_VERSION = 1
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS measurement (
+    id TEXT PRIMARY KEY,
+    created_at TEXT NOT NULL,
+    recipe TEXT NOT NULL,
+    recipe_sha256 TEXT NOT NULL,
+    request TEXT NOT NULL,
+    results TEXT
+);
+CREATE TABLE IF NOT EXISTS run (
+    id TEXT PRIMARY KEY,
+    measurement TEXT NOT NULL REFERENCES measurement (id),
+    round INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    variant TEXT NOT NULL,
+    status TEXT NOT NULL,
+    data TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS run_of_measurement ON run (measurement, round, position);
+"""
+
 _converter = Converter()
-
-
-@attrs.frozen
-class Unfinished:
-    """A measurement that can be resumed.
-
-    With `damage` it cannot be resumed, and may even be finished; `request` is empty if it cannot
-    be read.
-    """
-
-    id: str
-    created_at: str
-    recipe: str
-    recipe_sha256: str
-    request: Mapping[str, Any]
-    damage: DamagedMeasurement | None = None
 
 
 class Store:
@@ -44,7 +51,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection = connect(path)
+        self._connection = _connect(path)
 
     def __enter__(self) -> Store:
         return self
@@ -76,40 +83,17 @@ class Store:
             (run.id, measurement, run.round, run.position, run.variant, run.status, data),
         )
 
-    def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
-        """Overwrite the request of a measurement."""
-        self._write(
-            "UPDATE measurement SET request = ? WHERE id = ?", (json.dumps(request), measurement)
-        )
+    def update_request(self, measurement: str, **parts: Any) -> None:
+        """Overwrite parts of the request of a measurement."""
+        request = json.dumps({**self.request_of(measurement), **parts})
+        self._write("UPDATE measurement SET request = ? WHERE id = ?", (request, measurement))
 
-    def unfinished(self) -> tuple[Unfinished, ...]:
-        """Return the measurements that were never concluded, or interrupted.
+    def unfinished(self) -> tuple[Overview, ...]:
+        """Return the measurements that were never concluded, or interrupted, the newest first.
 
-        The newest comes first. Measurements that cannot be read are included, with their damage.
+        Those that cannot be read are included, with their damage; they may even be finished.
         """
-        return tuple(
-            unfinished
-            for begun in reversed(self._begun())
-            if (unfinished := self._unfinished(*begun))
-        )
-
-    def _unfinished(self, id_: str, created_at: str, recipe: str, sha256: str) -> Unfinished | None:
-        """Return the measurement, or None if it is known to be finished."""
-        request: Mapping[str, Any] = {}
-        damage = None
-        try:
-            concluded = self._concluded(id_)
-            # SQLite's own JSON has no nan
-            with reading(id_, self.path, "its results"):
-                if concluded is not None and not concluded["interrupted"]:
-                    return None
-        except DamagedMeasurement as error:
-            damage = error
-        try:
-            request = self.request_of(id_)
-        except DamagedMeasurement as error:
-            damage = error
-        return Unfinished(id_, created_at, recipe, sha256, request, damage)
+        return tuple(one for one in reversed(self.overview()) if one.state != "finished")
 
     def finish(self, results: Results) -> None:
         """Write the results of a measurement, without its runs."""
@@ -160,7 +144,7 @@ class Store:
 
         :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
         """
-        connection = connect_to_read(path)
+        connection = _connect_to_read(path)
         if connection is None:
             return None
         store = cls.__new__(cls)
@@ -241,7 +225,7 @@ class Store:
             with self._connection:
                 self._connection.execute(statement, values)
         except sqlite3.Error as error:
-            raise failure(self.path, "cannot be written", error) from error
+            raise _failure(self.path, "cannot be written", error) from error
 
     def _read(self, statement: str, values: tuple[Any, ...], of: str | None = None) -> list[Any]:
         """Return the rows of a query.
@@ -255,10 +239,78 @@ class Store:
         except sqlite3.Error as error:
             # an OperationalError is about the file or the system: locked, no memory, an I/O error
             if of is None or isinstance(error, sqlite3.OperationalError):
-                raise failure(self.path, "cannot be read", error) from error
+                raise _failure(self.path, "cannot be read", error) from error
             raise DamagedMeasurement(of, str(self.path), str(error)) from error
 
 
 def store_path(project: Path) -> Path:
     """Return the path of a project's results file."""
     return project / ".tfopt" / "runs.sqlite"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file to read and write; create folder, file and tables if they are missing.
+
+    :raises StoreError: if the file cannot be opened, is damaged, or is of a newer tfopt.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=30)
+        connection.text_factory = _text
+        with connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        _set_up(connection, path)
+    except (OSError, sqlite3.Error) as error:
+        raise _failure(path, "cannot be opened", error) from error
+    return connection
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection | None:
+    """Open the file read-only, and create nothing; return None if there is no file.
+
+    :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
+    """
+    try:
+        if not path.is_file():
+            return None
+        # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
+        # if the folder is read-only and there is no -wal, nobody is writing
+        written = path.with_name(f"{path.name}-wal").exists()
+        how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
+        place = f"{path.absolute().as_uri()}?mode={how}"
+        connection = sqlite3.connect(place, uri=True, timeout=30)
+        connection.text_factory = _text
+        connection.execute("PRAGMA query_only = ON")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # another process is about to make the tables
+            connection.close()
+            return None
+        _set_up(connection, path)  # refuses a newer file; the tables exist already
+    except (OSError, sqlite3.Error) as error:
+        raise _failure(path, "cannot be opened", error) from error
+    return connection
+
+
+def _failure(path: Path, what: str, error: Exception) -> StoreError:
+    """Return the error that says what cannot be done with the file."""
+    return StoreError(f'the results file "{path}" {what}: {error}; nothing in it was overwritten')
+
+
+def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > DATABASE_VERSION:
+        raise StoreError(
+            f'"{path}" was written by a newer tfopt (schema {version}, this one knows '
+            f"{DATABASE_VERSION}); upgrade tfopt, or move the file away"
+        )
+    if version == 0:
+        # one transaction: two processes may be here at once
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {DATABASE_VERSION}; COMMIT;"
+        )
+
+
+def _text(data: bytes) -> str:
+    """Decode a name or a time; one damaged byte must not make all rows of a query unreadable."""
+    return data.decode("utf-8", "replace")

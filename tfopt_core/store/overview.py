@@ -76,15 +76,16 @@ def make_overview(
     :param counts: `runs`, and the complete `pairs` among them, for one without results.
     :raises Exception: any, for damaged data.
     """
-    results = concluded or {}
     state: State = "unfinished"
+    figures: dict[str, Any] = dict(counts)
+    workload = None
     if concluded is not None:
-        state = "interrupted" if results.get("interrupted") else "finished"
-    workload = results.get("workload")
+        state = "interrupted" if concluded["interrupted"] else "finished"
+        figures |= concluded["comparison"]
+        workload = concluded.get("workload")
     if not workload:
         named = request.get("recipe", {}).get("workload", {})
         workload = next(filter(None, map(named.get, WORKLOAD_CHOICES)), "")
-    figures = {**counts, **results.get("comparison", {})}
     known = dict(zip(("id", "created_at", "recipe", "recipe_sha256"), begun, strict=True))
     data = {**figures, **known, "workload": workload, "state": state}
     return _converter.structure(data, Overview)

@@ -23,6 +23,7 @@ from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
+from tfopt_core.records.messages import Tell
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.limits import cut_in_words
@@ -43,7 +44,7 @@ COUNT_SECONDS = 4.0
 VALIDATION_SHARE = 1 / 3
 
 
-def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
+def prepare(task: PrepareTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Prepared:
     """Resolve the settings, build, and return what that found.
 
     :param load: loads the job's workload.

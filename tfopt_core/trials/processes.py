@@ -47,9 +47,9 @@ from tfopt_core.workers.task import (
 )
 
 # The functions of a `LookTask`.
-PREPARED = "tfopt_core.trials.run:prepared"
-REPLAYED = "tfopt_core.trials.run:replayed"
-PREPARED_LOOP = "tfopt_core.trials.run:prepared_loop"
+PREPARED = "tfopt_core.trials.dry_build:prepare"
+REPLAYED = "tfopt_core.trials.replay:replay"
+PREPARED_LOOP = "tfopt_core.trials.scripts.own_loop:prepare_loop"
 # Else the first process takes nearly all memory of each GPU, and the next one finds none.
 GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 NO_ESTIMATE = (

@@ -17,7 +17,8 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
-from tfopt_core.records.replay import ReadEpoch, Replayed, ReplayPart
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.replay import ReadEpoch, Replayed
 from tfopt_core.records.run import FitOutcome
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import train_fit
@@ -41,35 +42,24 @@ from tfopt_core.training.replay.data import (
 )
 from tfopt_core.training.replay.state import StateFiles
 from tfopt_core.training.workload import Workload
+from tfopt_core.workers.task import ReplayTask
 
 BATCHES = "batches"
 
 
-def replay(
-    job: Job,
-    folder: Path,
-    part: ReplayPart = "training",
-    *,
-    against: str = "",
-    batches: int | None = None,
-    load: Callable[[Job], Any] = load,
-) -> Replayed:
+def replay(task: ReplayTask, tell: Tell, load: Callable[[Job], Any] = load) -> Replayed:
     """Replay one side, the one without plugins first. Return what it did.
 
-    :param folder: the folder that all sides share.
-    :param part: what is replayed.
-    :param against: the variant with which the final state is compared; "" for none.
-    :param batches: the most batches of an epoch; None for all. A fit of a script is cut already.
-    :param load: loads the job's workload, anew each time.
+    :param load: loads the job's workload, anew each time; a fit of a script is cut already.
     :raises TfoptError: if the models have different variables.
     :raises PluginError, PluginRefused, WorkloadError: as a run does.
     """
-    folder /= part.replace(" ", "-")
+    folder = task.replay_folder / task.part.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    side = _Replayer(job, folder, against, batches, load)
-    if part == "training":
+    side = _Replayer(task.job, folder, task.against, task.batches, load)
+    if task.part == "training":
         return side.trained(build(*side.loaded()))
-    return side.read(trains=part == "fixed batches")
+    return side.read(trains=task.part == "fixed batches")
 
 
 @attrs.define(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any, cast
 
@@ -13,9 +13,7 @@ from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, RunContext, Serve
 from tfopt_core.hooks.context import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
-from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Answer, ClusterJoined, OthersServed, ProcessStarted, Tell
-from tfopt_core.records.replay import Replayed
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
@@ -24,15 +22,11 @@ from tfopt_core.training.distributed.cluster import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import ending_together, facts_of_servers, serve
 from tfopt_core.training.fit import train
 from tfopt_core.training.fit_monitor import CutsShort
-from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
 from tfopt_core.training.strategy import Joined, join
-from tfopt_core.training.workload import Workload
-from tfopt_core.trials.dry_build import prepare
-from tfopt_core.trials.replay import replay
 from tfopt_core.trials.request import with_settings
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
-from tfopt_core.workers.task import LookTask, PrepareTask, ReplayTask, RunTask, named_function
+from tfopt_core.workers.task import LookTask, RunTask, named_function
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
@@ -104,27 +98,6 @@ def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     task, joined = result[0], attrs.evolve(result[1], nanoseconds=perf_counter_ns() - begun)
     with ending_together(joined.cluster):
         return run(task, tell, joined)
-
-
-Load = Callable[[Job], Workload]
-
-
-def prepared(task: PrepareTask, tell: Tell, load: Load) -> Prepared:
-    """Return the result of a dry build."""
-    return prepare(task, load)
-
-
-def prepared_loop(task: PrepareTask, tell: Tell, loop: Any) -> Prepared:
-    """Return the result of a dry build of a script's own loop, from its first steps."""
-    return cast(Prepared, loop.prepared(task))
-
-
-def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
-    """Return one side's replay."""
-    return replay(
-        task.job, task.replay_folder, task.part, against=task.against, batches=task.batches,
-        load=load,
-    )  # fmt: skip
 
 
 def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:

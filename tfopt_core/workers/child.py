@@ -94,7 +94,7 @@ def _die_with_parent(parent: Parent) -> None:
 
 
 def _be_ended_first() -> None:
-    """Have the kernel end this process before others where memory runs out. Only Linux can."""
+    """Have the kernel end this process before others where memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
 
@@ -103,11 +103,8 @@ def die_with_parent() -> None:
     """Have the kernel kill this process once the thread that started it has ended.
 
     While TensorFlow waits for the other processes of a cluster it holds Python's lock, and no
-    thread of Python could notice that the parent has gone. Only Linux supports this; elsewhere it
-    does nothing, and the process ends when its wait does.
+    thread of Python could notice that the parent has gone.
     """
-    if not sys.platform.startswith("linux"):
-        return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

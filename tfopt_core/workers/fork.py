@@ -47,8 +47,6 @@ def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
 
     A fork is used only where it is known to be equal to a new process.
     """
-    if not sys.platform.startswith("linux"):
-        return "forking is tested on Linux only"
     if task.job.recipe.workload.is_script:
         if not task.forks:
             return "a script may set what TensorFlow reads when it is imported"

@@ -9,7 +9,6 @@ import importlib
 import io
 import logging
 import os
-import select
 import signal
 import socket
 import sys
@@ -18,7 +17,7 @@ import time
 import traceback
 import warnings
 
-from tfopt_core.workers.reaper import become_subreaper, end_orphans, tell, wait_for
+from tfopt_core.workers.reaper import become_subreaper, end_orphans, end_with_parent, tell, wait_for
 
 # The modules that every run needs. None of them may run a TensorFlow operation or open a device:
 # the forks would hang.
@@ -27,6 +26,8 @@ PRELOADED = (
     "keras",
     "cattrs",
     "tfopt_core.workers.child",
+    "tfopt_core.trials.dry_build",
+    "tfopt_core.trials.replay",
     "tfopt_core.trials.run",
 )
 # The channel of a fork, its output, its errors, and the control of what keeps it.
@@ -70,7 +71,7 @@ def _keep(channel: int, out: int, err: int, control: int) -> int:
         os.close(descriptor)
     with contextlib.suppress(BrokenPipeError), socket.socket(fileno=control) as answers:
         tell(answers, pid=pid)
-        _end_with_parent(answers, pid)
+        threading.Thread(target=end_with_parent, args=(answers, pid), daemon=True).start()
         status, peak = wait_for(pid)
         tell(answers, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
     return 0
@@ -102,21 +103,6 @@ def _can_fork() -> bool:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return False
-
-
-def _end_with_parent(control: socket.socket, pid: int) -> None:
-    """Wait until a fork ends, or kill it once the other end is closed: a fork that was stopped, for
-    another one's turn, would not see that."""
-    with contextlib.ExitStack() as stack:
-        # Linux has it since 5.3, and Python only where it was built on such a system
-        stack.enter_context(contextlib.suppress(OSError, AttributeError))
-        ended = os.pidfd_open(pid)
-        stack.callback(os.close, ended)
-        waiting = select.poll()
-        waiting.register(control, select.POLLIN)
-        waiting.register(ended, select.POLLIN)
-        if control.fileno() in dict(waiting.poll()):  # nothing is asked for meanwhile
-            os.killpg(pid, signal.SIGKILL)
 
 
 def _become_child(channel: int, out: int, err: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions, name_of
+from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions
 from tfopt_core.records.messages import EpochDone, Failure, Progress, Tell
 from tfopt_core.records.run import RunReport
 from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
@@ -123,7 +123,7 @@ class _ClusterRun:
         # messages of the roles are passed on by this thread alone
         self._messages: queue.SimpleQueue[tuple[Role, Any]] = queue.SimpleQueue()
         self._ends: list[RoleEnd] = []
-        self._metrics: dict[Role, Mapping[str, float]] = {}
+        self._metrics: dict[str, Mapping[str, float]] = {}
         self._begun = time.monotonic()
         self._deadline: float | None = None
         self._called_off: str | None = None
@@ -157,8 +157,10 @@ class _ClusterRun:
             # such a process works for as long as the chief does
             limits = attrs.evolve(limits, silence=None, total=None)
         job = attrs.evolve(self._task.job, folder=self._task.job.folder / role.folder)
-        task = attrs.evolve(self._task, job=job, save_to=self._task.save_to if role.leads else None)
-        environment = environment_of(role, self._roles, self._environment, len(job.machine.gpus))
+        task = attrs.evolve(
+            self._task, job=job, save_to=self._task.save_to if role.is_chief else None
+        )
+        environment = environment_of(role, self._environment, len(job.machine.gpus))
         run = attrs.evolve(self._cluster.spawn, limits=limits)
         try:
             outcome = run(task, environment, lambda message: self._messages.put((role, message)))
@@ -174,8 +176,8 @@ class _ClusterRun:
             self._handle_end(role, message)
             return
         if isinstance(message, EpochDone):
-            self._metrics[role] = message.metrics
-        if role.leads:
+            self._metrics[role.name] = message.metrics
+        if role.is_chief:
             self._tell(message)
         else:
             self._cluster.listener.on_message(role, message)
@@ -183,13 +185,13 @@ class _ClusterRun:
     def _handle_end(self, role: Role, outcome: ProcessOutcome) -> None:
         called_off = outcome.message is None and outcome.cause == self._called_off
         end = RoleEnd(
-            role=role, outcome=outcome, metrics=self._metrics.get(role, {}),
+            role=role, outcome=outcome, metrics=self._metrics.get(role.name, {}),
             called_off=called_off, seconds=time.monotonic() - self._begun,
         )  # fmt: skip
         self._ends.append(end)
         if end.failed:
             self._end_others(self._cluster.loss_seconds)
-        elif role.leads:
+        elif role.is_chief:
             serve = any(each.serves for each in self._roles)
             self._end_others(self._cluster.served_seconds if serve else self._cluster.end_seconds)
 
@@ -198,7 +200,7 @@ class _ClusterRun:
 
         A server may notice that end before this process does.
         """
-        done = [end.seconds for end in self._ends if end.role.leads and not end.failed]
+        done = [end.seconds for end in self._ends if end.role.is_chief and not end.failed]
         after = done[0] - self._cluster.served_seconds if done else math.inf
         return tuple(
             attrs.evolve(end, called_off=end.called_off or end.failed)
@@ -218,7 +220,7 @@ def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> Proces
 
     :param computed: the CPU seconds of all processes together.
     """
-    [chief] = [end for end in ends if end.role.leads]
+    [chief] = [end for end in ends if end.role.is_chief]
     failed = [end for end in ends if end.failed]
     left_behind = tuple(dict.fromkeys(each for end in ends for each in end.outcome.left_behind))
     if failed:
@@ -242,24 +244,14 @@ def _computed_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-@attrs.frozen
-class Role:
-    """One process of a cluster: its job, its index among the processes of the job, its address.
-
-    :param leads: whether it is the chief, whose figures are those of the training.
-    :param serves: whether it only works for the chief.
-    """
-
-    job: str
-    index: int
-    address: str
-    leads: bool
-    serves: bool
+@attrs.frozen(kw_only=True)
+class Role(Cluster):
+    """One process of a cluster on this machine. The figures of its chief are the training's."""
 
     @property
-    def name(self) -> str:
-        """The name in messages: `worker 1`."""
-        return name_of(self.job, self.index)
+    def serves(self) -> bool:
+        """Whether it only works for the chief."""
+        return self.coordinated and not self.is_chief
 
     @property
     def folder(self) -> str:
@@ -279,11 +271,10 @@ def roles_of(options: ClusterOptions) -> tuple[Role, ...]:
     if options.parameter_servers:
         servers = [(SERVING_JOB, index) for index in range(options.parameter_servers)]
         places = [("chief", 0), *places, *servers]
-    addresses = free_addresses(len(places))
-    return tuple(
-        Role(job, index, address, number == 0, number > 0 and options.parameter_servers > 0)
-        for number, ((job, index), address) in enumerate(zip(places, addresses, strict=True))
-    )
+    addresses: dict[str, tuple[str, ...]] = {}
+    for (job, _), address in zip(places, free_addresses(len(places)), strict=True):
+        addresses[job] = (*addresses.get(job, ()), address)
+    return tuple(Role(addresses=addresses, job=job, index=index) for job, index in places)
 
 
 def free_addresses(count: int) -> tuple[str, ...]:
@@ -296,41 +287,25 @@ def free_addresses(count: int) -> tuple[str, ...]:
         return tuple(f"{LOOPBACK}:{each.getsockname()[1]}" for each in sockets)
 
 
-def environment_of(
-    role: Role, roles: Sequence[Role], environment: Mapping[str, str], gpus: int
-) -> dict[str, str]:
+def environment_of(role: Role, environment: Mapping[str, str], gpus: int) -> dict[str, str]:
     """Return the environment of a role's process: TF_CONFIG, and its share of the GPUs.
 
     :param gpus: the number of GPUs of this machine.
     """
-    addresses: dict[str, list[str]] = {}
-    for each in roles:
-        addresses.setdefault(each.job, []).append(each.address)
-    config = {"cluster": addresses, "task": {"type": role.job, "index": role.index}}
-    return {
-        **environment,
-        **_gpu_share(role, roles, environment.get(GPUS), gpus),
-        "TF_CONFIG": json.dumps(config),
-    }
+    config = {"cluster": role.addresses, "task": {"type": role.job, "index": role.index}}
+    share = _gpu_share(role, environment.get(GPUS), gpus)
+    return {**environment, **share, "TF_CONFIG": json.dumps(config)}
 
 
-def cluster_of(role: Role, roles: Sequence[Role]) -> Cluster:
-    """Return the cluster as this role sees it."""
-    jobs = dict.fromkeys(each.job for each in roles)
-    addresses = {job: tuple(each.address for each in roles if each.job == job) for job in jobs}
-    return Cluster(addresses=addresses, job=role.job, index=role.index)
-
-
-def _gpu_share(role: Role, roles: Sequence[Role], visible: str | None, gpus: int) -> dict[str, str]:
+def _gpu_share(role: Role, visible: str | None, gpus: int) -> dict[str, str]:
     """Return the variable that gives each computing role its own GPUs; too few are shared."""
     if not gpus:
         return {}
-    workers = cluster_of(role, roles).workers
+    workers = role.workers
     if (role.job, role.index) not in workers:
         return {GPUS: "-1"}
     ours = visible.split(",") if visible else [str(index) for index in range(gpus)]
     each = len(ours) // len(workers)
     if not each:
         return {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-    rank = workers.index((role.job, role.index))
-    return {GPUS: ",".join(ours[rank * each : (rank + 1) * each])}
+    return {GPUS: ",".join(ours[role.rank * each : (role.rank + 1) * each])}

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them, and a program may not
     )  # fmt: skip
     os.close(passed)  # its other end is to notice when the program ends
-    threading.Thread(target=_end_with_parent, args=(control, pid), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(control, pid), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the parent has gone; the rest is done all the same
         tell(control, pid=pid)
         status, peak = wait_for(pid)
@@ -119,7 +119,7 @@ def _command(pid: int) -> str:
     return words[:MOST_LETTERS] or f"process {pid}"
 
 
-def _end_with_parent(control: socket.socket, pid: int) -> None:
+def end_with_parent(control: socket.socket, pid: int) -> None:
     """Kill the run once the stream ends: then the parent is gone."""
     with contextlib.suppress(OSError):
         while control.recv(1):

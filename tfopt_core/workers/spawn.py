@@ -277,34 +277,18 @@ class ControlledProcess:
         return self._code
 
 
-class DirectProcess(subprocess.Popen[bytes]):
-    """A child of this process, for systems without subreapers."""
-
-    left_behind: tuple[str, ...] = ()
-    peak_rss_bytes: int | None = None
-
-
 def start_process(
     program: Sequence[str],
     environment: Mapping[str, str],
     passed: int,
     output: IO[bytes] | None,
-) -> ControlledProcess | DirectProcess:
-    """Start a program in a session of its own, on Linux below a process that ends its orphans.
+) -> ControlledProcess:
+    """Start a program in a session of its own, below a process that ends its orphans.
 
     :param passed: the descriptor that it inherits.
     :param output: the file for its output; None for the output of this process.
     :raises ParentGone: if it could not be started.
     """
-    options: dict[str, Any] = {
-        "env": dict(environment),
-        "stdin": subprocess.DEVNULL,
-        "stdout": output,
-        "stderr": subprocess.STDOUT if output else None,
-        "start_new_session": True,  # the terminal's Ctrl-C reaches only this process
-    }
-    if not sys.platform.startswith("linux"):
-        return DirectProcess(list(program), pass_fds=[passed], **options)
     # packets: answers are never split or joined
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -312,7 +296,11 @@ def start_process(
             sys.executable, "-I", "-S", str(Path(reaper.__file__)), str(theirs.fileno()),
             str(passed), *program,
         ]  # fmt: skip
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno(), passed], **options)
+        process = subprocess.Popen(
+            command, env=dict(environment), pass_fds=[theirs.fileno(), passed],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT if output else None,
+            start_new_session=True,  # the terminal's Ctrl-C reaches only this process
+        )  # fmt: skip
 
     def end() -> None:
         process.wait()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import resource
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -155,12 +154,9 @@ def _table(text: str) -> dict[str, int]:
 def peak_rss_bytes() -> int:
     """Return the largest resident memory of this process so far, from the operating system."""
     # ru_maxrss of a started process begins with that of its parent; VmHWM is this program's own
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(peak) * 1024
 
 
 def cpu_seconds() -> float:

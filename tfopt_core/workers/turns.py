@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -40,10 +39,10 @@ def can_take_turns(workload: WorkloadSpec, objective: Objective) -> bool:
 
     For memory, the one's peak would count what the other holds; what a stop does to the end of an
     epoch (see `Pacing`) cannot be taken out of the time to a target; in one folder the sides would
-    disturb each other. Stopping a process is tested on Linux.
+    disturb each other.
     """
     share_folder = workload.is_script and workload.isolate is False
-    return objective == "time" and not share_folder and sys.platform.startswith("linux")
+    return objective == "time" and not share_folder
 
 
 class TurnsEnded(Exception):

@@ -7,20 +7,20 @@ from support.measure_runs import make_request
 from support.report_results import make_prepared
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import MOST_PAIRS, Plan, plan_of
+from tfopt_core.measurement.plan import MOST_PAIRS, MeasurementState, plan_of
 from tfopt_core.plugins import Plugin
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
+from tfopt_core.statistics.certificate import Certificate
 
 
 def planned(
     plugins=("p",),
     training_seconds=60.0,
     epochs=10,
-    sides=2,
     several=False,
     certified=False,
     **spec,
-) -> Plan:
+) -> MeasurementState:
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
     request = make_request(recipe=recipe, plugins=stack)
@@ -29,7 +29,8 @@ def planned(
         steps_per_epoch=10, validation_examples=None, training_seconds=training_seconds,
         seconds=10.0, several_processes=several,
     )  # fmt: skip
-    return plan_of(request, prepared, sides=sides, certified=certified)
+    certificate = Certificate(kind="certified", statement="") if certified else None
+    return plan_of(request, prepared, seed=1, certificate=certificate)
 
 
 def test_six_groups_of_five_seconds_a_side_and_a_number_that_is_given_stays():

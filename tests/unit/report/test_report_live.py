@@ -26,9 +26,9 @@ from tfopt_core.measurement.progress import (
 from tfopt_core.report.live import MeasurementView
 from tfopt_core.report.style.console import make_console
 
-READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8, pairs=4,
+READY = Ready(seconds=4.2, epochs=5, steps_per_epoch=1875, total_runs=8, pairs=4,
               warnings=("no validation data\x1b[31m",))  # fmt: skip
-STARTED = RunStarted(index=2, total_runs=8, variant="full", round=1, pairs=4)
+STARTED = RunStarted(index=2, total_runs=8, variant="full")
 PROGRESS = RunProgress(run=STARTED, epoch=1, epochs=5, step=900, steps_per_epoch=1875,
                        metrics={"val_accuracy": 0.89, "loss": 0.31})  # fmt: skip
 ENDED = RunEnded(index=2, total_runs=8, run=make_run(2, "full"), speedup_so_far=1.24,

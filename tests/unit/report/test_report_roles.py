@@ -11,9 +11,9 @@ from tfopt_core.workers.local_cluster import Role, RoleEnd
 from tfopt_core.workers.spawn import ProcessOutcome
 
 TRAINED = RunReport(fits=())
-CHIEF = Role("worker", 0, "127.0.0.1:2222", True, False)
-SECOND = Role("worker", 1, "127.0.0.1:2223", False, False)
-SERVER = Role("ps", 0, "127.0.0.1:2224", False, True)
+WORKERS = {"worker": ("127.0.0.1:2222", "127.0.0.1:2223")}
+CHIEF, SECOND = (Role(addresses=WORKERS, job="worker", index=index) for index in range(2))
+SERVER = Role(addresses={**WORKERS, "ps": ("127.0.0.1:2224",)}, job="ps", index=0)
 
 
 def end(role, message=None, cause=None, called_off=False, **metrics):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import time
 
 import pytest
 
 from tfopt_core.workers import supervise
-from tfopt_core.workers.spawn import DirectProcess
 from tfopt_core.workers.supervise import NO_LIMITS, Limits, converse, end_group
 
 HANGS = """
@@ -21,12 +21,19 @@ time.sleep({seconds})
 """
 
 
+class Child(subprocess.Popen[bytes]):
+    """A worker process that nothing waits for but this one."""
+
+    left_behind: tuple[str, ...] = ()
+    peak_rss_bytes: int | None = None
+
+
 def told(limits: Limits, seconds: float) -> tuple[object, str | None]:
     """Return the last message of a process that closes all files and then sleeps, and the cause."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
-            process = DirectProcess(
+            process = Child(
                 [sys.executable, "-c", HANGS.format(seconds=seconds)],
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip

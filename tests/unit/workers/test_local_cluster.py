@@ -303,22 +303,21 @@ def test_gpus_are_dealt_out_and_servers_get_none():
 
     def visible(gpus, **environment):
         return [
-            environment_of(role, roles, environment, gpus).get("CUDA_VISIBLE_DEVICES")
-            for role in roles
+            environment_of(role, environment, gpus).get("CUDA_VISIBLE_DEVICES") for role in roles
         ]
 
     assert visible(0) == [None] * 4
     assert visible(4) == ["-1", "0,1", "2,3", "-1"]
     assert visible(4, CUDA_VISIBLE_DEVICES="3,5") == ["-1", "3", "5", "-1"]
     # one for two: they share it, and must not take all of its memory at once
-    shared = environment_of(roles[1], roles, {}, 1)
+    shared = environment_of(roles[1], {}, 1)
     assert shared["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert "CUDA_VISIBLE_DEVICES" not in shared
 
 
 def test_tf_config_describes_each_role():
     roles = roles_of(ClusterOptions(workers=2))
-    config = json.loads(environment_of(roles[1], roles, {"A": "b"}, 0)["TF_CONFIG"])
+    config = json.loads(environment_of(roles[1], {"A": "b"}, 0)["TF_CONFIG"])
     assert config == {
         "cluster": {"worker": [role.address for role in roles]},
         "task": {"type": "worker", "index": 1},

@@ -18,12 +18,9 @@ import pytest
 
 from tfopt_core.records.messages import StepDone, TurnOver
 from tfopt_core.workers import turns
-from tfopt_core.workers.fork_server import _end_with_parent
+from tfopt_core.workers.reaper import end_with_parent
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="processes take turns on Linux only"
-)
 COUNT = 4
 
 # A process and its child compute, and say when; the turn is over after each piece of work.
@@ -182,17 +179,14 @@ def test_an_interruption_ends_the_process_that_waits_and_the_one_that_runs(worke
     assert len(first.pieces) < COUNT
 
 
-@pytest.mark.parametrize("parent", ["ends", "lives"])
-def test_a_stopped_fork_ends_with_the_process_that_would_resume_it(parent):
+def test_a_stopped_fork_ends_with_the_process_that_would_resume_it():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    process = subprocess.Popen(["sleep", "60" if parent == "ends" else "0"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     with theirs:
-        if parent == "ends":
-            process.send_signal(signal.SIGSTOP)
-            ours.close()
-        _end_with_parent(theirs, process.pid)
-        assert process.wait(10) == (-signal.SIGKILL if parent == "ends" else 0)
-    ours.close()
+        process.send_signal(signal.SIGSTOP)
+        ours.close()
+        end_with_parent(theirs, process.pid)
+        assert process.wait(10) == -signal.SIGKILL
 
 
 def test_a_turn_waits_while_nothing_computes_and_not_because_a_process_is_gone(monkeypatch):

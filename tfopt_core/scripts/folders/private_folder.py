@@ -201,8 +201,6 @@ def why_no_overlay(folder: Path, results: Path) -> str | None:
 
     :param results: where tfopt's own processes write.
     """
-    if not sys.platform.startswith("linux"):
-        return "only Linux has them"
     results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=results, prefix="overlay-") as place:
         command = OverlayMounts.of(folder, Path(place), results).command()

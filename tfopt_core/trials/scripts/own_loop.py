@@ -175,36 +175,37 @@ class LoopOfScript:
         """Return the effect of each plugin of the stack, by name."""
         return effects_of_loop(self.loop, self.job.plugins)
 
-    def prepared(self, task: PrepareTask) -> Prepared:
-        """Return the result of a dry build, from the first steps."""
-        limit = self.job.recipe.workload.max_steps
-        plugins = self.resolved({})
-        sets = {one.split: one for one in reversed(self.loop.data.sets)}
-        train = sets.get("train")
-        stack = train.stack if train else Stack(plugins, self.session.changes)
-        by_name = {one.name: one for one in plugins}
-        effects = self.effects()
-        models = trained_models(self.loop.updated)
-        return Prepared(
-            plugins=tuple(
-                plan_of(stack, one, by_name.get(one.name, one), self.search_notes.get(one.name, ()))
-                for one in self.job.plugins
-            ),
-            data_before={split: one.before.describe() for split, one in sets.items()},
-            data_after={split: one.after.describe() for split, one in sets.items()},
-            metrics=(), quality_metric="", quality_direction=None,
-            epochs=1, steps_per_epoch=limit,
-            batch_size=train.after.batch_size if train else None,
-            baseline_batch_size=train.before.batch_size if train else None,
-            validation_examples=None,
-            trainable_parameters=sum(map(parameters, models)),
-            jit_compile=False, policy=self.session.precision.policy,
-            baseline=baseline_in_words(limit), versions=versions(),
-            gpus=self.job.machine.gpus,
-            stack_estimate=self.estimate(limit) if task.quick else None,
-            not_applied={name: e.detail for name, e in effects.items() if not e.applied},
-            own_loop=True,
-        )  # fmt: skip
+
+def prepare_loop(task: PrepareTask, tell: Tell, own: LoopOfScript) -> Prepared:
+    """Return the result of a dry build of a script's own loop, from its first steps."""
+    limit = own.job.recipe.workload.max_steps
+    plugins = own.resolved({})
+    sets = {one.split: one for one in reversed(own.loop.data.sets)}
+    train = sets.get("train")
+    stack = train.stack if train else Stack(plugins, own.session.changes)
+    by_name = {one.name: one for one in plugins}
+    effects = own.effects()
+    models = trained_models(own.loop.updated)
+    return Prepared(
+        plugins=tuple(
+            plan_of(stack, one, by_name.get(one.name, one), own.search_notes.get(one.name, ()))
+            for one in own.job.plugins
+        ),
+        data_before={split: one.before.describe() for split, one in sets.items()},
+        data_after={split: one.after.describe() for split, one in sets.items()},
+        metrics=(), quality_metric="", quality_direction=None,
+        epochs=1, steps_per_epoch=limit,
+        batch_size=train.after.batch_size if train else None,
+        baseline_batch_size=train.before.batch_size if train else None,
+        validation_examples=None,
+        trainable_parameters=sum(map(parameters, models)),
+        jit_compile=False, policy=own.session.precision.policy,
+        baseline=baseline_in_words(limit), versions=versions(),
+        gpus=own.job.machine.gpus,
+        stack_estimate=own.estimate(limit) if task.quick else None,
+        not_applied={name: e.detail for name, e in effects.items() if not e.applied},
+        own_loop=True,
+    )  # fmt: skip
 
 
 @attrs.define(eq=False)

@@ -20,7 +20,7 @@ from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.data import EPOCHS
-from tfopt_core.trials.run import Load, pacing_of
+from tfopt_core.trials.run import pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
 from tfopt_core.trials.turns import Turn
 from tfopt_core.workers.task import (
@@ -35,6 +35,7 @@ from tfopt_core.workers.task import (
 )
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
+Load = Callable[[Job], FitWorkload]
 # The steps of each fit before the one to examine.
 STEPS_OF_OTHERS = 2
 

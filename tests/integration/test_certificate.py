@@ -23,9 +23,9 @@ from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
-from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.variants import Variant
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.state import restore_variables, save_variables, state_difference
@@ -182,7 +182,7 @@ def project(tmp_path_factory):
 
 def replay_of(made, equivalence, batches=None):
     """The certificate of the stack of these processes."""
-    stack = baseline_and_full(made.request.plugins)[1]
+    stack = Variant("full", made.request.plugins)
     return replay_all(made, [(stack, equivalence)], seed=7, batches=batches)[0]
 
 

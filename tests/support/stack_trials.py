@@ -17,11 +17,10 @@ from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, ScheduledRun
+from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.trials.processes import Processes, prepare
@@ -106,9 +105,8 @@ class StackTrials:
         Observers train with it but are not replayed, as they are in no variant of a measurement.
         """
         shared, replayed, trained = self._baseline(processes.request.recipe.workload.options)
-        full = baseline_and_full([one for one in processes.request.plugins if not _observes(one)])[
-            1
-        ]
+        kept = tuple(one for one in processes.request.plugins if not _observes(one))
+        full = Variant(FULL, kept)
         theirs = processes.replay(full, SEED, shared, against=BASELINE)
         if isinstance(theirs, str):
             return f"the replay failed: {theirs}"
@@ -125,13 +123,14 @@ class StackTrials:
         if key not in self._baselines:
             processes = self._processes((), options)
             shared = self.folder / f"shared-{self._count}"
-            replayed = processes.replay(baseline_and_full(())[0], SEED, shared)
+            replayed = processes.replay(Variant(BASELINE, ()), SEED, shared)
             assert isinstance(replayed, Replayed), replayed
             self._baselines[key] = (shared, replayed, self._trained(processes, 0))
         return self._baselines[key]
 
     def _trained(self, processes: Processes, place: int) -> RunResult:
-        variant = baseline_and_full(processes.request.plugins)[place]
+        full = Variant(FULL, processes.request.plugins)
+        variant = (Variant(BASELINE, ()), full)[place]
         scheduled = ScheduledRun(round=1, position=1, variant=variant, seed=SEED)
         return processes.run(scheduled, "stack", lambda message: None)
 

@@ -10,11 +10,10 @@ import attrs
 
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
-from tfopt_core.measurement.plan import baseline_and_full
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed, ReplayPart
-from tfopt_core.records.variants import BASELINE, Variant
+from tfopt_core.records.variants import BASELINE, FULL, Variant
 from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady
 from tfopt_core.statistics.contrasts import AddedStack
 from tfopt_core.statistics.figures import stack_equivalence
@@ -41,7 +40,8 @@ def certified(
     # of a loop of the script's own no batch can be replayed
     if equivalence == "changes" or prepared.own_loop:
         return None, added
-    stacks = [(baseline_and_full(request.plugins)[1], equivalence)]
+    full = Variant(FULL, request.plugins)
+    stacks: list[tuple[Variant, Equivalence]] = [(full, equivalence)]
     if added is not None:
         stacks.append((Variant(added.variant, request.added), added.equivalence))
     if prepared.several_processes:
@@ -135,7 +135,7 @@ class _Replays:
 
     def _baseline(self, part: ReplayPart) -> Replayed | str:
         if part not in self._baselines:
-            self._baselines[part] = self._replayed(baseline_and_full(())[0], part)
+            self._baselines[part] = self._replayed(Variant(BASELINE, ()), part)
         return self._baselines[part]
 
     def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed | str:

@@ -180,7 +180,7 @@ class CodeAtStart:
     def of(cls, recipe: Recipe) -> CodeAtStart:
         """Read the files of a recipe's workload."""
         return cls({
-            path: (name, _stamp(path), _digest(path))
+            path: (name, _stamp(path), _hash_of((path,)))
             for name, paths in workload_files(recipe).items()
             for path in paths
         })  # fmt: skip
@@ -194,7 +194,7 @@ class CodeAtStart:
         changed = [
             name
             for path, (name, stamp, digest) in self.files.items()
-            if _stamp(path) != stamp and _digest(path) != digest
+            if _stamp(path) != stamp and _hash_of((path,)) != digest
         ]
         if changed:
             kept = "1 run from before is" if runs == 1 else f"{runs} runs from before are"
@@ -211,10 +211,3 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""

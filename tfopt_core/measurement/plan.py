@@ -13,7 +13,7 @@ from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
+from tfopt_core.records.variants import BASELINE, Contrast, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack
 from tfopt_core.statistics.figures import Judgement, not_projected, stack_equivalence
@@ -155,11 +155,6 @@ def _run_seconds(prepared: Prepared, warm_seconds: float | None) -> float | None
     if epochs > 1 and first <= longest_uninterrupted(epochs, warm_seconds):
         warm_seconds += first
     return min(whole, warm_seconds) + BESIDE_SECONDS
-
-
-def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
-    """Return the two variants of every measurement."""
-    return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
 
 
 def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:

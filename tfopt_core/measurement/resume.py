@@ -59,8 +59,9 @@ def resume(
         with reading(stopped.id, store.path, '"resolved" or "course" of its request'):
             request = _with_measured(request, stopped.id, stored)
         code = fingerprint(request)
-        with reading(stopped.id, store.path, "its request"):
+        with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
             _refuse_changes(stopped.id, stored, request, code)
+        with reading(stopped.id, store.path, '"prepared" or "course" of its request'):
             prepared = structure(stored["prepared"], Prepared)
             state = structure(stored["course"], MeasurementState)
         state = attrs.evolve(state, resumed=state.resumed + 1)

@@ -119,14 +119,14 @@ class Quality:
 
     metric: str
     direction: Literal["max", "min"]
-    baseline: float | None
-    optimized: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    tolerance: float | None
-    resolution: float | None
-    certificate: str | None
+    baseline: float | None = None
+    optimized: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    tolerance: float | None = None
+    resolution: float | None = None
+    certificate: str | None = None
     verdict: QualityVerdict
     statement: str
 
@@ -160,10 +160,10 @@ class Comparison:
 
     kind: ComparisonKind
     verdict: Verdict
-    speedup: float | None
-    low: float | None
-    high: float | None
-    confidence: float | None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
     pairs: int
     run_ids: tuple[str, ...]
     statement: str
@@ -261,8 +261,8 @@ class Results:
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
     figures of the same pairs, on which no verdict depends; `baseline` says what the
-    workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`, "" in
-    results of older versions; each run trained `warm_seconds` behind its start, None to its end;
+    workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`; each
+    run trained `warm_seconds` behind its start, None to its end;
     `resumed` counts how often the measurement was stopped and resumed; `observed` is what each
     observer found in an extra, untimed run.
     `addition` is a second contrast, None where there is none.

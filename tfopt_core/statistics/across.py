@@ -157,7 +157,7 @@ def _conditions(results: Results, variables: Sequence[str]) -> dict[str, Any]:
         workload = tomllib.loads(results.recipe_toml).get("workload")
     except (ValueError, RecursionError) as error:
         raise InputError(f'the recipe of "{results.id}" is damaged: {error}') from error
-    if isinstance(workload, dict):  # results of older versions have no recipe
+    if isinstance(workload, dict):  # a file may have been edited
         for key in ("args", "options", "loop", "fit", "max_epochs", "max_steps"):
             conditions[f"the workload's {key}"] = workload.get(key) or None
     for name in ("planned_epochs", "planned_steps", "batch_size", "trainable_parameters"):

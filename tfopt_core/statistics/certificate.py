@@ -12,7 +12,12 @@ from tfopt_core.hooks.card import Equivalence
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 from tfopt_core.records.run import TrainingCounts
 
+Kind = Literal["certified", "diverges", "impossible"]
 UNDECLARED = "not every plugin declares what it does to the training"
+DRAWN_ANEW = (
+    "the workload's data differ each time that they are built or read, with one seed too; seed "
+    "what draws in them"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -24,18 +29,14 @@ class Certificate:
     :param max_relative_loss_difference: the largest difference of a metric at the end of an epoch.
     :param max_weight_difference: the largest difference of a tensor after the last step, relative
         to that tensor's largest magnitude.
-    :param examples: how many examples an epoch had, None if unknown.
-    :param batches: how many steps were replayed.
     :param other_examples: whether the stack trains on other examples than the baseline, or on more
         or fewer, so that whole trainings cannot be compared.
     """
 
-    kind: Literal["certified", "diverges", "impossible"]
+    kind: Kind
     statement: str
     max_relative_loss_difference: float | None = None
     max_weight_difference: float | None = None
-    examples: int | None = None
-    batches: int | None = None
     other_examples: bool = False
 
     @property
@@ -58,55 +59,41 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
     if equivalence == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
     loss, weight = _metric_difference(baseline, stack), stack.weight_difference
-    drawn = Certificate(
-        kind="diverges",
-        statement="",
-        max_relative_loss_difference=loss,
-        max_weight_difference=weight,
-        examples=_examples(baseline),
-        batches=stack.steps,
-    )
+    declared, unlike = _declared(equivalence), unlike_counts(baseline.counts, stack.counts)
 
-    def concluded(
-        kind: Literal["certified", "diverges", "impossible"], statement: str
-    ) -> Certificate:
-        return attrs.evolve(drawn, kind=kind, statement=statement)
+    def concluded(kind: Kind, statement: str, *, other_examples: bool = False) -> Certificate:
+        return Certificate(
+            kind=kind, statement=statement, max_relative_loss_difference=loss,
+            max_weight_difference=weight, other_examples=other_examples,
+        )  # fmt: skip
 
     difference = data_difference(equivalence, baseline.epochs, stack.epochs)
+    if difference is not None and baseline.reproducible is False:
+        return concluded("impossible", f"no certificate: {DRAWN_ANEW}")
     if difference is not None:
-        if baseline.reproducible is False:
-            cause = (
-                "the workload's data differ each time that they are built or read, with one seed "
-                "too; seed what draws in them"
-            )
-            return concluded("impossible", f"no certificate: {cause}")
-        drawn = attrs.evolve(drawn, other_examples=difference[1])
-        statement = f"{_declared(equivalence)} {difference[0]}"
-        return concluded("diverges", statement)
+        what, others = difference
+        return concluded("diverges", f"{declared} {what}", other_examples=others)
     if equivalence == "rounding":  # after which callbacks may act otherwise
-        return concluded("diverges", _rounds(drawn))
-    unlike = unlike_counts(baseline.counts, stack.counts)
+        return concluded("diverges", _rounds(loss, weight, stack.steps))
     if unlike is not None:
         what, before, after = unlike
-        statement = f"{_declared(equivalence)} {what}: {after} instead of {before}"
-        return concluded("diverges", statement)
+        return concluded("diverges", f"{declared} {what}: {after} instead of {before}")
     if (stack.initial_difference or 0.0) > SAME:
-        statement = f"{_declared(equivalence)} it begins with other weights or random states"
-        return concluded("diverges", statement)
+        return concluded("diverges", f"{declared} it begins with other weights or random states")
     if max(loss or 0.0, weight or 0.0) > SAME:
         own = stack.own_difference
         if own is not None and own > SAME:
             cause = "a training with the stack does not repeat itself on this machine: weights"
             return concluded("impossible", f"no certificate: {cause} differ by up to {_share(own)}")
-        apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
-        return concluded("diverges", f"{_declared(equivalence)} {apart}")
+        apart = f"{stack.steps} replayed steps diverge: {_apart(loss, weight, 'by up to')}"
+        return concluded("diverges", f"{declared} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
         return concluded("impossible", f"no certificate: {gap}")
-    same = (
-        "same training up to the order of examples" if equivalence == "order" else "same training"
-    )
-    replayed = f"{_steps(stack)} replayed, {_apart(drawn, 'differ by at most')}"
+    same = "same training"
+    if equivalence == "order":
+        same = "same training up to the order of examples"
+    replayed = f"{_steps(stack)} replayed, {_apart(loss, weight, 'differ by at most')}"
     scope = _scope(baseline, stack)
     scope += f"; {UNDECLARED}" if equivalence == "unknown" else ""
     return concluded("certified", f"{same}, certified: {replayed}{scope}")
@@ -171,9 +158,7 @@ def _relative(a: float, b: float) -> float:
     return m.inf if m.isnan(share) else share
 
 
-def _rounds(drawn: Certificate) -> str:
-    loss, weight = drawn.max_relative_loss_difference, drawn.max_weight_difference
-    steps = drawn.batches
+def _rounds(loss: float | None, weight: float | None, steps: int) -> str:
     if loss is None:
         return f"the stack rounds differently: {steps} replayed steps report no loss to compare"
     if loss:
@@ -185,10 +170,9 @@ def _rounds(drawn: Certificate) -> str:
     return f"the stack rounds differently: over {steps} replayed steps {how}"
 
 
-def _apart(drawn: Certificate, verb: str) -> str:
+def _apart(loss: float | None, weight: float | None, verb: str) -> str:
     """Return the differences in words: `losses differ by at most 6e-07, weights by at most
     2e-07`."""
-    loss, weight = drawn.max_relative_loss_difference, drawn.max_weight_difference
     if not loss and not weight:
         return "losses and weights are identical" if loss is not None else "weights are identical"
     parts = [] if loss is None else [f"losses {verb} {_share(loss)}"]
@@ -225,12 +209,6 @@ def _scope(baseline: Replayed, stack: Replayed) -> str:
     if baseline.epochs and stack.epochs:
         words += f"; {baseline.epochs[0].examples:,} examples an epoch compared"
     return words
-
-
-def _examples(side: Replayed) -> int | None:
-    if side.epochs:
-        return side.epochs[0].examples
-    return side.counts.examples[0] if side.counts.examples else None
 
 
 def unlike_counts(

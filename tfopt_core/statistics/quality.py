@@ -87,7 +87,6 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
         high=bounds.high,
         tolerance=tolerance,
         resolution=_resolution(mean_baseline, judgement),
-        certificate=None,
         verdict=verdict,
         statement="",
     )
@@ -99,10 +98,8 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
 def _without_figures(judgement: Judgement, why: str) -> Quality:
     by = f" by {judgement.metric}" if judgement.metric else ""
     return Quality(
-        metric=judgement.metric, direction=judgement.direction, baseline=None, optimized=None,
-        difference=None, low=None, high=None, tolerance=judgement.tolerance, resolution=None,
-        certificate=None, verdict=QualityVerdict.NOT_ESTABLISHED,
-        statement=f"quality not established{by}: {why}",
+        metric=judgement.metric, direction=judgement.direction, tolerance=judgement.tolerance,
+        verdict=QualityVerdict.NOT_ESTABLISHED, statement=f"quality not established{by}: {why}",
     )  # fmt: skip
 
 

@@ -65,10 +65,6 @@ def compare(
     draft = Comparison(
         kind=judgement.kind,
         verdict=Verdict.NONE,
-        speedup=None,
-        low=None,
-        high=None,
-        confidence=None,
         pairs=len(pairs),
         run_ids=tuple(run.id for run in runs_of(pairs)),
         statement="",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -19,8 +20,9 @@ from tfopt_core.errors import (
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.recipe.tree import join_path
 from tfopt_core.records.messages import Failure, OthersServed
-from tfopt_core.records.results import RunResult
+from tfopt_core.records.results import RunResult, RunStatus
 from tfopt_core.records.run import RunFacts, RunReport
+from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.statistics.fit_figures import summarize
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.local_cluster import is_role_folder
@@ -82,7 +84,7 @@ def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
     return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
 
 
-def ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
+def left_behind(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
     """Return a warning about processes that outlived this one."""
     if not outcome.left_behind:
         return ()
@@ -90,29 +92,33 @@ def ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
     return (f"{what} left processes in sessions of their own, which were ended: {named}",)
 
 
-def with_outcome(
-    result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
+def result_of(
+    outcome: ProcessOutcome, scheduled: ScheduledRun, run_id: str, target: TargetSpec | None
 ) -> RunResult:
     """Return the result of a run whose process has ended.
 
     :param target: that of the recipe.
     """
-    report = outcome.message
-    result = attrs.evolve(result, written=outcome.written)
-    tail = "\n".join(last_words(outcome.output_tail)) or None
-    if isinstance(report, OthersServed):
-        return attrs.evolve(result, status="served")
-    if not isinstance(report, RunReport):
-        error = report.message if isinstance(report, Failure) else outcome.cause
-        return attrs.evolve(
-            result, error=error, output_tail=tail, out_of_memory=outcome.out_of_memory
-        )
-    facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
-    facts["written"] = outcome.written
-    fits = tuple(summarize(fit, target) for fit in report.fits)
-    if report.why_failed is not None:
-        return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)
-    return attrs.evolve(result, **facts, fits=fits, status="ok")
+    report, facts = outcome.message, dict[str, Any]()
+    status: RunStatus = "served" if isinstance(report, OthersServed) else "failed"
+    error = report.message if isinstance(report, Failure) else outcome.cause
+    if isinstance(report, RunReport):
+        facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
+        facts["fits"] = tuple(summarize(fit, target) for fit in report.fits)
+        error = report.why_failed
+        status = "ok" if error is None else "failed"
+    elif status == "failed":
+        facts["out_of_memory"] = outcome.out_of_memory
+    notes = (*facts.pop("notes", ()), *left_behind(outcome, "a run"))
+    words = "\n".join(last_words(outcome.output_tail)) if status == "failed" else ""
+    return RunResult(
+        **{**facts, "written": outcome.written, "notes": notes},
+        id=run_id, variant=scheduled.variant.name, round=scheduled.round,
+        position=scheduled.position, seed=scheduled.seed, status=status,
+        process_seconds=outcome.seconds, started=outcome.started, error=error,
+        output_path=None if outcome.output_path is None else str(outcome.output_path),
+        output_tail=words or None,
+    )  # fmt: skip
 
 
 def error_of(outcome: ProcessOutcome, what: str, request: Request) -> TfoptError:

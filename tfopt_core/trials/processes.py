@@ -26,11 +26,11 @@ from tfopt_core.training.job import CheckpointConfig, Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.trials.outcomes import (
     MODEL_FILE,
-    ended,
     error_of,
+    left_behind,
     remove_private_files,
+    result_of,
     run_folder,
-    with_outcome,
 )
 from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.trials.workload_options import recipe_of_variant
@@ -118,14 +118,7 @@ class Processes:
             measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)
-        result = RunResult(
-            id=run_id, variant=scheduled.variant.name, round=scheduled.round,
-            position=scheduled.position, seed=scheduled.seed, status="failed",
-            process_seconds=outcome.seconds, started=outcome.started,
-            output_path=str(outcome.output_path) if outcome.output_path else None,
-        )  # fmt: skip
-        result = with_outcome(result, outcome, self.request.recipe.measure.target)
-        return attrs.evolve(result, notes=(*result.notes, *ended(outcome, "a run")))
+        return result_of(outcome, scheduled, run_id, self.request.recipe.measure.target)
 
     def warm_up(self) -> None:
         """Start what the runs share, so that it is no part of the first of them."""
@@ -267,7 +260,7 @@ def prepare(
         # the dry build has built the stack's options alone, and timed steps with them
         size = baseline.workload.batch_size
         prepared = attrs.evolve(prepared, baseline_batch_size=size, training_seconds=None)
-    warnings = (*prepared.warnings, *notes, *ended(outcome, "the dry build"))
+    warnings = (*prepared.warnings, *notes, *left_behind(outcome, "the dry build"))
     prepared = attrs.evolve(prepared, seconds=outcome.seconds, warnings=warnings)
     check_metrics(request, prepared)
     return prepared, with_prepared(request, prepared)

@@ -452,12 +452,9 @@ def test_resuming_refuses_another_recipe_and_names_the_key(world):
 def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()
-    kept = dict(world.store.unfinished()[0].request)
-    kept["fingerprint"] = {
-        **kept["fingerprint"], 'code of plugin "p"': "0" * 64,
-        "environment variable OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    world.store.update_request(measurement, kept)
+    known = world.store.request_of(measurement)["fingerprint"]
+    changed = {'code of plugin "p"': "0" * 64, "environment variable OMP_NUM_THREADS": "1"}
+    world.store.update_request(measurement, fingerprint={**known, **changed})
     with pytest.raises(InputError) as caught:
         world(FakeRunner(), pairs=4, resuming=True)
     assert 'code of plugin "p" changed' in str(caught.value)
@@ -494,8 +491,7 @@ def test_a_damaged_measurement_of_another_recipe_does_not_prevent_resuming(world
 def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, part, value):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()
-    kept = dict(world.store.request_of(measurement))
-    world.store.update_request(measurement, {**kept, part: value})
+    world.store.update_request(measurement, **{part: value})
     with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".*{part}'):
         world(FakeRunner(), pairs=4, resuming=True)
 

@@ -63,7 +63,6 @@ def test_an_exact_stack_that_replays_the_same_is_certified():
         "same training, certified: 100 steps of 2 epochs replayed, losses and weights are "
         "identical; 320 examples an epoch compared"
     )
-    assert (certificate.examples, certificate.batches) == (320, 100)
 
 
 def test_a_difference_within_rounding_is_certified_with_its_figure():

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import fcntl
 import gc
 import os
-import signal
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -31,8 +28,6 @@ from tfopt_core.workers.task import Parent, RunTask, failure_of, named_function,
 CHANNEL_DESCRIPTOR = 200
 # The highest value of Linux' oom_score_adj.
 MOST_EXPENDABLE = 1000
-# From <linux/prctl.h>.
-PR_SET_PDEATHSIG = 1
 # The modules of the distributions that tfopt requires (pyproject.toml).
 LIBRARIES = frozenset({
     "attr", "attrs", "cattr", "cattrs", "click", "keras", "numpy", "pluggy", "psutil", "rich",
@@ -66,9 +61,6 @@ def main(descriptor: int, *, forked: bool = False) -> int:
         except OSError as error:
             parent(CannotMount(str(error)))
             return 1
-    threading.Thread(target=_die_with_parent, args=(parent,), daemon=True).start()
-    if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
-        die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
     if isinstance(task, RunTask) and task.expendable:
         _be_ended_first()
     try:
@@ -87,28 +79,10 @@ def main(descriptor: int, *, forked: bool = False) -> int:
     return 0
 
 
-def _die_with_parent(parent: Parent) -> None:
-    """Kill this process once the stream of tasks ends: then the parent is gone."""
-    parent.receive()
-    os.killpg(os.getpgid(0), signal.SIGKILL)
-
-
 def _be_ended_first() -> None:
     """Have the kernel end this process before others where memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process once the thread that started it has ended.
-
-    While TensorFlow waits for the other processes of a cluster it holds Python's lock, and no
-    thread of Python could notice that the parent has gone.
-    """
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @attrs.frozen(eq=False)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pickle
 import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, ClassVar, get_args
 
 import attrs
@@ -203,7 +203,6 @@ class Parent:
 
     _channel: socket.socket
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _tasks: SimpleQueue[Task | Exception] = attrs.field(factory=SimpleQueue, init=False)
 
     def __call__(self, message: Message) -> None:
         """Send a message."""
@@ -212,24 +211,14 @@ class Parent:
             self._channel.sendall(data)
 
     def next_task(self) -> Task:
-        """Wait for another task and return it.
+        """Wait for another task and return it. Without that process this one ends.
 
         :raises Exception: whatever reading it raises, which may import plugins.
         """
-        task = self._tasks.get()
-        if isinstance(task, Exception):
-            raise task
-        return task
-
-    def receive(self) -> None:
-        """Receive further tasks until that process is gone."""
-        while True:
-            try:
-                self._tasks.put(receive_task(self._channel))
-            except (EOFError, OSError):
-                return
-            except Exception as error:  # unpickling imports the plugins
-                self._tasks.put(error)
+        try:
+            return receive_task(self._channel)
+        except EOFError:
+            os._exit(1)
 
 
 def send_task(channel: socket.socket, task: Task) -> None:

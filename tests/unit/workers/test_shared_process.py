@@ -24,7 +24,6 @@ from tfopt_core.workers.task import Parent, receive_task
 
 channel = socket.socket(fileno=int(sys.argv[1]))
 parent, task = Parent(channel), receive_task(channel)
-threading.Thread(target=parent.receive, daemon=True).start()
 while task.job.variant != "last":
     if task.job.variant == "slow":
         time.sleep(600)

@@ -49,6 +49,20 @@ PROCESS, DEVICE = "peak_rss_bytes", "peak_device_bytes"
 SUBJECTS = {PROCESS: "peak memory", DEVICE: "peak device memory"}
 
 
+@attrs.frozen
+class _Seen:
+    """What a verdict is drawn from: the pairs, all runs, failed ones too, and the rules."""
+
+    pairs: Sequence[Pair]
+    runs: Sequence[RunResult]
+    judgement: Judgement
+
+    @property
+    def unlike(self) -> str | None:
+        """What the two sides did differently; None if they may, or did not."""
+        return unlike_training(self.pairs, self.judgement)
+
+
 def compare(
     runs: Sequence[RunResult],
     judgement: Judgement,
@@ -78,7 +92,7 @@ def compare(
         why = why_too_few or f"{len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}"
         comparison = attrs.evolve(draft, statement=f"no verdict: {why}")
     else:
-        comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
+        comparison = _judged(draft, _Seen(pairs, runs, judgement), pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
         note = f"{len(failed)} of {len(runs)} runs failed"
@@ -86,10 +100,8 @@ def compare(
     return comparison
 
 
-def _judged(
-    draft: Comparison, pairs: Sequence[Pair], runs: Sequence[RunResult], judgement: Judgement,
-    pair_seconds: float | None,
-) -> Comparison:  # fmt: skip
+def _judged(draft: Comparison, seen: _Seen, pair_seconds: float | None) -> Comparison:
+    pairs = seen.pairs
     if not applied_plugins([pair.with_ for pair in pairs]):
         return attrs.evolve(
             draft,
@@ -97,7 +109,7 @@ def _judged(
             statement="not applied: no plugin of the stack took effect in every run, so there is "
             "no gain to report",
         )
-    figures = compared_seconds(pairs, judgement.kind)
+    figures = compared_seconds(pairs, draft.kind)
     if isinstance(figures, str):
         return attrs.evolve(draft, verdict=Verdict.VOID, statement=figures)
     interval = t_interval(log_ratios(*figures))
@@ -111,27 +123,25 @@ def _judged(
     measured = attrs.evolve(
         draft, speedup=speedup, low=low, high=high, confidence=interval.confidence
     )
-    verdict, statement = _verdict(measured, interval, pairs, runs, judgement, pair_seconds)
-    memory = compare_memory(measured, pairs, runs, judgement)
+    verdict, statement = _verdict(measured, interval, seen, pair_seconds)
+    memory = compare_memory(measured, seen)
     return attrs.evolve(measured, verdict=verdict, statement=statement, memory=memory)
 
 
 def _verdict(
-    measured: Comparison, interval: Interval, pairs: Sequence[Pair], runs: Sequence[RunResult],
-    judgement: Judgement, pair_seconds: float | None,
-) -> tuple[Verdict, str]:  # fmt: skip
+    measured: Comparison, interval: Interval, seen: _Seen, pair_seconds: float | None
+) -> tuple[Verdict, str]:
     """Return the verdict on a speedup with its interval, and its statement."""
     assert measured.low is not None
     assert measured.high is not None
     figures, of_what = interval_in_words(interval), measured.kind.qualifier
-    unlike = unlike_training(pairs, judgement)
-    if unlike is not None:
-        by_example = _by_example(pairs, judgement)
+    if (unlike := seen.unlike) is not None:
+        by_example = _by_example(seen.pairs, seen.judgement)
         return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
     match verdict_on_interval(measured.low, measured.high):
         case Verdict.FASTER:
             verdict, statement = _faster(measured, figures + band_in_words(measured.high))
-            return no_claim(statement, pairs, runs) or (verdict, statement)
+            return no_claim(statement, seen.pairs, seen.runs) or (verdict, statement)
         case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
             return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
         case Verdict.SLOWER:
@@ -185,23 +195,20 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
     return f"; time for each example {interval_in_words(interval)}"
 
 
-def compare_memory(
-    measured: Comparison, pairs: Sequence[Pair], runs: Sequence[RunResult], judgement: Judgement
-) -> tuple[MemoryContrast, ...]:
+def compare_memory(measured: Comparison, seen: _Seen) -> tuple[MemoryContrast, ...]:
     """Return the contrast of each figure that all runs of the pairs have.
 
     :param measured: the comparison of the same pairs, with its quality.
-    :param runs: all runs of the measurement, failed ones too.
     """
     contrasts = []
     for figure in SUBJECTS:
-        peaks = [(getattr(p.without, figure), getattr(p.with_, figure)) for p in pairs]
+        peaks = [(getattr(p.without, figure), getattr(p.with_, figure)) for p in seen.pairs]
         if not all(before and after for before, after in peaks):
             continue
         before, after = zip(*peaks, strict=True)
         # of the stack over the baseline: a ratio below 1 is less memory
         interval = t_interval(log_ratios(after, before))
-        verdict, statement = _memory_verdict(figure, interval, measured, pairs, runs, judgement)
+        verdict, statement = _memory_verdict(figure, interval, measured, seen)
         ratio, low, high = speedup_interval(interval)
         contrasts.append(
             MemoryContrast(
@@ -213,13 +220,12 @@ def compare_memory(
 
 
 def _memory_verdict(
-    figure: str, interval: Interval, measured: Comparison, pairs: Sequence[Pair],
-    runs: Sequence[RunResult], judgement: Judgement,
-) -> tuple[MemoryVerdict, str]:  # fmt: skip
+    figure: str, interval: Interval, measured: Comparison, seen: _Seen
+) -> tuple[MemoryVerdict, str]:
     """Return the verdict on one ratio, and its statement."""
-    judged = runs_of(pairs)
+    judged = runs_of(seen.pairs)
     subject, figures = _subject(figure, judged), interval_in_words(interval)
-    unknown = _memory_unknown(pairs, judged) if figure == PROCESS else None
+    unknown = _memory_unknown(seen.pairs, judged) if figure == PROCESS else None
     if unknown is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unknown} ({figures})"
     _, low, high = speedup_interval(interval)
@@ -228,7 +234,7 @@ def _memory_verdict(
     none = Verdict.NO_DIFFERENCE if indifferent(low, high) else None
     match none or verdict_on_interval(1 / high, 1 / low):
         case Verdict.FASTER:
-            return _lower(subject, figures, measured, pairs, runs, judgement)
+            return _lower(subject, figures, measured, seen)
         case Verdict.SLOWER:
             return MemoryVerdict.HEAVIER, f"{subject} higher: {figures}"
         case Verdict.NO_DIFFERENCE:
@@ -240,15 +246,13 @@ def _memory_verdict(
 
 
 def _lower(
-    subject: str, figures: str, measured: Comparison, pairs: Sequence[Pair],
-    runs: Sequence[RunResult], judgement: Judgement,
-) -> tuple[MemoryVerdict, str]:  # fmt: skip
+    subject: str, figures: str, measured: Comparison, seen: _Seen
+) -> tuple[MemoryVerdict, str]:
     """Return the verdict on less memory, by what was trained with it."""
-    unlike = unlike_training(pairs, judgement)
-    if unlike is not None:
+    if (unlike := seen.unlike) is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unlike} ({figures})"
     statement = f"{subject} lower: {figures}"
-    refused = no_claim(statement, pairs, runs)
+    refused = no_claim(statement, seen.pairs, seen.runs)
     if refused is not None:
         return MemoryVerdict.NONE, refused[1]
     if as_good(measured):

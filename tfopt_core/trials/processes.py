@@ -158,12 +158,11 @@ class Processes:
     @property
     def _common(self) -> dict[str, Any]:
         """The arguments of all tasks."""
-        request = self.request
-        function = SCRIPT if request.recipe.workload.is_script else FACTORY
+        request, script = self.request, self.request.recipe.workload.is_script
         # a strategy opens the devices when it is built, in a fork before the script's first line
         opens = any(hasattr(p.plugin, OWNER_HOOK) for p in (*request.plugins, *request.added))
-        return {"function": function, "alike": self.alike, "debug": request.debug,
-                "forks": request.forks and not opens}  # fmt: skip
+        forks = self.alike and (not script or (request.forks and not opens))
+        return {"function": SCRIPT if script else FACTORY, "debug": request.debug, "forks": forks}
 
     def _job_of_stack(self, folder: str) -> Job:
         request = self.request

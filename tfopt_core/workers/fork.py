@@ -42,25 +42,15 @@ START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 
 
-def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
-    """Return why a task needs a new process, None if it may run in a fork.
+def may_fork(task: Task, environment: Mapping[str, str]) -> bool:
+    """Return whether a task may run in a fork: where that is known to be equal to a new process.
 
-    A fork is used only where it is known to be equal to a new process.
+    A driver may hold what a fork cannot share; a script that is trained for the user starts as it
+    does without tfopt; and with `debug` TensorFlow's start-up messages are to be shown.
     """
-    if task.job.recipe.workload.is_script:
-        if not task.forks:
-            return "a script may set what TensorFlow reads when it is imported"
-        if isinstance(task, RunTask) and not task.measured:
-            return "a training of the user's own starts as it does without tfopt"
-    if task.job.machine.gpus or environment.get("TPU_NAME"):
-        return "a driver may hold what a fork cannot share"
-    if not task.alike:
-        # all forks of a server share the place of its code and data in memory: between two servers
-        # that would be a difference beside the stack, the same in every pair
-        return "the stack changes the environment, so each side would have a server of its own"
-    if task.debug:
-        return "TensorFlow's start-up messages are to be shown"
-    return None
+    own = task.job.recipe.workload.is_script and isinstance(task, RunTask) and not task.measured
+    devices = task.job.machine.gpus or environment.get("TPU_NAME")
+    return task.forks and not (own or devices or task.debug)
 
 
 @attrs.define(eq=False)
@@ -95,7 +85,7 @@ class ForkRunner:
         self._servers.clear()
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
-        if why_not_forked(task, environment) is not None:
+        if not may_fork(task, environment):
             return self.spawn(task, environment, tell)
         if not self._trusted:
             return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
@@ -112,7 +102,7 @@ class ForkRunner:
     def warm_up(self, task: Task, environment: Mapping[str, str]) -> None:
         """Start the server for such a task now, where one is needed and is not there: what that
         computes is then no part of a run."""
-        if self._trusted and why_not_forked(task, environment) is None:
+        if self._trusted and may_fork(task, environment):
             try:
                 self._server(environment)
             except ParentGone:

@@ -17,7 +17,7 @@ import time
 import traceback
 import warnings
 
-from tfopt_core.workers.reaper import become_subreaper, end_orphans, end_with_parent, tell, wait_for
+from tfopt_core.workers.reaper import become_subreaper, keep, tell
 
 # The modules that every run needs. None of them may run a TensorFlow operation or open a device:
 # the forks would hang.
@@ -69,11 +69,8 @@ def _keep(channel: int, out: int, err: int, control: int) -> int:
         _become_child(channel, out, err)
     for descriptor in (channel, out, err):
         os.close(descriptor)
-    with contextlib.suppress(BrokenPipeError), socket.socket(fileno=control) as answers:
-        tell(answers, pid=pid)
-        threading.Thread(target=end_with_parent, args=(answers, pid), daemon=True).start()
-        status, peak = wait_for(pid)
-        tell(answers, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
+    with socket.socket(fileno=control) as answers:
+        keep(answers, pid)
     return 0
 
 

@@ -42,12 +42,17 @@ def main(arguments: list[str]) -> int:
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them, and a program may not
     )  # fmt: skip
     os.close(passed)  # its other end is to notice when the program ends
+    keep(control, pid)
+    return 0
+
+
+def keep(control: socket.socket, pid: int) -> None:
+    """Tell how a process ends, end it if the parent is gone, and end whatever it leaves behind."""
     threading.Thread(target=end_with_parent, args=(control, pid), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the parent has gone; the rest is done all the same
         tell(control, pid=pid)
         status, peak = wait_for(pid)
         tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
-    return 0
 
 
 def become_subreaper() -> None:

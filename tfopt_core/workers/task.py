@@ -47,9 +47,10 @@ class Task:
 
     :param function: the function that the process calls, as "module:function"; it takes the task
         and a function that sends messages, and returns the last message.
-    :param alike: whether all variants start from the same environment.
     :param private: the private folder of a script; None for none.
-    :param forks: whether a script may run in a fork of a process that has imported TensorFlow.
+    :param forks: whether it may run in a fork of a process that has imported TensorFlow: a script
+        sets nothing before that, and all variants start from the same environment. The forks of
+        two processes would differ in the places of code in memory, in every pair alike.
     """
 
     # the classes of the last message of a process that succeeded
@@ -57,7 +58,6 @@ class Task:
 
     job: Job
     function: str
-    alike: bool = True
     debug: bool = False
     private: PrivateFolder | None = None
     forks: bool = False

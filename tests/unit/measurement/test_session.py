@@ -507,7 +507,7 @@ def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path
 def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
     runner = FakeRunner()
     world(runner, pairs=4)
-    assert not any(task.alike for task in runner.tasks)  # the fake plugin sets threads
+    assert not any(task.forks for task in runner.tasks)  # the fake plugin sets threads
 
 
 PLUS = "plus low"

@@ -208,8 +208,7 @@ def replayed(project, tmp_path):
 def test_exact_plugins_are_certified(replayed, kind, plugins):
     certificate = replayed(kind, *plugins)
     assert certificate.certified, certificate.statement
-    assert certificate.examples == 90
-    assert certificate.batches == 24
+    assert "certified: 24 steps of 2 epochs" in certificate.statement
     # what is exact is exact on a CPU: no digit differs
     assert certificate.max_relative_loss_difference == 0.0
     assert certificate.max_weight_difference == 0.0
@@ -220,7 +219,6 @@ def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     certificate = replayed("pydataset", plugin, equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
-    assert certificate.examples
 
 
 def test_another_order_of_the_same_examples_is_certified_as_such(replayed):

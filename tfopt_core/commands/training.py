@@ -103,7 +103,7 @@ def train_once(
             }
         run = Processes(request, runner).run(
             _scheduled(request), request.folder.name, tell,
-            save=request.save_to is not None, checkpoints=checkpoints, facts=facts, as_it_is=True,
+            save=request.save_to is not None, checkpoints=checkpoints, facts=facts, measured=False,
         )  # fmt: skip
         # of several workers, only the chief has saved it
         saved_to = _saved(request, must=not facts) if run.ok else None
@@ -125,7 +125,7 @@ def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
             notes = prepared.search_notes
         run = Processes(request, runner).run(
             _scheduled(request), request.folder.name, lambda message: None,
-            save=request.save_to is not None, as_it_is=True, own_seeds=request.seed is None,
+            save=request.save_to is not None, measured=False, own_seeds=request.seed is None,
         )  # fmt: skip
         _saved(request)
     return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))

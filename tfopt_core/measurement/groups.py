@@ -28,8 +28,8 @@ from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, Tur
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
 from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.claims import failed_for_good, no_pair_possible, speedup_so_far
-from tfopt_core.statistics.figures import Judgement
+from tfopt_core.statistics.figures import Judgement, compared_seconds, pairs_of
+from tfopt_core.statistics.intervals import log_ratios
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -270,3 +270,32 @@ class Groups:
                 seconds_left=None if seconds is None else seconds * left / len(self.sides),
             )
         )  # fmt: skip
+
+
+# A variant that failed this often and never ended well is not tried again.
+MAX_FAILURES = 2
+
+
+def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
+    """Return the variants that failed twice and never ended well."""
+    return {
+        name
+        for name in {run.variant for run in runs}
+        if all(run.status == "failed" for run in runs if run.variant == name)
+        and sum(run.variant == name for run in runs) >= MAX_FAILURES
+    }
+
+
+def no_pair_possible(runs: Sequence[RunResult]) -> bool:
+    """Return whether there will never be a pair, since a side has failed for good."""
+    return bool({BASELINE, FULL} & failed_for_good(runs))
+
+
+def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
+    """Return the mean speedup over complete pairs, None before the first."""
+    pairs = pairs_of(runs)
+    figures = compared_seconds(pairs, judgement.kind) if pairs else ""
+    if isinstance(figures, str):
+        return None
+    ratios = log_ratios(*figures)
+    return math.exp(math.fsum(ratios) / len(ratios))

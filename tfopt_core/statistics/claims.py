@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.records.results import Comparison, RunResult
+import attrs
+
+from tfopt_core.records.results import Quality, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import unlike_counts
@@ -13,31 +15,21 @@ from tfopt_core.statistics.figures import (
     Judgement,
     Pair,
     applied_plugins,
-    compared_seconds,
-    pairs_of,
     runs_of,
 )
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
+    QUALITY_LEVEL,
     SUSPICIOUS_DEVIATION,
     Interval,
     interval_in_words,
-    log_ratios,
     pairs_needed,
     seconds_in_words,
+    t_interval,
 )
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
-
-
-def as_good(measured: Comparison) -> bool:
-    """Return whether the stack's model is shown to be as good, or its runs reached the target."""
-    quality = measured.quality
-    return measured.kind is ComparisonKind.TIME_TO_TARGET or (
-        quality is not None
-        and quality.verdict in (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE)
-    )
 
 
 def no_claim(
@@ -155,35 +147,6 @@ def _batch(judgement: Judgement, side: int) -> str:
     return "" if size is None else f" at batch {size:,}"
 
 
-# A variant that failed this often and never ended well is not tried again.
-MAX_FAILURES = 2
-
-
-def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
-    """Return the variants that failed twice and never ended well."""
-    return {
-        name
-        for name in {run.variant for run in runs}
-        if all(run.status == "failed" for run in runs if run.variant == name)
-        and sum(run.variant == name for run in runs) >= MAX_FAILURES
-    }
-
-
-def no_pair_possible(runs: Sequence[RunResult]) -> bool:
-    """Return whether there will never be a pair, since a side has failed for good."""
-    return bool({BASELINE, FULL} & failed_for_good(runs))
-
-
-def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
-    """Return the mean speedup over complete pairs, None before the first."""
-    pairs = pairs_of(runs)
-    figures = compared_seconds(pairs, judgement.kind) if pairs else ""
-    if isinstance(figures, str):
-        return None
-    ratios = log_ratios(*figures)
-    return math.exp(math.fsum(ratios) / len(ratios))
-
-
 def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
     """Return how the amounts of training differ, in words; None if they are the same.
 
@@ -267,3 +230,117 @@ def _steps(run: RunResult) -> int | None:
 def _sum(amounts: Sequence[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known and len(known) == len(amounts) else None
+
+
+NO_METRIC = "the script reports no metric that is known to be better high, or low"
+
+
+def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
+    """Return the quality, from the certificate if there is one and the metric's paired difference.
+
+    The difference is higher where it is better, with one-sided bounds. Not worse: the lower bound
+    lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
+    bound; it is called worse only if it surely is, since the replay has then missed something. A
+    metric that is not finite at the end of a run establishes nothing, with a certificate or
+    without.
+
+    :returns: without a metric to judge by one without figures; None without a certificate, if a
+        finished run lacks the metric or there are fewer than two pairs.
+    """
+    if not judgement.metric:
+        return _without_figures(judgement, NO_METRIC)
+    certificate, runs = judgement.certificate, runs_of(pairs)
+    statement = None if certificate is None else certificate.statement
+    if (invalid := not_finite(runs)) is not None:
+        return attrs.evolve(_without_figures(judgement, invalid), certificate=statement)
+    measured = _measured(pairs, judgement)
+    if measured is None:
+        unknown = "too few runs report it" if _are_whole(runs) else "no run trained to its end"
+        if certificate is None and _are_whole(runs):
+            return None
+        quality = _without_figures(judgement, unknown)
+    else:
+        quality = measured
+    quality = attrs.evolve(quality, certificate=statement)
+    if certificate is None or not certificate.certified or quality.verdict is QualityVerdict.WORSE:
+        return quality
+    figures = "" if measured is None else f"; {_means(measured)}"
+    return attrs.evolve(
+        quality, verdict=QualityVerdict.CERTIFIED, statement=f"{certificate.statement}{figures}"
+    )
+
+
+def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
+    """Return the quality by statistics alone; None if a run was cut short or lacks the metric."""
+    metric, runs = judgement.metric, runs_of(pairs)
+    if len(pairs) < 2 or not _are_whole(runs) or any(run.value_of(metric) is None for run in runs):
+        return None
+    baseline = [pair.without.value_of(metric) or 0.0 for pair in pairs]
+    optimized = [pair.with_.value_of(metric) or 0.0 for pair in pairs]
+    sign = 1.0 if judgement.direction == "max" else -1.0
+    differences = [sign * (o - b) for b, o in zip(baseline, optimized, strict=True)]
+    # one-sided bounds at level a are the ends of a two-sided interval at level 2 a
+    bounds = t_interval(differences, 2 * QUALITY_LEVEL)
+    mean_baseline = math.fsum(baseline) / len(baseline)
+    tolerance = judgement.tolerance_for(mean_baseline)
+    verdict = QualityVerdict.NOT_ESTABLISHED
+    if bounds.low > -tolerance:
+        verdict = QualityVerdict.NOT_WORSE
+    elif bounds.high < -tolerance:
+        verdict = QualityVerdict.WORSE
+    quality = Quality(
+        metric=metric,
+        direction=judgement.direction,
+        baseline=mean_baseline,
+        optimized=math.fsum(optimized) / len(optimized),
+        difference=bounds.mean,
+        low=bounds.low,
+        high=bounds.high,
+        tolerance=tolerance,
+        resolution=_resolution(mean_baseline, judgement),
+        verdict=verdict,
+        statement="",
+    )
+    return attrs.evolve(quality, statement=_quality_in_words(quality, judgement))
+
+
+def _without_figures(judgement: Judgement, why: str) -> Quality:
+    by = f" by {judgement.metric}" if judgement.metric else ""
+    return Quality(
+        metric=judgement.metric, direction=judgement.direction, tolerance=judgement.tolerance,
+        verdict=QualityVerdict.NOT_ESTABLISHED, statement=f"quality not established{by}: {why}",
+    )  # fmt: skip
+
+
+def _are_whole(runs: Sequence[RunResult]) -> bool:
+    """Return whether no run was cut short, so that its metrics are a result."""
+    return all(run.complete for run in runs)
+
+
+def _resolution(share: float, judgement: Judgement) -> float | None:
+    """Return the standard error of a share, given the size of the validation set."""
+    is_share = judgement.direction == "max" and 0 <= share <= 1
+    if not is_share or not judgement.examples or not judgement.metric.startswith("val_"):
+        return None
+    return math.sqrt(share * (1 - share) / judgement.examples)
+
+
+def _means(quality: Quality) -> str:
+    return f"{quality.metric} {quality.baseline:.4f} -> {quality.optimized:.4f}"
+
+
+def _quality_in_words(quality: Quality, judgement: Judgement) -> str:
+    assert quality.low is not None
+    assert quality.high is not None
+    # in `low` and `high` higher is better; show the change of the metric itself
+    ends = (quality.low, quality.high)
+    if judgement.direction == "min":
+        ends = (-quality.high, -quality.low)
+    either_way = " either way" if quality.verdict is QualityVerdict.NOT_ESTABLISHED else ""
+    text = (
+        f"quality {quality.verdict}{either_way}: {_means(quality)} "
+        f"(change {ends[0]:+.4f} to {ends[1]:+.4f}, tolerance {quality.tolerance:.4g})"
+    )
+    if quality.resolution is not None and judgement.examples is not None:
+        text += f"; sampling error of {judgement.examples:,} examples: {quality.resolution:.4f}"
+    return text

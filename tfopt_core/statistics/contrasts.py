@@ -13,7 +13,13 @@ from tfopt_core.records.results import Addition, Attribution, RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, plus
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.claims import identical_timings, inconclusive, not_finite, unlike_amounts
+from tfopt_core.statistics.claims import (
+    compare_quality,
+    identical_timings,
+    inconclusive,
+    not_finite,
+    unlike_amounts,
+)
 from tfopt_core.statistics.figures import (
     Judgement,
     Pair,
@@ -32,7 +38,6 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.quality import compare_quality
 
 WORDS = {
     Verdict.FASTER: "faster with it",

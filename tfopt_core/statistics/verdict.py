@@ -9,7 +9,7 @@ import attrs
 from tfopt_core.records.results import Comparison, MemoryContrast, Quality, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.claims import (
-    as_good,
+    compare_quality,
     examples,
     fits_into_memory,
     identical_timings,
@@ -39,7 +39,6 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.quality import compare_quality
 
 # 1 MiB: what is swapped out is not resident. The counter is that of the whole machine, and some
 # pages of processes that sleep are always moved.
@@ -155,7 +154,7 @@ def _verdict(
 def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     """Return the verdict on a shorter time, by the quality of the model."""
     kind, quality = measured.kind, measured.quality
-    good = as_good(measured)
+    good = _as_good(measured)
     if good and kind is ComparisonKind.STEPS:
         return Verdict.STEPS_FASTER, f"steps are faster: {figures}"
     if good:
@@ -171,6 +170,15 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     reported = quality is not None and (quality.baseline is not None or not quality.metric)
     why = "" if reported else " (the metric was not reported)"
     return Verdict.QUALITY_OPEN, f"training is faster; quality not established{why}: {figures}"
+
+
+def _as_good(measured: Comparison) -> bool:
+    """Return whether the stack's model is shown to be as good, or its runs reached the target."""
+    quality = measured.quality
+    return measured.kind is ComparisonKind.TIME_TO_TARGET or (
+        quality is not None
+        and quality.verdict in (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE)
+    )
 
 
 def _worse(quality: Quality | None) -> str:
@@ -255,7 +263,7 @@ def _lower(
     refused = no_claim(statement, seen.pairs, seen.runs)
     if refused is not None:
         return MemoryVerdict.NONE, refused[1]
-    if as_good(measured):
+    if _as_good(measured):
         return MemoryVerdict.LIGHTER, statement
     if worse := _worse(measured.quality):
         return MemoryVerdict.WORSE, f"{subject} lower {worse} ({figures})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.scripts.folders.copied_folder import CopiedFolder
 from tfopt_core.scripts.folders.private_folder import PRIVATE, OverlayMounts, why_no_overlay
-from tfopt_core.training.job import CheckpointConfig, Job
+from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.trials.outcomes import (
     MODEL_FILE,
@@ -87,24 +86,13 @@ class Processes:
         return self._carry_out(task, tell)
 
     def run(
-        self,
-        scheduled: ScheduledRun,
-        run_id: str,
-        tell: Tell,
-        *,
-        save: bool = False,
-        warm_seconds: float | None = None,
-        in_turns: bool = False,
-        checkpoints: CheckpointConfig | None = None,
-        facts: Mapping[str, str] | None = None,
-        as_it_is: bool = False,
-        own_seeds: bool = False,
-    ) -> RunResult:
+        self, scheduled: ScheduledRun, run_id: str, tell: Tell, *, save: bool = False,
+        **options: Any,
+    ) -> RunResult:  # fmt: skip
         """Train one run of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param warm_seconds, in_turns, checkpoints, facts, own_seeds: as `RunTask` has them.
-        :param as_it_is: train a script in its own folder, for the user, not in a private one.
+        :param options: further fields of the `RunTask`.
         """
         folder = run_folder(
             self.request.folder, scheduled.round, scheduled.position, scheduled.variant.name
@@ -113,9 +101,7 @@ class Processes:
         shutil.rmtree(folder, ignore_errors=True)
         task = RunTask(
             job=self._job(scheduled.variant, scheduled.seed, folder),
-            save_to=folder / MODEL_FILE if save else None, warm_seconds=warm_seconds,
-            in_turns=in_turns, checkpoints=checkpoints,
-            measured=not as_it_is, own_seeds=own_seeds, facts=facts or {}, **self._common,
+            save_to=folder / MODEL_FILE if save else None, **options, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task, tell)
         return result_of(outcome, scheduled, run_id, self.request.recipe.measure.target)
@@ -127,25 +113,19 @@ class Processes:
             self.runner.warm_up(task, self._environment(task.job.runtime, debug=task.debug))
 
     def replay(
-        self,
-        variant: Variant,
-        seed: int,
-        shared: Path,
-        part: ReplayPart = "training",
-        *,
-        batches: int | None = None,
-        against: str = "",
-    ) -> Replayed | str:
+        self, variant: Variant, seed: int, shared: Path, part: ReplayPart = "training",
+        **options: Any,
+    ) -> Replayed | str:  # fmt: skip
         """Replay a short training, the variant without plugins first. Return it, or why it failed.
 
         :param shared: the folder that the processes of all variants share.
-        :param part, batches, against: as `ReplayTask` has them.
+        :param options: further fields of the `ReplayTask`.
         """
         folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
         task = ReplayTask(
             job=self._job(variant, seed, folder), look=REPLAYED, part=part, replay_folder=shared,
-            batches=batches, against=against, **self._common,
+            **options, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task)
         match outcome.message:

@@ -12,8 +12,8 @@ from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
 from tfopt_core.records.run import TrainingCounts
 from tfopt_core.statistics.certificate import certify, impossible, without_unsteady
+from tfopt_core.statistics.claims import compare_quality
 from tfopt_core.statistics.figures import stack_equivalence
-from tfopt_core.statistics.quality import compare_quality
 from tfopt_core.statistics.verdict import compare
 
 BASE = [10.0, 10.1, 9.9, 10.05]

@@ -14,10 +14,10 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 from tfopt_core.measurement.plan import Schedule
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
+from tfopt_core.statistics.claims import compare_quality
 from tfopt_core.statistics.contrasts import attribute
 from tfopt_core.statistics.figures import pairs_of
 from tfopt_core.statistics.intervals import LEVEL, log_ratios, t_interval
-from tfopt_core.statistics.quality import compare_quality
 from tfopt_core.statistics.verdict import compare
 
 FALSE = {"faster", "slower"}

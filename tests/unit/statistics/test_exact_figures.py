@@ -8,10 +8,11 @@ from support.measure_runs import make_fit, make_judgement, make_outcome, make_pa
 from support.report_results import make_comparison, make_quality
 
 from tfopt_core.measurement.conclude import next_steps
+from tfopt_core.measurement.groups import failed_for_good
 from tfopt_core.records.results import Addition, Attribution
 from tfopt_core.records.run import StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
-from tfopt_core.statistics.claims import examples, failed_for_good, inconclusive
+from tfopt_core.statistics.claims import compare_quality, examples, inconclusive
 from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
 from tfopt_core.statistics.fit_figures import (
     SHOWN,
@@ -27,7 +28,6 @@ from tfopt_core.statistics.intervals import (
     range_in_words,
     seconds_in_words,
 )
-from tfopt_core.statistics.quality import compare_quality
 
 SIDES = ("baseline", "full")
 RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))

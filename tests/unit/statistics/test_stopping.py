@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.measure_runs import make_judgement, make_pairs, make_run
 
-from tfopt_core.statistics.claims import (
+from tfopt_core.measurement.groups import (
     failed_for_good,
     no_pair_possible,
     speedup_so_far,

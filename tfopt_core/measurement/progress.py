@@ -7,6 +7,8 @@ from typing import Protocol
 
 import attrs
 
+from tfopt_core.measurement.plan import MeasurementState
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 
 
@@ -22,23 +24,18 @@ class Certifying:
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Set-up is done.
+    """Set-up is done: the dry build, and the plan. `runs_done` were made before a resume."""
 
-    `estimated_seconds` is about how long all runs take, None if unknown. Each trains `warm_seconds`
-    behind its start, None to its end. `runs_done` were made before a resume. Of a script's
-    `own_loop` the steps are updates, None for the script's end.
-    """
-
-    seconds: float
-    epochs: int
-    steps_per_epoch: int | None
+    prepared: Prepared
+    state: MeasurementState
     total_runs: int
-    warnings: tuple[str, ...]
-    pairs: int
-    estimated_seconds: float | None = None
-    warm_seconds: float | None = None
     runs_done: int = 0
-    own_loop: bool = False
+
+    @property
+    def estimated_seconds(self) -> float | None:
+        """About how long all runs take; None if unknown, or if some were made."""
+        seconds = self.state.group_seconds
+        return None if seconds is None or self.runs_done else self.state.pairs * seconds
 
 
 @attrs.frozen

@@ -90,7 +90,12 @@ def conduct(groups: Groups, created_at: str) -> Results:
     """
     request, store = groups.request, groups.store
     assert store is not None
-    groups.observer(_ready(groups))
+    groups.observer(
+        progress.Ready(
+            prepared=groups.prepared, state=groups.state, total_runs=groups.total_runs,
+            runs_done=len(groups.runs),
+        )
+    )  # fmt: skip
     groups.go()
     results = conclude(groups, created_at)
     store.finish(results)
@@ -108,23 +113,6 @@ def conduct(groups: Groups, created_at: str) -> Results:
         results = observed(results, request, groups.state.seed or 1, groups.runner, groups.observer)
         store.finish(results)
     return results
-
-
-def _ready(groups: Groups) -> progress.Ready:
-    prepared, state = groups.prepared, groups.state
-    known = None if groups.runs else state.group_seconds  # before a resume some were made
-    return progress.Ready(
-        seconds=prepared.seconds,
-        epochs=prepared.epochs,
-        steps_per_epoch=prepared.steps_per_epoch,
-        total_runs=groups.total_runs,
-        warnings=prepared.warnings,
-        estimated_seconds=None if known is None else state.pairs * known,
-        warm_seconds=state.warm_seconds,
-        pairs=state.pairs,
-        runs_done=len(groups.runs),
-        own_loop=prepared.own_loop,
-    )
 
 
 def observed(

@@ -154,7 +154,7 @@ class MeasurementView:
                 yield plain(event.text)
             case Ready():
                 yield from _ready(event)
-                yield from (f"warning: {plain(warning)}" for warning in event.warnings)
+                yield from (f"warning: {plain(warning)}" for warning in event.prepared.warnings)
             case RunEnded():
                 yield _ended(event)
 
@@ -185,17 +185,16 @@ def _bar(name: str, done: int, total: int | None) -> tuple[RenderableType, ...]:
 
 
 def _ready(event: Ready) -> Iterator[str]:
-    steps = f" of {event.steps_per_epoch:,} steps" if event.steps_per_epoch else ""
-    epochs = f"{units.counted(event.epochs, 'epoch')}{steps}"
+    prepared, state, steps = event.prepared, event.state, event.prepared.steps_per_epoch
+    epochs = units.counted(prepared.epochs, "epoch") + (f" of {steps:,} steps" if steps else "")
     each = f"each {epochs}"
-    if event.warm_seconds is not None:
-        each = f"each for {event.warm_seconds:.3g} s behind its start, of {epochs}"
-    if event.own_loop:
-        count = event.steps_per_epoch
-        each = "each to the script's end" if count is None else f"each of {count:,} updates"
+    if state.warm_seconds is not None:
+        each = f"each for {state.warm_seconds:.3g} s behind its start, of {epochs}"
+    if prepared.own_loop:
+        each = "each to the script's end" if steps is None else f"each of {steps:,} updates"
     yield (
-        f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs in "
-        f"{event.pairs} pairs, {each}"
+        f"prepared in {units.seconds_text(prepared.seconds)}: {event.total_runs} runs in "
+        f"{state.pairs} pairs, {each}"
     )
     if event.runs_done:
         yield f"resumed: {event.runs_done} runs are there already"

@@ -23,19 +23,17 @@ def held(folder: Path) -> Iterator[None]:
 
     :raises StoreError: if another process holds it, or the folder cannot be written.
     """
-    descriptor = _opened(folder)
-    try:
-        if not _locked(descriptor):
-            raise StoreError(
-                f'measurement "{folder.name}" is under way in another tfopt (process '
-                f"{_holder(descriptor)}); wait for it, or end it"
-            )
-        _name_holder(descriptor, str(os.getpid()))
+
+    def refuse(holder: str) -> None:
+        raise StoreError(
+            f'measurement "{folder.name}" is under way in another tfopt (process {holder}); wait '
+            "for it, or end it"
+        )
+
+    with measuring_alone(folder, str(os.getpid()), refuse):
         yield
         # nobody waits for the lock: a second process is refused
         (folder / LOCK_FILE).unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -86,11 +86,9 @@ class ProcessProbe:
 
         :raises ValueError: if the workload has no data for the split.
         """
-        data = self.workload.train if split == "train" else self.workload.validation
-        if data is None:
-            raise ValueError(f"the workload has no {split} data")
+        own = self._own_plan(split)
         if isinstance(self.workload, FitWorkload):
-            return as_plan(data, split)
+            return own
         return baseline_plans(self.job, self.workload)[split]
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
@@ -99,10 +97,7 @@ class ProcessProbe:
 
         :raises ValueError: if the workload has no data for the split.
         """
-        data = self.workload.train if split == "train" else self.workload.validation
-        if data is None:
-            raise ValueError(f"the workload has no {split} data")
-        plan = as_plan(data, split)
+        plan = self._own_plan(split)
         if plan.examples is None and self.index:
             plan = self._built_before(split)
         sizes = list(_sizes(plan))
@@ -114,7 +109,7 @@ class ProcessProbe:
         :raises ValueError: if the workload has no data for the split.
         """
         size, count = self.element_bytes(split)
-        return size + overhead_bytes(as_plan(getattr(self.workload, split), split)), count
+        return size + overhead_bytes(self._own_plan(split)), count
 
     def available_disk_bytes(self) -> int:
         """Return the free space of the disk that holds the runs' files."""
@@ -173,6 +168,13 @@ class ProcessProbe:
         wrap, step = built.training.wrap_train_step, built.model.train_step
         batch = next(iter(built.run.datasets["train"]))
         return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
+
+    def _own_plan(self, split: str) -> DataPlan:
+        """Return the data of a split as the workload gives them."""
+        data = self.workload.train if split == "train" else self.workload.validation
+        if data is None:
+            raise ValueError(f"the workload has no {split} data")
+        return as_plan(data, split)
 
     def _built_before(self, split: str) -> DataPlan:
         """Return the data that the plugins before this one make, who may have counted them."""

@@ -586,7 +586,7 @@ def test_without_a_word_six_pairs_of_runs_are_cut_short_and_projected(world):
     runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
     results, events = world(runner, seconds=5.0)
     ready = next(event for event in events if isinstance(event, Ready))
-    assert (ready.pairs, ready.total_runs, ready.warm_seconds) == (6, 12, 5.0)
+    assert (ready.state.pairs, ready.total_runs, ready.state.warm_seconds) == (6, 12, 5.0)
     assert {task.warm_seconds for task in runner.tasks if isinstance(task, RunTask)} == {5.0}
     assert (results.comparison.kind, results.comparison.pairs) == ("steady", 6)
     assert results.comparison.confidence == pytest.approx(0.95)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from support.cases import few_examples
-from support.report_results import make_run, show
+from support.report_results import make_prepared, make_run, show
 
+from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import (
     Certifying,
     Event,
@@ -26,8 +27,11 @@ from tfopt_core.measurement.progress import (
 from tfopt_core.report.live import MeasurementView
 from tfopt_core.report.style.console import make_console
 
-READY = Ready(seconds=4.2, epochs=5, steps_per_epoch=1875, total_runs=8, pairs=4,
-              warnings=("no validation data\x1b[31m",))  # fmt: skip
+READY = Ready(
+    prepared=make_prepared(seconds=4.2, epochs=5, steps_per_epoch=1875,
+                           warnings=("no validation data\x1b[31m",)),
+    state=MeasurementState(seed=1, pairs=4), total_runs=8,
+)  # fmt: skip
 STARTED = RunStarted(index=2, total_runs=8, variant="full")
 PROGRESS = RunProgress(run=STARTED, epoch=1, epochs=5, step=900, steps_per_epoch=1875,
                        metrics={"val_accuracy": 0.89, "loss": 0.31})  # fmt: skip
@@ -49,6 +53,10 @@ EVENTS: tuple[Event, ...] = (
     FAILED,
     UNKNOWN,
 )
+
+
+def planned(**changes) -> Ready:
+    return attrs.evolve(READY, state=attrs.evolve(READY.state, **changes))
 
 
 class Terminal(io.StringIO):
@@ -92,7 +100,7 @@ def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
 def test_the_time_left_runs_down_between_events() -> None:
     assert "about 50 s left" in seen(ENDED, STARTED, now=250.0)
     assert "nearly done" in seen(ENDED, STARTED, now=1000.0)
-    ready = attrs.evolve(READY, estimated_seconds=75.0)
+    ready = planned(group_seconds=75.0 / 4)
     assert "about 65 s left" in seen(ready, STARTED, now=110.0)
     assert "preparing" in seen()
     assert "replaying" in seen(Certifying())
@@ -174,8 +182,8 @@ def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
 
 
 def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
-    said = lines_of(attrs.evolve(READY, estimated_seconds=200.0))
+    said = lines_of(planned(group_seconds=50.0))
     assert "that takes about 3 min" in said
-    said = lines_of(attrs.evolve(READY, warm_seconds=5.0))
+    said = lines_of(planned(warm_seconds=5.0))
     assert "each for 5 s behind its start, of 5 epochs of 1,875 steps" in said[0]
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))

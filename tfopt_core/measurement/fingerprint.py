@@ -20,7 +20,6 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.factory import module_file, named_workloads
 from tfopt_core.training.runtime import recorded_environment
@@ -55,7 +54,8 @@ def fingerprint(request: Request) -> dict[str, str]:
     for name, value in recorded_environment(request.environment).items():
         facts[f"environment variable {name}"] = value
     for stacked in (*request.plugins, *request.added):
-        facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
+        top = type(stacked.plugin).__module__.partition(".")[0]
+        facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_module(top))
     files = workload_files(request.recipe)
     return {**facts, **{name: _hash_of(paths) for name, paths in files.items()}}
 
@@ -91,11 +91,6 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ABSENT
-
-
-def _files_of_plugin(stacked: StackedPlugin) -> Iterator[Path]:
-    top = type(stacked.plugin).__module__.partition(".")[0]
-    return _files_of_module(top)
 
 
 def workload_files(recipe: Recipe) -> dict[str, tuple[Path, ...]]:

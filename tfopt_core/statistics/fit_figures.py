@@ -144,11 +144,6 @@ def mean_step(blocks: Sequence[Block]) -> float | None:
     return math.fsum(block.seconds for block in warm) / steps
 
 
-def first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
-    """Return the first block of each epoch but the first, of those that hold no trace."""
-    return [block for block in _firsts(blocks)[1:] if not block.cold]
-
-
 def project(outcome: FitOutcome) -> float | str:
     """Return the wall time of the whole training from its pieces, or why it is unknown.
 
@@ -168,7 +163,8 @@ def project(outcome: FitOutcome) -> float | str:
     step = mean_step(outcome.blocks)
     if step is None:
         return NO_STEP
-    starts = first_of_later_epochs(outcome.blocks)
+    later = _firsts(outcome.blocks)[1:]
+    starts = [block for block in later if not block.cold]
     wanted = LEAST_STARTS if outcome.cut_short else 1
     if len(starts) < min(wanted, epochs - 1):
         return NO_EDGE
@@ -177,7 +173,7 @@ def project(outcome: FitOutcome) -> float | str:
     left = (steps - sum(block.steps for block in observed)) * step
     # the time of an epoch's first block beyond its steps
     of_starts = [block.seconds - block.steps * step for block in starts]
-    cold_starts = [b for b in _firsts(outcome.blocks)[1:] if b.cold not in ("", TURN)]
+    cold_starts = [block for block in later if block.cold not in ("", TURN)]
     left += (epochs - 1 - len(cold_starts)) * _mean(of_starts)
     # callbacks also act at the end of the last epoch
     left += epochs * _mean(outcome.edge_seconds)

@@ -53,7 +53,8 @@ def measuring_alone(folder: Path, holder: str, on_wait: Callable[[str], object])
     try:
         known = None
         while not _locked(descriptor):
-            if (other := _holder(descriptor)) != known:
+            other = os.pread(descriptor, HOLDER_BYTES, 0).decode("utf-8", "replace").strip()
+            if other != known:
                 known = other
                 on_wait(other)
             time.sleep(POLL_SECONDS)
@@ -79,10 +80,6 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, HOLDER_BYTES, 0).decode("utf-8", "replace").strip()
 
 
 def _name_holder(descriptor: int, holder: str) -> None:

@@ -66,11 +66,11 @@ def with_settings(
     plugins: Sequence[StackedPlugin], settings: Sequence[Mapping[str, Any]]
 ) -> tuple[StackedPlugin, ...]:
     """Return the plugins with these settings, which a process has sent."""
+    fields = [
+        {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        for values in settings
+    ]
     return tuple(
-        StackedPlugin(stacked.name, type(stacked.plugin)(**_as_fields(values)))
-        for stacked, values in zip(plugins, settings, strict=True)
+        StackedPlugin(stacked.name, type(stacked.plugin)(**values))
+        for stacked, values in zip(plugins, fields, strict=True)
     )
-
-
-def _as_fields(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}

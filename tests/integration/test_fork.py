@@ -186,7 +186,7 @@ def refused(folders, place, through):
     raise OSError(1, "not permitted")
 
 overlay_mount.mount_overlays = refused
-fork_server.serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 """
 SCHEDULED = ScheduledRun(0, 0, Variant(BASELINE, ()), 5)
 

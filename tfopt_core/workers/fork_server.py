@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import gc
 import importlib
-import io
-import logging
 import os
 import signal
 import socket
 import sys
-import threading
 import time
-import traceback
 import warnings
+from typing import NoReturn
 
 from tfopt_core.workers.reaper import become_subreaper, keep, tell
 
@@ -102,47 +96,15 @@ def _can_fork() -> bool:
     return False
 
 
-def _become_child(channel: int, out: int, err: int) -> None:
-    """Serve one task as a process of its own session, and end."""
+def _become_child(channel: int, out: int, err: int) -> NoReturn:
+    """Serve one task as a process of its own session, and end as every Python program does."""
     from tfopt_core.workers.child import main
 
-    code = 1
-    atexit._clear()  # a fork must not run the exit functions of the server
-    try:
-        os.setsid()
-        for descriptor, file in ((1, out), (2, err)):
-            os.dup2(file, descriptor)
-            os.close(file)
-        code = main(channel, forked=True)
-        # as at the end of Python: threads that are no daemons, then the exit functions of the fork,
-        # those of what the server has imported, and the files that the workload left open
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        for end in (_end_processes, logging.shutdown, _flush_files):
-            try:
-                end()
-            except Exception:  # the others are made all the same, as by Python
-                traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
-
-
-def _end_processes() -> None:
-    """End the workload's processes of multiprocessing, if it has begun any."""
-    if processes := sys.modules.get("multiprocessing.util"):
-        processes._exit_function()
-
-
-def _flush_files() -> None:
-    """Write what open files hold, which Python does where it ends by itself."""
-    gc.unfreeze()
-    for file in gc.get_objects():
-        # by its own type: a proxy of something that is gone raises when it is asked for a class
-        if issubclass(type(file), (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)):
-            with contextlib.suppress(Exception):  # closed, or its place is full
-                file.flush()
+    os.setsid()
+    for descriptor, file in ((1, out), (2, err)):
+        os.dup2(file, descriptor)
+        os.close(file)
+    sys.exit(main(channel, forked=True))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Plugin,
+    PluginRefused,
     Probe,
     RunContext,
     Split,
@@ -164,6 +165,18 @@ class FrozenFeatures(Plugin):
             part.reasons[split] = rewrite.reason
         return rewrite.plan
 
+    @hookimpl
+    def on_epoch_end(self, run: RunContext) -> None:
+        """End a training in which a callback changes frozen weights.
+
+        :raises PluginRefused: naming the weight.
+        """
+        if changed := run.state_of(self).get("part", FrozenPart()).changed():
+            raise PluginRefused(
+                f'the frozen weight "{changed}" was changed in the training, which trains on '
+                "features of what it was; leave this plugin out"
+            )
+
     def unwrap(self, model: Any) -> Any:
         """Return the whole model, which takes its own inputs only."""
         without_head(model)
@@ -182,11 +195,6 @@ class FrozenFeatures(Plugin):
                 return Effect.not_applied(f"{split}: the lowered data hold no features")
         if not traced_on_features(model):
             return Effect.not_applied("no step was traced on features")
-        if changed := part.changed():
-            return Effect.not_applied(
-                f'the frozen weight "{changed}" changed in the training, so it was trained on '
-                "features of other weights; leave this plugin out"
-            )
         done = [f"{split}: {where}" for split, where in part.done.items()]
         found = "; ".join([*done, *reasons])
         if run.epochs > 1:

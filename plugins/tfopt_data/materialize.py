@@ -214,6 +214,9 @@ class Materialize(RewritingPlugin):
             if split == "train":
                 order = _allowed(self.order, _drawn(python, found))
         kept = self._read(python, run, split)
+        # a generator with an order of its own begins otherwise each time
+        if python.source.origin == "pydataset" or order == "kept":
+            run.state_of(self).setdefault("begins", []).append((python, python.begin()))
         place = "on disk" if self.storage == "disk" else "in memory"
         # without the seconds, or each run would have another effect
         done = (
@@ -236,6 +239,19 @@ class Materialize(RewritingPlugin):
             kept = in_files(rows, private_folder(run, split)) if in_file else in_memory(rows)
             remember_first_epoch(python, kept)
         return kept
+
+    @hookimpl
+    def on_epoch_end(self, run: RunContext) -> None:
+        """End a training in which a callback changes what Python yields.
+
+        :raises PluginRefused: naming the source.
+        """
+        for python, begin in run.state_of(self).get("begins", ()):
+            if python.begin() != begin:
+                raise PluginRefused(
+                    f"{python.name} was changed in the training, which trains on what it yielded "
+                    "before; leave materialize out of the stack"
+                )
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

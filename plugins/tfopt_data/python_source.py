@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -54,6 +55,15 @@ class PythonSource:
         """What an element is."""
         return "batch" if self.source.batched else "example"
 
+    def begin(self) -> tuple[bytes, ...]:
+        """Return a digest of each leaf of the first element, () of a source that is read once or is
+        no Python."""
+        if self.goes_on or self.source.origin not in ("pydataset", "generator"):
+            return ()
+        value, of_batches = self.source.value, self.source.origin == "pydataset"
+        leaves = tf.nest.flatten(value[0] if of_batches else next(iter(value()), ()))
+        return tuple(hashlib.sha256(_bytes_of(np.asarray(leaf))).digest() for leaf in leaves)
+
     def epochs(self) -> Iterator[Iterator[Any]]:
         """Yield epochs without end, each an iterator over its elements as NumPy structures.
 
@@ -83,6 +93,11 @@ class PythonSource:
             case "generator":
                 return iter(value())
         return iter(value.as_numpy_iterator())
+
+
+def _bytes_of(array: Any) -> bytes:
+    # of Python objects an array holds their places in memory
+    return repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
 
 
 def python_source(plan: DataPlan, steps_per_epoch: int | None) -> PythonSource | str:

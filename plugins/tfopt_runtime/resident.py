@@ -114,6 +114,8 @@ def _why_not_held(head: DataPlan) -> str:
     for spec in tf.nest.flatten(element_spec(head)):
         if not isinstance(spec, tf.TensorSpec):
             return f"only tensors can be held on the device, not a {spec.value_type.__name__}"
+        if spec.shape.rank is None:  # Keras refuses them, and would be given a known one
+            return "only data of a known rank can be held on the device"
     if not known_count(head):
         return "only data whose number of examples is known can be held on the device"
     return ""

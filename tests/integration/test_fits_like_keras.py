@@ -23,6 +23,7 @@ STACKS = {
     "materialize": [{"use": "materialize", "storage": "memory", "order": "kept"}],
     "one-device": [{"use": "one-device", "device": "/cpu:0"}],
     "rematerialize": [{"use": "rematerialize", "segments": 2}],
+    "frozen-features": [{"use": "frozen-features", "storage": "memory", "memory_mib": 64}],
 }
 BEGIN = """
 from support.drawn_fits.names import *
@@ -261,6 +262,74 @@ KINDS = {
             on_train_batch_begin=fail)])
         model.get_layer("first").trainable = False
         fit("fit 2", model, x, y, shuffle=False)
+    """,
+    "a PyDataset that a callback changes": """
+        class Rows(keras.utils.PyDataset):
+            factor = 1.0
+            def __len__(self):
+                return 5
+            def __getitem__(self, index):
+                rows = slice(8 * index, 8 * index + 8)
+                return x[rows] * np.float32(self.factor), y[rows]
+        model, data = network(), Rows()
+        change = lambda epoch, logs: setattr(data, "factor", 2.0 + epoch)
+        change = keras.callbacks.LambdaCallback(on_epoch_end=change)
+        fit("fit", model, data, epochs=3, shuffle=False, callbacks=[change])
+    """,
+    "frozen weights that a callback changes": """
+        base = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5), keras.layers.Dense(4)])
+        base.trainable = False
+        inputs = keras.Input((6,))
+        model = keras.Model(inputs, keras.layers.Dense(1)(base(inputs)))
+        model.compile("adam", "mse")
+        def change(epoch, logs):
+            base.set_weights([weight * 1.5 for weight in base.get_weights()])
+        change = keras.callbacks.LambdaCallback(on_epoch_end=change)
+        fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=[change])
+    """,
+    "a look-up table that a callback fills": """
+        table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.5)
+        def weigh(a, b):
+            factor = tf.ensure_shape(table.lookup(tf.cast(b, tf.int64)), [])
+            return tf.ensure_shape(a * factor, [6]), b
+        data = slices((x, y)).map(weigh).batch(8)
+        fill = lambda epoch, logs: table.insert(tf.constant([epoch], tf.int64), [2.0])
+        fill = keras.callbacks.LambdaCallback(on_epoch_end=fill)
+        fit("fit", network(), data, epochs=3, callbacks=[fill])
+    """,
+    "data of unknown rank": """
+        unknown = lambda a, b: (tf.py_function(lambda a: a * 2, [a], tf.float32), b)
+        fit("fit", network(), slices((x, y)).map(unknown).batch(8), epochs=2)
+    """,
+    "attributes of the model that are set between fits": """
+        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
+            model = network(jit_compile=False)
+            fit(f"{name} 1", model, x, y, batch_size=8)
+            setattr(model, name, value)
+            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
+    """,
+    "a layer that draws with a smaller last batch": """
+        class Noise(keras.layers.Layer):
+            def call(self, rows, training=False):
+                return rows + tf.random.normal(tf.shape(rows)) if training else rows
+        layers = [keras.Input((6,)), keras.layers.Dense(4), Noise(), keras.layers.Dense(1)]
+        model = keras.Sequential(layers)
+        model.compile("adam", "mse")
+        fit("fit 1", model, x, y, batch_size=8, epochs=3)
+        fit("fit 2", model, x, y, batch_size=8, epochs=2, validation_split=0.2)
+        note("batch", model.train_on_batch(x[:8], y[:8]))
+        fit("fit 3", model, x, y, batch_size=5)
+    """,
+    "updates of the script's own before and behind fit": """
+        model = network()
+        for number in range(2):
+            for rows in (x[:8], x[8:20]):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(model(rows, training=True) ** 2)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                pairs = zip(gradients, model.trainable_variables, strict=True)
+                model.optimizer.apply_gradients(pairs)
+            fit(f"fit {number}", model, x, y, batch_size=8)
     """,
     "a session that is cleared between two fits": """
         model = network()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain, product
 from typing import Any
 
 import attrs
@@ -20,6 +22,7 @@ _REPEATABLE = frozenset({
     "TFRecordDataset", "TFRecordDatasetV2", "TensorDataset", "TensorSliceDataset",
     "TextLineDataset", "While",
 })  # fmt: skip
+_LOOKUPS = frozenset({"LookupTableFindV2", "LookupTableSizeV2"})
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -175,7 +178,26 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
 
     :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
     """
-    return tuple(sorted(op for op in all_ops(graph) - _REPEATABLE if is_stateful_op(op)))
+    repeatable = _REPEATABLE - _LOOKUPS if _reads_mutable_table(graph) else _REPEATABLE
+    return tuple(sorted(op for op in all_ops(graph) - repeatable if is_stateful_op(op)))
+
+
+def _reads_mutable_table(graph: Any) -> bool:
+    """Return whether a function looks up in a table whose entries may change.
+
+    Only such a table has keys removed from it; here none are.
+    """
+    import tensorflow as tf
+
+    definition = graph.as_graph_def()
+    nodes = [definition.node, *(each.node_def for each in definition.library.function)]
+    keys = {node.attr["Tin"].type for node in chain(*nodes) if node.op in _LOOKUPS}
+    tables = [given for given, _ in graph.captures if given.dtype == tf.resource] if keys else ()
+    for table, key in product(tables, keys):
+        with suppress(tf.errors.OpError), tf.init_scope():
+            tf.raw_ops.LookupTableRemoveV2(table_handle=table, keys=tf.zeros([0], key))
+            return True
+    return False
 
 
 def all_ops(graph: Any) -> set[str]:

@@ -133,24 +133,39 @@ class DeviceRows:
     def __init__(self, tensor: Any, *, on_gpu: bool) -> None:
         import tensorflow as tf
 
-        self._dtype, self._shape = tensor.dtype, tuple(int(size) for size in tensor.shape[1:])
-        small = tensor.dtype.is_integer and tensor.dtype != tf.int64
-        self._in_words = on_gpu and small and 0 not in tensor.shape
-        self._held = tf.identity(_words_of(tensor) if self._in_words else tensor)
+        self.form = RowForm(tensor.dtype, tensor.shape[1:], in_words=_in_words(tensor, on_gpu))
+        self.held = tf.identity(_words_of(tensor) if self.form.in_words else tensor)
 
-    def gather(self, rows: Any) -> Any:
+
+class RowForm:
+    """How the rows that a `DeviceRows` holds are gathered, whatever they are."""
+
+    def __init__(self, dtype: Any, shape: Any, *, in_words: bool) -> None:
+        self.dtype, self.shape, self.in_words = dtype, tuple(map(int, shape)), in_words
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}{self.in_words}"
+
+    def gather(self, held: Any, rows: Any) -> Any:
         """Return the rows at these indices."""
         import tensorflow as tf
 
-        found = tf.gather(self._held, rows)
-        if not self._in_words:
+        found = tf.gather(held, rows)
+        if not self.in_words:
             return found
-        count, size, shape = tf.shape(rows)[0], self._dtype.size, self._shape
+        count, size, shape = tf.shape(rows)[0], self.dtype.size, self.shape
         flat = tf.reshape(tf.bitcast(found, tf.uint8), [count, -1])
         width = size * math.prod(shape)
         flat = flat[:, :width] if width % WORD_BYTES else flat
         flat = tf.reshape(flat, [count, *shape, size] if size > 1 else [count, *shape])
-        return tf.ensure_shape(tf.bitcast(flat, self._dtype), [rows.shape[0], *shape])
+        return tf.ensure_shape(tf.bitcast(flat, self.dtype), [rows.shape[0], *shape])
+
+
+def _in_words(tensor: Any, on_gpu: bool) -> bool:
+    import tensorflow as tf
+
+    small = tensor.dtype.is_integer and tensor.dtype != tf.int64
+    return on_gpu and small and 0 not in tensor.shape
 
 
 def _words_of(tensor: Any) -> Any:

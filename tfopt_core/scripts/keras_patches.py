@@ -34,6 +34,7 @@ class KerasPatches:
     :param on_update: carries out the updates outside of `fit`, those of `train_on_batch` too; None
         leaves them alone.
     :param within_fit, within_train_on_batch: how many calls are under way.
+    :param scope: a strategy of one device in whose scope the whole script runs; None without one.
     """
 
     on_compile: OnCompile
@@ -42,6 +43,7 @@ class KerasPatches:
     batches_alone: int = 0
     on_update: OnUpdate | None = None
     on_logs: Callable[[Any], None] = lambda logs: None
+    scope: Any = None
     threads: set[str] = attrs.field(factory=set)
     within_fit: int = 0
     within_train_on_batch: int = 0
@@ -94,11 +96,15 @@ class KerasPatches:
         def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:
             self.updates += not (self.within_fit or self.within_train_on_batch)
             if self.within_fit or self.on_update is None:
+                # from within the scope itself no optimizer can update a variable
+                if self.scope is not None and tf.distribute.in_cross_replica_context():
+                    return self.scope.run(unconverted(apply), (optimizer, *given), named)
                 return apply(optimizer, *given, **named)
             variables = given[1] if len(given) > 1 else named.get("trainable_variables")
             return self.on_update(optimizer, variables, lambda: apply(optimizer, *given, **named))
 
-        counted_apply = tf.autograph.experimental.do_not_convert(counted_apply)
+        unconverted = tf.autograph.experimental.do_not_convert
+        counted_apply = unconverted(counted_apply)
         self._replace(keras.Model, "train_on_batch", counted_train_on_batch)
         self._replace(keras.optimizers.Optimizer, "apply", counted_apply)
 

@@ -87,6 +87,7 @@ class Session:
         strategy = stack.build_strategy(self.run, default, tf.distribute.Strategy)
         self.run = attrs.evolve(self.run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
         if strategy is not default:
+            self.patches.scope = strategy if self.run.replicas == 1 else None
             self._enter_scope()
             self._scopes.callback(self._leave_scope)
             reset = tf.compat.v1.reset_default_graph

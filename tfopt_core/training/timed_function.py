@@ -232,7 +232,8 @@ class TimedFunction:
 
     def _key(self) -> tuple[Any, ...]:
         loop = loop_of(self.built)
-        size = self.built.plans["train"].batch_size if loop.kind != "keras" else None
+        compiles = loop.kind != "keras" and loop.jit_compile  # for one size of a batch
+        size = self.built.plans["train"].batch_size if compiles else None
         return (loop, size, self.built.training.wrap_train_step is None)
 
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,9 +17,12 @@ class TracedSteps:
     Keras traces a step once and calls it in each later fit, so a layer that is frozen in between
     trains on until `compile` or `train_function = None` has the step traced anew. A loop that is
     made for another fit therefore calls the steps that an earlier one has traced.
+
+    :param loops: the loops over resident data, by what they were traced for.
     """
 
     model: Any
+    loops: dict[Any, Any] = attrs.field(factory=dict)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 
     @property

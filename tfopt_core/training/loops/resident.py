@@ -10,91 +10,10 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Shuffle, Source, Stage
-from tfopt_core.data.batching import KerasShuffle
-from tfopt_core.data.lower import lower_stages
-from tfopt_core.data.resident import why_not_gathered
+from tfopt_core.data import MapBatches
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
 from tfopt_core.training.loops.report import LoopReport
-
-# Indices are int32: a gather by int64 is slower on a CPU, and no device holds more examples.
-_MOST_EXAMPLES = 2**31 - 1
-
-
-@attrs.frozen(eq=False)
-class ResidentData:
-    """The examples that the device holds, and how each epoch batches them.
-
-    :param rows: `DeviceRows` of the examples.
-    :param index: the type of the indices of examples.
-    :param passes: returns a data set of the orders of Keras' own shuffle, as `KerasShuffle` has it;
-        None for other shuffles.
-    """
-
-    rows: Any
-    index: Any
-    count: int
-    batch: Batch
-    maps: tuple[MapBatches, ...]
-    orders: EpochOrders
-    passes: Callable[[], Any] | None = None
-
-    @property
-    def full_batches(self) -> int:
-        """The number of full batches in an epoch."""
-        return self.count // self.batch.size
-
-    @property
-    def batches(self) -> int:
-        """The number of all batches in an epoch."""
-        left = self.count % self.batch.size
-        return self.full_batches + (left > 0 and not self.batch.drop_remainder)
-
-
-def resident_data(
-    plan: DataPlan, lowered: Any, drawn: Callable[[], int] | None = None
-) -> ResidentData:
-    """Return what a lowered plan holds on the device, for which `why_not_resident` is empty.
-
-    :param drawn: see `EpochOrders`.
-    """
-    import tensorflow as tf
-
-    resident, behind = _split(plan)
-    assert resident is not None
-    held = resident.held
-    assert held.count is not None
-    shuffles = shuffles_as_lowered(behind, lowered)
-    return ResidentData(
-        rows=held.rows,
-        # an epoch's order of int32 would lie in the memory of the machine, and be copied each step
-        index=tf.int64 if held.on_gpu else tf.int32,
-        count=held.count,
-        batch=next(stage for stage in behind if isinstance(stage, Batch)),
-        maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
-        orders=EpochOrders(held.count, shuffles, drawn),
-        passes=next((s.passes for s in behind if isinstance(s, KerasShuffle)), None),
-    )
-
-
-def why_not_resident(plan: DataPlan) -> str:
-    """Return why batches cannot be gathered from what this plan holds; empty if they can."""
-    resident, behind = _split(plan)
-    if resident is None:
-        return "the training data are not held on the device"
-    if resident.held.count is not None and resident.held.count > _MOST_EXAMPLES:
-        return f"{resident.held.count:,} examples are more than {_MOST_EXAMPLES:,}"
-    return why_not_gathered(behind)
-
-
-def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
-    stages = plan.lowering_order()
-    place = next((i for i, stage in enumerate(stages) if isinstance(stage, Resident)), None)
-    if place is None:
-        return None, ()
-    resident = stages[place]
-    assert isinstance(resident, Resident)
-    return resident, stages[place + 1 :]
+from tfopt_core.training.loops.resident_data import ResidentData
 
 
 @attrs.define(eq=False)
@@ -135,9 +54,8 @@ class ResidentFunction:
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
     under_way: PassUnderWay = attrs.field(factory=PassUnderWay)
     _single: Any = attrs.field(init=False)
-    _run: Any = attrs.field(init=False)
-    _last: Any = attrs.field(init=False)
-    _ended: Callable[[], Any] = attrs.field(init=False)
+    _loop: _Loop = attrs.field(init=False)
+    _held: Any = attrs.field(init=False)
     _batch_size: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -145,36 +63,21 @@ class ResidentFunction:
 
         self.report.steps_per_call = self.steps
         self._single = self.traced.step("step", jit_compile=self.jit_compile)
-        # a separate function for XLA, which must be traced for the known size only
-        step = self.traced.step("whole" if self.jit_compile else "step")
-        alone = self.traced.step("step")
-        size = self.data.batch.size
-        gather = _gathering(self.data, self.class_weight)
-
-        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
-        # pipeline, or the graph would be optimized differently, and round differently.
+        rows = self.data.rows
+        self._held = tf.nest.map_structure(lambda part: part.held, rows)
+        forms = tf.nest.map_structure(lambda part: part.form, rows)
+        maps = tuple(stage.function for stage in self.data.maps)
         known = self.jit_compile or self.data.batch.drop_remainder
-        rows = tf.TensorSpec([size if known else None], self.data.index)
-        spec = gather.get_concrete_function(rows).structured_outputs
-
-        def run(order: Any, start: Any, count: Any, batch_size: Any) -> Any:
-            def batch_at(done: Any) -> Any:
-                # not a slice: XLA compiles anew for each value of the begin of a slice
-                places = (start + done) * size + tf.range(size if known else batch_size)
-                return gather(tf.gather(order, places))
-
-            return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
-
-        def last(order: Any, count: Any) -> Any:
-            """Make the step on the epoch's last batch, which is smaller and not worth a
-            compilation. Its shape is left as open as that of the others."""
-            places = self.data.full_batches * size + tf.range(count)
-            return alone(gather(tf.gather(order, places)))
-
-        self._batch_size = tf.constant(size)
-        self._ended = lambda: iter(_without_batches(spec))
-        self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
-        self._last = tf.function(last, autograph=False)
+        key = (
+            repr(forms), known and self.data.batch.size, self.data.index, maps,
+            repr(self.class_weight), self.jit_compile,
+        )  # fmt: skip
+        loops = self.traced.loops
+        if key not in loops:
+            loops[key] = _Loop.of(
+                self.traced, forms, self.data, self.class_weight, jit_compile=self.jit_compile
+            )
+        self._loop, self._batch_size = loops[key], tf.constant(self.data.batch.size)
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps of the epoch and return the logs of the last one.
@@ -196,35 +99,104 @@ class ResidentFunction:
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        self.ends.check(count, self.steps, logs, self.traced.step("step"), self._ended)
+        self.ends.check(count, self.steps, logs, self.traced.step("step"), self._loop.ended)
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
         import tensorflow as tf
 
-        logs = None
+        logs, size = None, self._batch_size
         full, order = max(0, min(count, self.data.full_batches - start)), self.under_way.order
         self.report.count(count, full if self.jit_compile else 0)
         if full:
-            logs = self._run(order, tf.constant(start), tf.constant(full), self._batch_size)
+            logs = self._loop.run(
+                self._held, order, tf.constant(start), tf.constant(full), size, size
+            )
         if full == count:
             return logs
-        return self._last(order, tf.constant(self.data.count % self.data.batch.size))
+        left = tf.constant(self.data.count % self.data.batch.size)
+        last = tf.constant(self.data.full_batches)
+        if self.jit_compile:
+            return self._loop.last(self._held, order, last, left)
+        return self._loop.run(self._held, order, last, tf.constant(1), size, left)
 
 
-def _gathering(data: ResidentData, class_weight: Any) -> Any:
-    """Return a `tf.function` from the indices of examples to their batch as the plan makes it."""
+@attrs.frozen(eq=False)
+class _Loop:
+    """Graphs that make steps on the batches of any examples of one form.
+
+    The fits of a model share them, as they share Keras' own train function: an operation such as
+    `tf.random.normal` goes on in each graph with what it has drawn there.
+
+    :param run: makes steps on `count` batches of `rows` examples each, which begin `size` examples
+        apart, from batch `start` on.
+    :param last: with XLA, makes the step on the epoch's last batch, which is smaller and not worth
+        a compilation.
+    :param ended: returns an iterator over such batches that has ended.
+    """
+
+    run: Any
+    last: Any
+    ended: Callable[[], Any]
+
+    @classmethod
+    def of(
+        cls, traced: TracedSteps, forms: Any, data: ResidentData, class_weight: Any, *,
+        jit_compile: bool,
+    ) -> _Loop:  # fmt: skip
+        """Return them for the `RowForm`s of the examples; nothing of the data is kept."""
+        import tensorflow as tf
+
+        # a separate function for XLA, which must be traced for the known size only
+        step, alone = traced.step("whole" if jit_compile else "step"), traced.step("step")
+        whole, index = data.batch.size, data.index
+        gather = _gathering(forms, data.maps, class_weight)
+
+        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
+        # pipeline, or the graph would be optimized differently, and round differently.
+        known = jit_compile or data.batch.drop_remainder
+        held = tf.nest.map_structure(
+            lambda part: tf.TensorSpec([None, *part.held.shape[1:]], part.held.dtype), data.rows
+        )
+        rows = tf.TensorSpec([whole if known else None], index)
+        spec = gather.get_concrete_function(held, rows).structured_outputs
+
+        def run(held: Any, order: Any, start: Any, count: Any, size: Any, rows: Any) -> Any:
+            def batch_at(done: Any) -> Any:
+                # not a slice: XLA compiles anew for each value of the begin of a slice
+                places = (start + done) * size + tf.range(whole if known else rows)
+                return gather(held, tf.gather(order, places))
+
+            return repeated(step, batch_at, spec, count, compiled=jit_compile)
+
+        def last(held: Any, order: Any, first: Any, count: Any) -> Any:
+            # its shape is left as open as that of the others
+            return alone(gather(held, tf.gather(order, first * whole + tf.range(count))))
+
+        number, order = tf.TensorSpec([], tf.int32), tf.TensorSpec([None], index)
+        return cls(
+            tf.function(
+                run, [held, order, *[number] * 4], autograph=False, jit_compile=jit_compile
+            ),
+            tf.function(last, [held, order, number, number], autograph=False),
+            lambda: iter(_without_batches(spec)),
+        )
+
+
+def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:
+    """Return a `tf.function` from what is held, and the indices of examples, to their batch as the
+    plan makes it."""
     import tensorflow as tf
 
     # traced as tf.data traces a map's function: with AutoGraph
-    maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in data.maps]
+    maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in stages]
     if class_weight is not None:
         from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
         maps.append(tf.function(make_class_weight_map_fn(class_weight)))
 
-    def gather(rows: Any) -> Any:
-        batch = tf.nest.map_structure(lambda part: part.gather(rows), data.rows)
+    def gather(held: Any, rows: Any) -> Any:
+        batch = tf.nest.map_structure(lambda form, part: form.gather(part, rows), forms, held)
         for function in maps:
             batch = function(*batch) if isinstance(batch, tuple) else function(batch)
         return batch
@@ -238,88 +210,3 @@ def _without_batches(spec: Any) -> Any:
 
     signature = tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), spec)
     return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
-
-
-@attrs.define(eq=False)
-class EpochOrders:
-    """The permutations of successive passes, equal to those of a data set shuffled likewise.
-
-    tf.data draws the seeds of a pass when its iterator is *made*, and Keras makes more iterators
-    than it reads: where it knows the number of batches, one at the end of each pass, which the next
-    one replaces. The order of the pass that comes next is computed ahead, as if it came after as
-    many iterators as the last one.
-
-    :param count: the number of examples.
-    :param shuffles: the shuffles between the examples and their batches.
-    :param drawn: returns how many iterators were made so far, that of the pass that begins too;
-        None, or 0 where a strategy makes them unseen, to take two for a pass.
-    """
-
-    count: int
-    shuffles: tuple[Shuffle, ...]
-    drawn: Callable[[], int] | None = None
-    _last: int | None = None
-    _stride: int = 2
-    _orders: Any = None
-
-    def next_epoch(self) -> Any:
-        """Return the indices of all examples, int32, in the order of the pass that begins."""
-        import tensorflow as tf
-
-        if not self.shuffles:
-            return tf.range(self.count)
-        expected = 0 if self._last is None else self._last + self._stride
-        drawn = 0 if self.drawn is None else self.drawn()
-        place = drawn - 1 if drawn else expected
-        if self._orders is None or place != expected:
-            if self._last is not None:
-                self._stride = max(1, place - self._last)
-            self._orders = iter(_orders(self.count, self.shuffles, place, self._stride))
-        self._last = place
-        return next(self._orders)
-
-
-def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, ...]:
-    """Return the shuffles among these stages, with the seeds that the lowered data set has drawn.
-
-    :param stages: the stages after the one that holds the examples.
-    :param lowered: the data set that the plan of these stages was lowered to.
-    """
-    planned = tuple(stage for stage in stages if isinstance(stage, Shuffle))
-    seeded = tuple(s for s in DataPlan.from_dataset(lowered).stages if isinstance(s, Shuffle))
-    if len(seeded) != len(planned):
-        return planned
-    # a kind of shuffle of its own is lowered to more than one stage, and takes the seed alone
-    return tuple(
-        found if type(own) is Shuffle else attrs.evolve(own, seed=found.seed)
-        for own, found in zip(planned, seeded, strict=True)
-    )
-
-
-def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int, stride: int) -> Any:
-    """Return a data set of the orders of all passes, computed one ahead in the background.
-
-    One iterator yields them all, since making an iterator takes as long as many small steps.
-
-    :param skipped: how many iterators have been made before.
-    :param stride: how many are made for each pass; the first of them is read.
-    """
-    import tensorflow as tf
-
-    source = Source(value=(0, count, 1), origin="range", count=count)
-    indices = lower_stages((source, *shuffles))
-    used = indices.batch(count).map(lambda order: tf.cast(order, tf.int32))
-    # makes an iterator over the shuffle, which draws its seeds, and takes nothing from it
-    empty = tf.data.Dataset.range(0)
-    unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
-    orders = used
-    for _ in range(stride - 1):
-        orders = orders.concatenate(unread)
-    orders = orders.repeat()
-    if skipped:
-        # (repeat would make one iterator more, and nesting this many data sets would take seconds)
-        orders = tf.data.Dataset.range(skipped).flat_map(lambda _: unread).concatenate(orders)
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.apply_default_optimizations = False
-    return orders.prefetch(1).with_options(options)

@@ -11,11 +11,8 @@ from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps
 from tfopt_core.training.loops.report import Loop, LoopReport, continued, note_loop
-from tfopt_core.training.loops.resident import (
-    ResidentFunction,
-    resident_data,
-    why_not_resident,
-)
+from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.loops.resident_data import resident_data, why_not_resident
 
 # A model that overrides these methods counts its steps differently, or makes other functions.
 OWN_METHODS = ("fit", "make_train_function")

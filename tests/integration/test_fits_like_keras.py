@@ -301,13 +301,6 @@ KINDS = {
         unknown = lambda a, b: (tf.py_function(lambda a: a * 2, [a], tf.float32), b)
         fit("fit", network(), slices((x, y)).map(unknown).batch(8), epochs=2)
     """,
-    "attributes of the model that are set between fits": """
-        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
-            model = network(jit_compile=False)
-            fit(f"{name} 1", model, x, y, batch_size=8)
-            setattr(model, name, value)
-            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
-    """,
     "a layer that draws with a smaller last batch": """
         class Noise(keras.layers.Layer):
             def call(self, rows, training=False):
@@ -372,6 +365,18 @@ def test_a_layer_that_is_frozen_behind_a_trace_is_trained_on_as_in_plain_keras()
         trainer().run(script(fits, stack)) for stack in (None, [{"use": "frozen-features"}])
     )
     assert plain.ended is None
+    assert not compare(plain, found).differences
+
+
+def test_what_is_set_on_a_model_without_compile_is_read_as_in_plain_keras():
+    fits = """
+        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
+            model = network(jit_compile=False)
+            fit(f"{name} 1", model, x, y, batch_size=8)
+            setattr(model, name, value)
+            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
+    """
+    plain, found = (trainer().run(script(fits, stack)) for stack in (None, []))
     assert not compare(plain, found).differences
 
 

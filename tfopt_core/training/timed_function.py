@@ -234,6 +234,9 @@ class TimedFunction:
         loop = loop_of(self.built)
         compiles = loop.kind != "keras" and loop.jit_compile  # for one size of a batch
         size = self.built.plans["train"].batch_size if compiles else None
+        if loop.kind == "keras" and loop.steps == self._own_steps:
+            # set without `compile`, Keras reads it anew, and traces nothing
+            loop = attrs.evolve(loop, steps=0)
         return (loop, size, self.built.training.wrap_train_step is None)
 
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:

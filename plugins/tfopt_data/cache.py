@@ -24,7 +24,6 @@ from tfopt_core.toolkit import number_or
 from tfopt_data.cache_partial import fitting_part, hybrid_source, with_kept_results
 from tfopt_data.cache_rows import (
     MapsOverBatches,
-    changed_tables,
     maps_over_batches,
     with_cached_rows,
 )
@@ -243,7 +242,7 @@ class Cache(RewritingPlugin):
         found = effect(self, run, "Cache")
         if found.applied and run.epochs == 1:
             return Effect.not_applied("trained one epoch, so nothing was read back")
-        missing = incomplete(self, run) or changed_tables(self, run)
+        missing = incomplete(self, run)
         return Effect.not_applied(missing) if found.applied and missing else found
 
     def by_hand(self) -> str:

@@ -7,7 +7,6 @@ computed once, in the order of the source, and the shuffle and the batch draw fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +25,7 @@ from tfopt_core.data import (
     random_ops,
     tensor_bytes,
 )
-from tfopt_core.plugins import DataPlan, PluginRefused, RunContext
+from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import size_in_words, tf, why_without
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
@@ -57,10 +56,9 @@ class MapsOverBatches:
 
 @attrs.frozen(kw_only=True, eq=False)
 class RowSource(Source):
-    """Rows that maps over batches made; `names` are those of the maps, `tables` what they read."""
+    """Rows that maps over batches made; `names` are those of the maps."""
 
     names: str
-    tables: LookupTables = attrs.field(repr=False)
 
     def describe(self) -> str:
         return f"source: rows of {self.names}, {self.count:,} examples"
@@ -124,9 +122,6 @@ def with_cached_rows(
     place = _room(examples.head.cardinality, row_bytes, memory_bytes, folder)
     if place not in ("memory", "disk"):
         return Rewrite(plan, reason=place)
-    tables = LookupTables.of(maps.traced.graph)
-    if tables.unknown:
-        return Rewrite(plan, reason=f"{named(maps.stages[-1])} reads a table that may change")
     computed = ComputedRows(examples, maps, row_bytes + _bytes(rows) / row_count(rows))
     try:
         if place == "memory" or folder is None:
@@ -140,23 +135,10 @@ def with_cached_rows(
         f"computed in {perf_counter() - began:.2g} s, about {size_in_words(kept.size_bytes)}"
     )
     return Rewrite(
-        _reading(plan, found, maps, kept, tables, mapped=place == "disk"),
+        _reading(plan, found, maps, kept, mapped=place == "disk"),
         done=f"{done}; not kept: {left}" if left else done,
         confirmed=lambda dataset: _is_without(dataset, maps),
     )
-
-
-def changed_tables(plugin: Any, run: RunContext) -> str:
-    """Return which rows of a plugin were made with a look-up table that holds something else now,
-    "" if there are none."""
-    for split, rewrite in run.state_of(plugin).get("rewrites", {}).items():
-        source = rewrite.plan.source
-        if isinstance(source, RowSource) and source.tables.changed:
-            return (
-                f"{split}: a look-up table of {source.names} changed after its rows were computed, "
-                "so it was trained on old rows; leave cache out"
-            )
-    return ""
 
 
 def _maps_by_rows(
@@ -211,7 +193,6 @@ def _reading(
     found: MapsOverBatches,
     maps: Maps,
     kept: KeptRows,
-    tables: LookupTables,
     *,
     mapped: bool,
 ) -> DataPlan:
@@ -221,7 +202,6 @@ def _reading(
         origin="range" if mapped else "arrays",
         count=kept.count,
         names=maps.names,
-        tables=tables,
     )
     stages: list[Stage] = [source]
     for stage in plan.stages:
@@ -246,77 +226,3 @@ def _only_picks(stage: Stage) -> bool:
     """Whether a stage orders and chooses elements without looking at them."""
     picks = stage.yields in ("same", "some") and not isinstance(stage, Cache)
     return picks and not hasattr(stage, "function")
-
-
-# The operations that call functions of the graph, and how many of their inputs are no arguments.
-_CALLS = {
-    "PartitionedCall": 0, "StatefulPartitionedCall": 0, "While": 0, "StatelessWhile": 0,
-    "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1,
-}  # fmt: skip
-
-
-@attrs.frozen(eq=False)
-class LookupTables:
-    """The tables that a function looks up, each with the entries that it had.
-
-    A look-up gives the same for the same key as long as nothing is inserted. Nothing tells a table
-    that can change from one that cannot, so the entries are compared. `unknown` says that there are
-    tables which were not found.
-    """
-
-    found: tuple[tuple[Any, Any, Any, dict[str, Any]], ...] = ()
-    unknown: bool = False
-
-    @classmethod
-    def of(cls, graph: Any) -> LookupTables:
-        """Return the tables that a function's graph captures."""
-        definition = graph.as_graph_def()
-        functions = {one.signature.name: one for one in definition.library.function}
-        captured = {inner.op.name: outside for outside, inner in graph.captures}
-        found: dict[int, tuple[Any, Any, Any, dict[str, Any]]] = {}
-        unknown = False
-        for handle, keys, values in _looked_up(definition.node, captured, functions):
-            if handle is None:
-                unknown = True
-            elif id(handle) not in found:
-                found[id(handle)] = (handle, keys, values, _entries(handle, keys, values))
-        return cls(tuple(found.values()), unknown)
-
-    @property
-    def changed(self) -> bool:
-        """Whether a table holds other entries now."""
-        return any(_entries(*table) != entries for *table, entries in self.found)
-
-
-def _looked_up(
-    nodes: Iterable[Any], handles: Mapping[str, Any], functions: Mapping[str, Any]
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the handle, None where it is unknown, and the types of each look-up, those in functions
-    that are called too.
-
-    :param handles: by name, what comes from outside.
-    """
-    for node in nodes:
-        inputs = [handles.get(name.split(":")[0]) for name in node.input]
-        if node.op == "LookupTableFindV2":
-            keys, values = (tf.as_dtype(node.attr[name].type) for name in ("Tin", "Tout"))
-            yield inputs[0], keys, values
-        for name in _called(node):
-            function = functions[name]
-            arguments = (one.name for one in function.signature.input_arg)
-            given = dict(zip(arguments, inputs[_CALLS.get(node.op, len(inputs)) :], strict=False))
-            yield from _looked_up(function.node_def, given, functions)
-
-
-def _called(node: Any) -> Iterator[str]:
-    for value in node.attr.values():
-        for function in (value.func, *value.list.func):
-            if function.name:
-                yield function.name
-
-
-def _entries(handle: Any, keys: Any, values: Any) -> dict[str, Any]:
-    # other types than those of the table end the process
-    table = tf.raw_ops.LookupTableExportV2(table_handle=handle, Tkeys=keys, Tvalues=values)
-    names = map(repr, table.keys.numpy().tolist())  # a key may be a vector
-    return dict(zip(names, table.values.numpy().tolist(), strict=True))

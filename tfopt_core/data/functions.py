@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import attrs
@@ -189,10 +189,10 @@ def _reads_mutable_table(graph: Any) -> bool:
     """
     import tensorflow as tf
 
-    definition = graph.as_graph_def()
-    nodes = [definition.node, *(each.node_def for each in definition.library.function)]
-    keys = {node.attr["Tin"].type for node in chain(*nodes) if node.op in _LOOKUPS}
-    tables = [given for given, _ in graph.captures if given.dtype == tf.resource] if keys else ()
+    if not all_ops(graph) & _LOOKUPS:
+        return False
+    tables = [given for given, _ in graph.captures if given.dtype == tf.resource]
+    keys = tf.string, tf.int64, tf.int32, tf.float32, tf.float64, tf.bool
     for table, key in product(tables, keys):
         with suppress(tf.errors.OpError), tf.init_scope():
             tf.raw_ops.LookupTableRemoveV2(table_handle=table, keys=tf.zeros([0], key))

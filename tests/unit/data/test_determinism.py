@@ -40,6 +40,18 @@ def looked_up():
     return lambda x: table.lookup(tf.strings.as_string(x))
 
 
+def looked_up_in_two(mutable):
+    words = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["0"], tf.constant([1], tf.int64)), -1
+    )
+    numbers = tf.lookup.KeyValueTensorInitializer(tf.constant([1], tf.int64), [2.0])
+    numbers = tf.lookup.StaticHashTable(numbers, 0.0)
+    if mutable:
+        numbers = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
+    nested = tf.function(lambda x: numbers.lookup(words.lookup(tf.strings.as_string(x))))
+    return lambda x: tf.cond(x > 0, lambda: nested(x), lambda: 0.0)
+
+
 def read_variable():
     variable = tf.Variable(1, dtype=tf.int64)
     return lambda x: x + variable
@@ -51,6 +63,8 @@ STEPS = [
     (lambda d: d.map(printing), ("PrintV2",)),
     (lambda d: d.map(inner_random), ("RandomUniform",)),
     (lambda d: d.map(looked_up()), ()),
+    (lambda d: d.map(looked_up_in_two(mutable=False)), ()),
+    (lambda d: d.map(looked_up_in_two(mutable=True)), ("LookupTableFindV2",)),
     (lambda d: d.map(read_variable()), ("ReadVariableOp",)),
     (lambda d: d.filter(lambda x: inner_random(x) > 0.5), ("RandomUniform",)),
     (lambda d: d.interleave(repeatable_files), ()),

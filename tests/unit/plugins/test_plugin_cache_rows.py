@@ -11,7 +11,7 @@ import pytest
 from support.lazy_modules import keras, tf
 from support.plugin_drive import Driven
 from tfopt_data.cache import Cache
-from tfopt_data.cache_rows import LookupTables, maps_over_batches, with_cached_rows
+from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
 from tfopt_data.rewrite import Rewrite
 
 from tfopt_core import DataPlan
@@ -109,38 +109,6 @@ def test_examples_that_are_repeated_or_left_out_behind_the_shuffle_stay_so():
 def test_rows_in_files_are_the_same_ones(tmp_path: Path):
     rewrite = as_before(table().map(scale), memory_bytes=0, folder=tmp_path / "rows")
     assert rewrite.done.startswith("on disk")
-
-
-def test_a_tables_words_are_looked_up_once_and_the_table_is_watched():
-    words = np.array(["a", "b", "c", "d"] * 10)
-    kinds = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
-    kinds.insert(tf.constant(["a", "b"]), tf.constant([5, 6], tf.int64))
-    data = tf.data.Dataset.from_tensor_slices((words, np.arange(40))).shuffle(40, seed=4)
-    data = data.batch(8).map(lambda word, y: (kinds.lookup(tf.reshape(word, [-1])), y))
-    source = as_before(data).plan.source
-    assert not source.tables.changed
-    kinds.insert(tf.constant(["a"]), tf.constant([7], tf.int64))
-    assert source.tables.changed
-
-
-def test_tables_are_found_in_functions_that_are_called():
-    words = tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([1], tf.int64))
-    numbers = tf.lookup.KeyValueTensorInitializer(tf.constant([4], tf.int64), ["b"])
-    first, second = (tf.lookup.StaticHashTable(n, d) for n, d in ((words, -1), (numbers, "")))
-
-    @tf.function
-    def nested(word: Any) -> Any:
-        return tf.cond(tf.size(word) > 3, lambda: first.lookup(word), lambda: first.lookup(word))
-
-    @tf.function
-    def outer(word: Any, number: Any) -> Any:
-        return nested(word), second.lookup(number)
-
-    specs = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
-    tables = LookupTables.of(outer.get_concrete_function(*specs).graph)
-    assert [entries for *_, entries in tables.found] == [{"b'a'": 1}, {"4": b"b"}]
-    assert not tables.unknown
-    assert not tables.changed
 
 
 def longest(text: Any, y: Any) -> Any:

@@ -72,6 +72,20 @@ class NothingToMeasure:
     left_out: tuple[LeftOut, ...] = ()
     diagnosis: Diagnosed
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why nothing was measured, what bounds a step, and what was not tried."""
+        if any(one.estimate is not None for one in self.left_out):
+            why = "none of the plugins that were tried seems to save time here"
+        elif self.left_out:
+            why = "no plugin that was proposed could be tried"
+        else:
+            why = "no installed plugin proposes anything for this training"
+        names = ", ".join(untried(self.left_out))
+        late = f"no time was left to try {names}; a recipe that names them is measured"
+        why = f"{why}: nothing was measured, and no recipe was written"
+        return (why, self.bound, *([late] if names else []))
+
 
 @attrs.frozen
 class Tried:

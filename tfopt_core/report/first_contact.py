@@ -119,25 +119,12 @@ def _measured(draft: Draft) -> list[RenderableType]:
 def render_nothing(nothing: NothingToMeasure) -> RenderableType:
     """Return what bounds a step, what was tried, and that nothing is measured."""
     left_out, findings = nothing.left_out, nothing.diagnosis.findings
-    tried, late = any(one.estimate is not None for one in left_out), untried(left_out)
-    if tried:
-        why = "none of the plugins that were tried seems to save time here"
-    elif left_out:
-        why = "no plugin that was proposed could be tried"
-    else:
-        why = "no installed plugin proposes anything for this training"
-    why = f"{why}: nothing was measured, and no recipe was written"
-    lines = [paragraph(why), paragraph(nothing.bound)]
-    if tried:
+    lines = [paragraph(sentence) for sentence in nothing.sentences]
+    if any(one.estimate is not None for one in left_out):
         lines.append(
             paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
         )
-    if late:
-        names = ", ".join(late)
-        lines.append(
-            paragraph(f"no time was left to try {names}; a recipe that names them is measured")
-        )
-    title = "Nothing found so far" if late else "Nothing to gain"
+    title = "Nothing found so far" if untried(left_out) else "Nothing to gain"
     parts = [*_left_out(left_out, "Tried"), section(title, *lines)]
     if findings:
         parts.append(section(BY_HAND, bullets(map(finding_in_words, findings))))

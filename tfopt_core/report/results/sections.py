@@ -267,8 +267,9 @@ def _addition(addition: Addition | None) -> Section:
 
 def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
     """Return the report on a script for which nothing was worth measuring."""
-    headline = Line("nothing was measured: no plugin seems to save time here", "yellow", True)
-    verdict = Section("Verdict", (Lines((headline, Line(nothing.bound))),), "yellow")
+    why, *more = nothing.sentences
+    lines = Lines((Line(why, "yellow", True), *map(Line, more)))
+    verdict = Section("Verdict", (lines,), "yellow")
     reasons = _rows(Fact(one.plugin, one.reason) for one in nothing.left_out)
     changes = tuple(map(finding_in_words, nothing.diagnosis.findings))
     by_hand = (Bullets(changes),) if changes else ()

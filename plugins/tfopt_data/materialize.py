@@ -241,21 +241,17 @@ class Materialize(RewritingPlugin):
         return kept
 
     @hookimpl
-    def on_epoch_end(self, run: RunContext) -> None:
-        """End a training in which a callback changes what Python yields.
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data whether Python still yields them.
 
-        :raises PluginRefused: naming the source.
+        :raises PluginRefused: where it no longer yields what it yielded before the training.
         """
         for python, begin in run.state_of(self).get("begins", ()):
             if python.begin() != begin:
                 raise PluginRefused(
-                    f"{python.name} was changed in the training, which trains on what it yielded "
+                    f"{python.name} was changed in the training, which trained on what it yielded "
                     "before; leave materialize out of the stack"
                 )
-
-    @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether Python still yields them."""
         found = effect_if(self, run, lambda dataset: True, "what Python yields")
         if found.applied and run.epochs == 1:
             # its order may be another one all the same

@@ -16,7 +16,7 @@ NAMED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("data-service", {"port": 70000, "workers": 0}),
     ("dropconnect", {"rate": 0.0}),
     ("dropconnect", {"rate": 1.0}),
-    ("fit-batch", {"batch_size": 0, "learning_rate": "double", "margin": 1.0, "max": 0}),
+    ("fit-batch", {"batch_size": 0, "margin": 1.0, "max": 0}),
     ("l2", {"strength": 0.0}),
     ("lr-schedule", {"final_fraction": 1.5}),
     ("mirrored", {"packs": 0}),

@@ -346,7 +346,8 @@ def test_replicas_are_refused_and_one_device_is_not(without):
 def test_communication_is_not_read_back(without):
     sentence = without("strategies-read-back")
     extended = SimpleNamespace(worker_devices=("/device:CPU:0", "/device:CPU:1"))
-    run = SimpleNamespace(strategy=SimpleNamespace(num_replicas_in_sync=2, extended=extended))
+    strategy = SimpleNamespace(num_replicas_in_sync=2, extended=extended)
+    run = SimpleNamespace(strategy=strategy, replicas=2)
     effect = Mirrored(communication="reduce-to-one").report_effect(run, None)
     assert effect.applied
     assert sentence in effect.detail

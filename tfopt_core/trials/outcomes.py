@@ -104,7 +104,7 @@ def result_of(
     error = report.message if isinstance(report, Failure) else outcome.cause
     if isinstance(report, RunReport):
         facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
-        facts["fits"] = tuple(summarize(fit, target) for fit in report.fits)
+        facts.update(fits=tuple(summarize(fit, target) for fit in report.fits))
         error = report.why_failed
         status = "ok" if error is None else "failed"
     elif status == "failed":

@@ -97,6 +97,7 @@ def test_plugins_that_go_before_one_another_in_a_circle_have_no_order() -> None:
 # What may not stand together
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pair", REFUSED, ids="+".join)
 def test_a_pair_that_may_not_stand_together_is_refused_with_the_way_out(
     pair: tuple[str, str], tmp_path: Path

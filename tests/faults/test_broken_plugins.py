@@ -47,6 +47,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(21, injected="modules that raise, exit, abort or are no plugin")
 @pytest.mark.parametrize(("code", "said"), BROKEN.values(), ids=BROKEN)
 def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
@@ -66,6 +67,7 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
         assert "ill-dist 2.5" in line
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(21, injected="the same, beside whole plugins")
 @pytest.mark.parametrize("kind", ["raises", "aborts"])
 def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(kind, tmp_path):
@@ -107,6 +109,7 @@ def test_a_plugin_that_aborts_cannot_be_shown_but_others_can(tmp_path):
     assert tfopt("plugins", "show", "cache", cwd=project, site=site).code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(24, injected="two distributions that register one name")
 def test_two_distributions_of_one_name_are_both_named(tmp_path):
     site = tmp_path / "site"
@@ -180,6 +183,7 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     assert "tfopt_core.hooks.installed.inspection" in first
 
 
+@pytest.mark.thorough
 def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):
     silent = GOOD.replace('equivalence = "exact"', "")
     site = make_distribution(

@@ -74,6 +74,7 @@ def cache_files(project: Path) -> list[Path]:
     return [path for path in project.glob(".tfopt/**/cache-train/*") if path.is_file()]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(10, injected="RLIMIT_FSIZE in the run, below the size of its cache")
 def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Path) -> None:
     (project / "full").touch()
@@ -84,6 +85,7 @@ def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Pa
     assert cache_files(project) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(11, injected="SIGKILL in the first epoch")
 def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_unaffected(
     project: Path,

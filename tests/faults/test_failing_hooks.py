@@ -75,6 +75,7 @@ def here(site, tmp_path, monkeypatch):
         sys.modules.pop(module, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(
     25, injected="hooks that are called before the first run raise, return a dict, exit"
 )
@@ -105,6 +106,7 @@ def test_a_hook_that_fails_before_the_first_run_ends_the_command(hook, how, said
     assert printed.out == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(25, injected="a hook of a run raises")
 @pytest.mark.tensorflow
 def test_a_hook_that_raises_in_a_run_fails_that_variant_only(here, capsys):

@@ -91,6 +91,7 @@ def anew(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(9, injected="a full disk under each file that a command writes")
 @pytest.mark.parametrize(("words", "named"), COMMANDS.values(), ids=COMMANDS)
 def test_a_file_that_the_disk_has_no_room_for_is_named_and_nothing_torn_is_left(

@@ -41,6 +41,7 @@ def check_shown_or_refused(done):
         assert done.err.startswith("error: ")
 
 
+@pytest.mark.thorough
 @few
 @given(data=mangled(WHOLE))
 def test_a_mangled_file_of_results_is_compared_or_refused(project, data):

@@ -64,6 +64,7 @@ def executed(*folders: Path) -> list[str]:
     return [(folder / EXECUTED).read_text() for folder in folders if (folder / EXECUTED).exists()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",
     [

@@ -21,6 +21,7 @@ def ok_runs(applied):
     return [run for run in applied.data["runs"] if run["status"] == "ok"]
 
 
+@pytest.mark.thorough
 def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
     assert applied.code == 0
     assert len(ok_runs(applied)) == 8
@@ -137,6 +138,7 @@ def test_results_stay_out_of_git(applied):
     assert (applied.project / ".tfopt" / ".gitignore").read_text() == "*\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
     tmp_path, monkeypatch, capsys

@@ -102,6 +102,7 @@ def test_what_the_benchmarks_read_of_the_json_is_there(benchmark):
     assert benchmark.warm_step_seconds(run_with_blocks) == pytest.approx(0.02)
 
 
+@pytest.mark.thorough
 @named("race")
 def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     from peers import lines, page
@@ -179,6 +180,7 @@ def test_every_plugin_has_its_row_in_the_catalogue(benchmark):
         assert {row.helps, row.harms} <= set(benchmark.PLACES), name
 
 
+@pytest.mark.thorough
 @named("catalogue_runs")
 def test_the_rows_of_the_catalogue_are_recipes_and_have_a_target_where_they_need_one(
     benchmark, tmp_path

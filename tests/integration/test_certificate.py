@@ -197,6 +197,7 @@ def replayed(project, tmp_path):
     return certificate
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "plugins"),
     [
@@ -214,6 +215,7 @@ def test_exact_plugins_are_certified(replayed, kind, plugins):
     assert certificate.max_weight_difference == 0.0
 
 
+@pytest.mark.thorough
 def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     plugin = Materialize(order="batches", storage="memory")
     certificate = replayed("pydataset", plugin, equivalence="order")
@@ -221,12 +223,14 @@ def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     assert "same training up to the order of examples" in certificate.statement
 
 
+@pytest.mark.thorough
 def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
     certificate = replayed("plain", Reorders(declared="order"), equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "plugin", "said"),
     [
@@ -242,24 +246,28 @@ def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind
     assert certificate.statement.startswith(f"declared exact, but {said}")
 
 
+@pytest.mark.thorough
 def test_the_last_batch_of_epochs_that_are_cut_is_as_small_as_before(replayed):
     certificate = replayed("plain", FillsUpTheLastBatch(), batches=3)
     assert certificate.kind == "diverges", certificate.statement
     assert "epoch 1 has 20 examples instead of 18" in certificate.statement
 
 
+@pytest.mark.thorough
 def test_what_acts_between_the_steps_is_part_of_a_replay(replayed):
     certificate = replayed("plain", ActsBetweenSteps(rate=0.001))
     assert certificate.kind == "diverges", certificate.statement
     assert certificate.statement.startswith("declared exact, but last learning rate: 0.001")
 
 
+@pytest.mark.thorough
 def test_a_plugin_that_changes_the_validation_alone_is_caught(replayed):
     certificate = replayed("validated", ValidatesLess())
     assert certificate.kind == "diverges", certificate.statement
     assert "examples of a validation (number 1): 20 instead of 30" in certificate.statement
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["plain", "pydataset"])
 def test_long_epochs_are_cut_alike_on_both_sides(replayed, kind):
     certificate = replayed(kind, StepsPerExecution(steps=2), batches=3)
@@ -270,6 +278,7 @@ def test_long_epochs_are_cut_alike_on_both_sides(replayed, kind):
     )
 
 
+@pytest.mark.thorough
 def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
     certificate = replayed("fickle", Prefetch())
     assert certificate.kind == "impossible"

@@ -74,6 +74,7 @@ def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path)
     assert records.calls == ["begin", 0, 1, "end"]
 
 
+@pytest.mark.thorough
 def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
     class Unfreezes(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -88,6 +89,7 @@ def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
     assert later[0].shapes == "(4, 2), (4, 1)"
 
 
+@pytest.mark.thorough
 def test_a_loop_that_traces_for_a_smaller_call_is_no_retrace(tmp_path):
     stack = Chunked(steps=4, xla=False)
     _, outcome = train_here(workload(), stack, folder=tmp_path, epochs=3, batch_size=2)

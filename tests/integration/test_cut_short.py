@@ -43,6 +43,7 @@ def small_workload(**changes):
     return Workload(**{**plain, **changes})
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
     counts = Counts()
@@ -63,6 +64,7 @@ def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
     assert [epoch for epoch, _ in counts.epochs] == list(range(outcome.epochs))
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("validation", [True, False])
 def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path, validation):

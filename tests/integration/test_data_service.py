@@ -151,6 +151,7 @@ def test_a_worker_does_not_outlive_a_killed_run(also: str, real: bool, tmp_path:
             sleeper.kill()
 
 
+@pytest.mark.thorough
 @BOTH
 def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -> None:
     with _parent(tmp_path, "alone", real) as (parent, worker):

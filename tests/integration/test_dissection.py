@@ -54,6 +54,7 @@ def line():
     return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
 
 
+@pytest.mark.thorough
 def test_a_folder_of_pictures_comes_apart_and_trains_the_same(pictures):
     given = of_pictures(pictures)
     plan = DataPlan.from_dataset(given)

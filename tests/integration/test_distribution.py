@@ -170,6 +170,7 @@ def test_several_replicas_train_as_one_device_does(
     assert (fit.cluster_seconds is not None) is (workers > 1)
 
 
+@pytest.mark.thorough
 def test_a_parameter_server_and_a_worker_train_what_the_chief_hands_out(tmp_path: Path) -> None:
     server = 'use = "parameter-server"\nworkers = 1\nparameter_servers = 1'
     served = trained(tmp_path / "project", server, options="count = 20, recording = false")

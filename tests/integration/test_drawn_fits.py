@@ -92,6 +92,7 @@ def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
     assert verdict.kind == "chunked: loss"
 
 
+@pytest.mark.thorough
 @given(trials())
 def test_a_case_goes_through_json_and_is_a_script(trial: tuple[Case, Stack, Stack]) -> None:
     case, stack, _ = trial
@@ -109,6 +110,7 @@ def trainer() -> Trainer:
     return Trainer()
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -133,6 +135,7 @@ def test_a_fixed_case_is_equal(case: Case, stack: Stack, trainer: Trainer) -> No
     assert verdict.result == "equal", str(verdict)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_a_training_that_is_one_update_longer_is_different(trainer: Trainer) -> None:
@@ -142,6 +145,7 @@ def test_a_training_that_is_one_update_longer_is_different(trainer: Trainer) -> 
     assert "end.iterations" in [one.path for one in found.differences]
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_a_run_that_hangs_is_ended(trainer: Trainer) -> None:

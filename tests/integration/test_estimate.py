@@ -121,6 +121,7 @@ class Breaks(Plugin):
         return attrs.evolve(options, wrap_train_step=broken)
 
 
+@pytest.mark.thorough
 def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
     built = long_epochs(Chunked(steps=500, xla=False), tmp_path)
     without, with_ = estimates(built.workload, without_stack(built.job), built.job)

@@ -89,6 +89,7 @@ def forking() -> Iterator[ForkRunner]:
     assert psutil.Process().children() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_forked_run_has_the_losses_of_this_process(forking, tmp_path):
@@ -102,6 +103,7 @@ def test_a_forked_run_has_the_losses_of_this_process(forking, tmp_path):
     assert len(histories[0]["loss"]) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd):
@@ -244,6 +246,7 @@ def test_a_script_whose_fork_cannot_mount_or_loses_its_server_is_run_by_a_new_pr
         made(runner)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("beside", ["timeit.py", "keras_cv.py"])
@@ -285,6 +288,7 @@ fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkeypatch):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))

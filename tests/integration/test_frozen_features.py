@@ -143,6 +143,7 @@ def assert_equal(history, baseline):
         assert history[name] == pytest.approx(values, rel=1e-4, abs=1e-6), name
 
 
+@pytest.mark.thorough
 def test_losses_are_those_of_the_whole_model(on_features, baseline):
     assert_equal(on_features.history, baseline.history)
 
@@ -184,6 +185,7 @@ def saved_files(training):
     )]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_callbacks_save_the_whole_model_while_it_trains(on_features, baseline):
     expected = on_features.built.model.predict(PICTURES, verbose=0)
     assert saved_files(on_features) == saved_files(baseline)

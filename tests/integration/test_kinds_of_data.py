@@ -74,6 +74,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(37, injected="every kind of data, with whole and partial batches")
 @pytest.mark.parametrize(
     ("make", "batch_size", "steps"),
@@ -102,6 +103,7 @@ def test_sample_weights_weigh(tmp_path):
     assert outcome.history["loss"] == (0.0,)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(37, injected="class weights")
 def test_class_weights_weigh(tmp_path):
     labels = np.array([0, 1] * 5)

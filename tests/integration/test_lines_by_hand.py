@@ -61,6 +61,7 @@ def names() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_lines_by_hand_run(
     name: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def assert_like_stock(folder, make, loop, *beside):
     return built, outcome
 
 
+@pytest.mark.thorough
 @over(*LOOPS, kept=2)
 def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
     built, outcome = assert_like_stock(tmp_path, workload, loop)
@@ -213,6 +214,7 @@ def unknown_length():
     return unvalidated(train=plan)
 
 
+@pytest.mark.thorough
 @over(CHUNKED, CHUNKED_XLA)
 def test_an_epoch_of_unknown_length_ends_where_it_ends(loop, tmp_path):
     stock, plain = trained(tmp_path, unknown_length())
@@ -236,6 +238,7 @@ def sizes_that_change():
     return unvalidated(train=plan.map(cut))
 
 
+@pytest.mark.thorough
 @over(CHUNKED, CHUNKED_XLA)
 def test_batches_of_any_size_come_in_their_order(loop, tmp_path):
     assert_like_stock(tmp_path, sizes_that_change, loop)

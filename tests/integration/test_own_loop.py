@@ -182,6 +182,7 @@ def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
     assert report.diverged is None
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(16, injected="labels of nan in a training loop of the script's own")
 @pytest.mark.parametrize(
     ("how", "message"),
@@ -209,6 +210,7 @@ def test_a_run_whose_own_loop_diverges_does_not_count(tmp_path, how, message):
     assert (NOT_WATCHED in report.notes) is (how == "graph")
 
 
+@pytest.mark.thorough
 def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
     import keras
     import tensorflow as tf
@@ -223,6 +225,7 @@ def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
     assert "traced in 6 calls within 6 updates" in finding.detail
 
 
+@pytest.mark.thorough
 def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
     plain = losses_of(validation=True)
     with watched(tmp_path, Cache(storage="memory", memory_mib=16), Prefetch(), Xla()) as own:
@@ -301,6 +304,7 @@ def one_run(recipe: Path, **changes: Any) -> Any:
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_measured_run_ends_after_its_last_update_and_names_what_took_effect(tmp_path):
     recipe = recipe_of(
@@ -332,6 +336,7 @@ def test_a_script_that_cannot_be_measured_by_its_loop_is_told_why(tmp_path, scri
     assert said in run.error
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_dry_build_of_a_script_whose_recipe_does_not_say_so_names_the_key(tmp_path):
     recipe = recipe_of(tmp_path, "train_on_batch", "[[plugins]]", 'use = "threads"')
@@ -348,6 +353,7 @@ look.LOOK_SECONDS = 0.2
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, monkeypatch):
     text = (SCRIPTS / "eager_tape_conv.py").read_text()

@@ -272,6 +272,7 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     assert set(outcome.history) == {"loss"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("feature", "plugin"),
     [
@@ -362,6 +363,7 @@ def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_th
     assert disabled_so_far() == (sentence,)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("plugin", "missed", "tolerance"),
     [

@@ -89,6 +89,7 @@ def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, b
     )
 
 
+@pytest.mark.thorough
 def test_a_later_fit_of_a_script_takes_the_trace_of_the_first() -> None:
     model = residual()
     plain = type(model)

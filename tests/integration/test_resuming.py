@@ -127,6 +127,7 @@ def assert_goes_on(tmp_path, make, *plugins, at=(0,), notes=None, **options):
     return names
 
 
+@pytest.mark.thorough
 def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     notes = []
     plugins = (AdaptiveL2(strength=0.1, window=2, flat=0.0), DropConnect(masks="batch"))
@@ -171,6 +172,7 @@ def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
     assert_goes_on(tmp_path, make_workload, plugin)
 
 
+@pytest.mark.thorough
 def test_a_loop_that_gathers_its_own_batches_goes_on(tmp_path):
     # (with dropout, batch normalization and Adam among LOOPS)
     assert_goes_on(tmp_path, traced_soon, LOOPS["resident"])
@@ -367,6 +369,7 @@ def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.thorough
 def test_another_model_is_refused(tmp_path):
     folder = tmp_path / "checkpoints"
     run(tmp_path, traced_soon, config=CheckpointConfig(folder=folder))

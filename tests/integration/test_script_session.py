@@ -151,6 +151,7 @@ FORMS = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["arrays", "data set"])
 def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, form, monkeypatch):
     def fit() -> dict[str, Any]:
@@ -182,6 +183,7 @@ def test_empty_stack_changes_no_loss(tmp_path, form):
     assert len(fits) == 1
 
 
+@pytest.mark.thorough
 def test_shuffled_data_go_on_in_their_order_behind_a_fit_that_read_a_rewritten_plan(tmp_path):
     import keras
     import tensorflow as tf
@@ -214,6 +216,7 @@ def shuffled_before_a_look() -> Any:
     return data
 
 
+@pytest.mark.thorough
 def test_shuffled_data_that_were_read_before_fit_come_in_their_own_order(tmp_path):
     def trained() -> Any:
         return histories({"x": shuffled_before_a_look(), "epochs": 2})
@@ -277,6 +280,7 @@ def certificate_of(
     return certificate
 
 
+@pytest.mark.thorough
 def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_path):
     import tensorflow as tf
 
@@ -295,6 +299,7 @@ class LosesABatch(Plugin):
         return plan.apply(lambda data: data.skip(1), deterministic=True)
 
 
+@pytest.mark.thorough
 def test_examples_that_a_stack_loses_are_told_of_data_that_go_on_each_time_they_are_read(tmp_path):
     import tensorflow as tf
 
@@ -306,6 +311,7 @@ def test_examples_that_a_stack_loses_are_told_of_data_that_go_on_each_time_they_
     assert "epoch 1 has 76 examples instead of 96" in certificate.statement
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("form", "batches", "steps"),
     [("arrays", 2, 4), ("data set", None, 10), ("steps", 2, 3), ("pydataset", 2, 3)],
@@ -383,6 +389,7 @@ def test_a_step_that_a_script_set_on_its_model_stays(tmp_path):
     assert made.train_step is step
 
 
+@pytest.mark.thorough
 def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
     with session(tmp_path, Xla(), Chunked(steps=3, xla=False)):
         made = network()
@@ -410,6 +417,7 @@ def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
     assert traced[1:] == [0, 0]
 
 
+@pytest.mark.thorough
 def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(tmp_path):
     class Wraps(Plugin):
         traced = 0
@@ -437,6 +445,7 @@ def test_validations_that_a_plugin_wraps_are_traced_in_each_fit_and_given_back(t
             assert "test_step" not in vars(made)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "plugin",
     [GradientAccumulation(steps=2), FrozenFeatures(), SplitBatch(parts=2, xla=False)],
@@ -592,6 +601,7 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
     assert fits[0].effects["stop"].detail == "fit 0, 5 epochs"
 
 
+@pytest.mark.thorough
 def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
     import keras
 
@@ -609,6 +619,7 @@ def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
     assert len(fits) == 1
 
 
+@pytest.mark.thorough
 def test_several_steps_a_call_of_the_script_s_own_stay_with_an_empty_stack(tmp_path):
     # (which batches are read in which order then is Keras' own affair, and not the same each time)
     def updates() -> int:

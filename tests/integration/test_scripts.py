@@ -115,6 +115,7 @@ def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
 
 
 # The one of them that `make test` runs. test_script_session.py has every form of `fit`.
+@pytest.mark.thorough
 def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
     check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS)
 
@@ -206,6 +207,7 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(
     forked, tmp_path, monkeypatch, way
@@ -372,6 +374,7 @@ def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_p
     assert tfopt("apply", script.name, "--require", "faster", **how).code == 1
 
 
+@pytest.mark.thorough
 def test_a_recipe_s_plugins_are_measured_on_another_script(tmp_path):
     script = placed(tmp_path, "bad/reads_argv")
     recipe = tmp_path / "other.toml"

@@ -82,6 +82,7 @@ def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[
     return dict(history.history)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_fit_is_made_again_from_where_it_began(tmp_path):
     def three_times(session: Session, fit: FitWorkload) -> list[dict[str, list[float]]]:

@@ -130,6 +130,7 @@ def test_validations_are_in_parts_only_where_each_has_cores_of_its_own_and_the_t
     assert built.run.state_of(built.stack.plugins[0].plugin)["tests"].traced == 0
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: Any) -> None:
     def unbuilt() -> Any:
         from keras import Sequential, layers
@@ -142,6 +143,7 @@ def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: 
     assert history["loss"] == pytest.approx(expected["loss"], rel=WITHIN)
 
 
+@pytest.mark.thorough
 def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None:
     traced = []
 
@@ -163,6 +165,7 @@ def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None
     assert traced[1]["calls"].traced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("beside", "threads"), [((), ["1"]), (("BatchNormalization",), [])])
 def test_a_plan_shows_the_threads_that_runs_will_have(beside: Any, threads: Any, tmp_path: Any):
     def network() -> Any:

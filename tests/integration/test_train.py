@@ -59,6 +59,7 @@ def trained(tmp_path_factory):
     return project, tfopt("train", "recipe.toml", "--save", "m.keras", cwd=project)
 
 
+@pytest.mark.thorough
 def test_training_ends_well_and_what_the_workload_prints_passes_through(trained):
     _, done = trained
     assert done.code == 0, done.err
@@ -75,6 +76,7 @@ def test_every_plugin_says_what_it_did(trained):
         assert f"{plugin} applied: " in " ".join(done.out.split())
 
 
+@pytest.mark.thorough
 def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed(trained):
     project, _ = trained
     (project / "load.py").write_text(LOAD)
@@ -120,6 +122,7 @@ print("result:", history.history["boundary"])
 """
 
 
+@pytest.mark.thorough
 def test_a_script_whose_metrics_nobody_knows_to_be_better_high_or_low_trains(tmp_path):
     recipe = '[workload]\nscript = "edges.py"\n[[plugins]]\nuse = "prefetch"'
     project = make_project(tmp_path, recipe, edges=UNKNOWN_METRIC)

@@ -49,6 +49,7 @@ def newest_history(folder):
     return newest.values["history"]
 
 
+@pytest.mark.thorough
 def test_a_finished_training_says_so_and_trains_nothing(finished):
     names = names_in(finished / FOLDER)
     done = tfopt("train", "recipe.toml", "--resume", cwd=finished)
@@ -81,6 +82,7 @@ def test_a_damaged_newest_is_passed_over_and_the_losses_are_the_same(project):
     assert newest_history(folder) == history
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_training_says_after_which_epoch_it_resumes(tmp_path, number):
     paced = RECIPE.replace("batch_size = 8", "batch_size = 8\n    options = { pause = 0.1 }")

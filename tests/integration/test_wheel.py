@@ -30,6 +30,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "unpacked"
 
 
+@pytest.mark.thorough
 def test_the_recipes_of_the_repository_ship_in_the_wheel_and_are_found_there(
     unpacked: Path,
 ) -> None:

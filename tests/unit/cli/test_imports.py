@@ -28,6 +28,7 @@ def light():
         yield processes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -21,6 +21,7 @@ from tfopt_core.trials.device_check import missing_libraries
 BLACKWELL = make_machine(gpus=(Gpu("GB200", (12, 0), 2**37),))
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_process_trains_both_layers_with_xla_and_without():
     [finding] = device_findings("CPU:0")

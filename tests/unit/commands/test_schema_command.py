@@ -12,6 +12,7 @@ from tfopt_core.hooks.installed import inspection
 from tfopt_core.hooks.installed.inspection import PluginInfo
 
 
+@pytest.mark.thorough
 def test_the_schema_goes_to_standard_output_or_over_an_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

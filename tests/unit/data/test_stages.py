@@ -151,6 +151,7 @@ def test_what_does_not_choose_yields_the_same_of_another_order(kind: type[Stage]
         assert numbers_in(made(stage, NUMBERS)) == numbers_in(made(stage, NUMBERS[::-1]))
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @of_every_stage
 def test_what_does_not_stop_early_reads_all(kind: type[Stage]) -> None:

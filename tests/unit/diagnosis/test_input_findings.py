@@ -192,6 +192,7 @@ def test_what_each_map_costs_is_timed_apart(monkeypatch):
     assert [cost.step_seconds for cost in costs] == [pytest.approx(0.012), 0.0]
 
 
+@pytest.mark.thorough
 def test_examples_of_several_shapes_are_timed_one_by_one():
     from tfopt_core.diagnosis.input_findings import stage_costs
 

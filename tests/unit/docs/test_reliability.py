@@ -14,6 +14,7 @@ def tool() -> ModuleType:
     return load_tool("render_reliability")
 
 
+@pytest.mark.thorough
 def test_the_page_is_what_the_tool_renders_and_every_promise_is_held(tool: ModuleType) -> None:
     rendered = tool.render(tool.held_promises(), tool.load_promises())
     mend = "run: .venv/bin/python tools/render_reliability.py"

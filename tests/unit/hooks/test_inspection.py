@@ -31,6 +31,7 @@ SLOW = '''
 '''
 
 
+@pytest.mark.thorough
 def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

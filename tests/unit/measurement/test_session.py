@@ -604,6 +604,7 @@ def test_an_interrupted_measurement_has_no_verdict_whatever_its_pairs_show(world
     assert "interrupted after 5 of 6 pairs" in results.comparison.statement
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(1, injected="the end of tfopt in each group of a measurement, simulated")
 @pytest.mark.parametrize(
     "plan", [{"pairs": 4}, {"pairs": 4, "plugins": ("p", "q"), "attribution": "leave-one-out"}],

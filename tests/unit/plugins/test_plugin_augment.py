@@ -151,6 +151,7 @@ def test_whole_batches_without_examples_are_refused() -> None:
 # What it does
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("parallel", [1, 8, "auto"])
 @pytest.mark.parametrize("on", ["examples", "batches"])
@@ -166,6 +167,7 @@ def test_epochs_and_examples_are_changed_differently(parallel: Any, on: Any) -> 
     assert labels == list(range(500))
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_calls_at_once_share_no_random_numbers() -> None:
     layer, plain = [keras_layer(BRIGHTNESS, seed=3) for _ in "ab"]

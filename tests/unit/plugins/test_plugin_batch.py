@@ -106,6 +106,7 @@ def test_parts_of_a_batch_in_dicts_are_padded_alike() -> None:
     np.testing.assert_allclose(made[2], np.array([1, 2, 4, 0]) * 4 / 3, rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(
     train: Callable[..., Driven],

@@ -91,6 +91,7 @@ def test_a_rate_that_is_kept_leaves_the_options_alone() -> None:
     assert with_scaled_rate(options, "linear", 1) is options
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
     schedules = keras.optimizers.schedules

@@ -89,6 +89,7 @@ def test_rows_are_computed_once_and_batches_stay_the_same():
     assert [stage.kind for stage in rewrite.plan.stages] == ["source", "shuffle", "batch"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "data",
     [

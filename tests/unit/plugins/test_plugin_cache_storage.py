@@ -327,6 +327,7 @@ def _pair(x: Any) -> Any:
     return tf.data.Dataset.from_tensors(x).repeat(2)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @few_examples(30)
 @given(st.integers(1, 30), st.lists(_steps(), max_size=4), st.integers(1, 300))

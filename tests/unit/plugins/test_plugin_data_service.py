@@ -203,6 +203,7 @@ def test_a_process_that_ends_at_its_start_says_its_last_words(
         LocalService.start(1, 0, tmp_path / "service")
 
 
+@pytest.mark.thorough
 def test_a_process_that_hangs_at_its_start_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def model_with_dropout() -> Any:
     return keras.Model(pictures, keras.layers.Dense(1, name="out")(hidden), name="mine")
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_saved_model_has_layers_of_keras_that_infer_the_same(
     train: Callable[..., Driven],

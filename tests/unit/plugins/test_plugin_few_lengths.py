@@ -103,6 +103,7 @@ def model(mask: bool) -> Any:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("mask", [True, False])
 def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(
@@ -119,6 +120,7 @@ def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(
     assert all(close) is mask
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven]) -> None:
     every = Batch(last="keep", pad_to=tuple(range(3, 26)))
@@ -127,6 +129,7 @@ def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven])
     assert driven.effect.detail == "train: 12 shapes in 12 batches become 12, which are no fewer"
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_lengths_and_the_last_batch_are_padded_together(
     train: Callable[..., Driven],

@@ -135,6 +135,7 @@ def test_outputs_states_and_gradients_are_those_of_keras(
     assert_equal_to_keras(kind(**settings), some_mask() if masked else None)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind: Any) -> None:
@@ -144,6 +145,7 @@ def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind
     assert_equal_to_keras(kind(), np.zeros_like(mask))
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("masked", [True, False])
@@ -187,6 +189,7 @@ def test_one_program_computes_the_gradient_of_any_number_of_unmasked_steps() -> 
     assert texts[0] == texts[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None:
@@ -218,6 +221,7 @@ def test_a_step_of_a_gru_copies_nothing_in_reverse() -> None:
     assert all(stride is not None and (stride > 0).all() for stride in strides)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_derivative_is_refused(kind: Any) -> None:

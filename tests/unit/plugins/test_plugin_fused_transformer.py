@@ -73,6 +73,7 @@ def some_mask() -> Any:
     return mask
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "settings",
     [

@@ -233,6 +233,7 @@ def fed(shuffle: bool) -> Workload:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path: Path) -> None:
     keras.utils.set_random_seed(7)
     model = line()

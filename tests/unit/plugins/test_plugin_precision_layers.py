@@ -67,6 +67,7 @@ def types_in_step(model: Any) -> Counter[tuple[str, str]]:
     return Counter((node.op, tf.dtypes.as_dtype(node.attr["T"].type).name) for node in named)
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_step_has_the_same_products_as_one_built_under_the_policy():
     import keras
@@ -120,6 +121,7 @@ def ends(keras: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("scope", ["global", "layers"])
 def test_an_output_layer_within_another_stays_in_float32_and_those_before_it_do_not(scope: str):
@@ -227,6 +229,7 @@ def trained(keras: Any, policy: str, factor: float, clip: bool = False) -> Any:
     return model
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32():
     import keras

@@ -223,6 +223,7 @@ def changed(plan: DataPlan, by: list[tuple[str, int]]) -> DataPlan:
     return plan
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @few_examples(40)
 @example(count=5, part=2, workers=2, drop=False, before=[("repeat", 2)], behind=[])

@@ -64,6 +64,7 @@ def test_rank_makes_the_best_product_of_two_kernels() -> None:
     assert slim.get_layer("out") is model.get_layer("out")  # 32 x 3 is smaller than rank 8
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_saved_model_loads_as_plain_keras(train: Callable[..., Driven], tmp_path: Path) -> None:
     def model() -> Any:

@@ -190,6 +190,7 @@ def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why() -> None:
     given = SplitBatch(own_cores=True, parts=2, xla=False)

@@ -73,6 +73,7 @@ def only_dark(x: Any, y: Any) -> Any:
     return tf.boolean_mask(x, x < 128), y
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 5, 23, 40])
 def test_function_that_broadcasts_is_used_as_it_is(size: int) -> None:
     plan = pictures().map(scale).batch(size)
@@ -82,6 +83,7 @@ def test_function_that_broadcasts_is_used_as_it_is(size: int) -> None:
     assert_same_batches(rewrite.plan, plan)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", [flatten, centre, brightest])
 def test_function_of_a_whole_example_is_vectorized_by_tensorflow(function: Any) -> None:
     plan = pictures().map(function).batch(5)
@@ -90,6 +92,7 @@ def test_function_of_a_whole_example_is_vectorized_by_tensorflow(function: Any) 
     assert_same_batches(rewrite.plan, plan)
 
 
+@pytest.mark.thorough
 def test_all_maps_before_the_batch_are_moved_and_parallel_ones_stay_parallel() -> None:
     plan = pictures().shuffle(23, seed=1).map(centre, parallel=2).map(scale).batch(4)
     rewrite = with_vectorized_maps(plan)

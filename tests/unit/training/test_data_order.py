@@ -69,6 +69,7 @@ def epochs_trained_on(dataset: Any, epochs: int) -> list[list[int]]:
     return seen
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_epochs_after_a_stop_come_in_the_order_of_an_undisturbed_training(name: str) -> None:

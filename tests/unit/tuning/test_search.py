@@ -340,6 +340,7 @@ class NoLog(SearchLog):
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("noise", "proposed"), [(0.02, False), (0.05, True)])
 def test_a_search_over_twenty_no_ops_ends_in_faster_in_at_most_5_percent(noise, proposed, tmp_path):
     # A fixed seed: where 2.5% of the proofs err, 1 seed in 60 draws more than 10 in 200

@@ -54,6 +54,7 @@ def search(tmp_path, name, **how):
     return tuned(tune)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verdict", [Verdict.FASTER, Verdict.INCONCLUSIVE])
 def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_faster(
     verdict, tmp_path, monkeypatch
@@ -81,6 +82,7 @@ def test_options_are_proved_as_apply_measures_them_and_stay_only_where_they_are_
         assert why_not_written(found).startswith("the fresh pairs do not confirm the search: ")
 
 
+@pytest.mark.thorough
 def test_a_search_begins_from_the_trials_of_an_earlier_one_unless_it_is_to_be_fresh(
     tmp_path, monkeypatch
 ):

@@ -80,6 +80,7 @@ def test_where_the_untuned_training_fails_its_failure_is_not_that_of_the_values(
     assert trial.reason == "the untuned training beside it failed: raised ValueError: 7 units"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])
 def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     trainings = SimulatedTrainings()
@@ -137,6 +138,7 @@ def storage(tmp_path):
     return open_storage(f"sqlite:///{tmp_path}/studies.sqlite")
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path, storage):
     options = {"learning_rate": RATES}
     stopped, _ = searched(SimulatedTrainings(interrupt_at=8), tmp_path, options, storage=storage)
@@ -151,6 +153,7 @@ def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path, storage):
     assert len(resumed.trials) == 12
 
 
+@pytest.mark.thorough
 def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path, storage):
     options = {"learning_rate": RATES, "units": [16, 7]}
     first, _ = searched(SimulatedTrainings(), tmp_path, options, planned=6, storage=storage)
@@ -184,6 +187,7 @@ def test_trials_of_a_search_that_was_killed_are_tried_again(tmp_path, storage):
     assert values_of(again) == [{"options.units": lost}]
 
 
+@pytest.mark.thorough
 def test_a_resume_draws_what_was_not_drawn_before(tmp_path, storage):
     # more trials than draws in a row that may be repeats
     given = {"sampler": "random", "planned": 28, "storage": storage}
@@ -208,6 +212,7 @@ def joined(tmp_path, name, trainings, **given):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_searches_of_one_storage_make_the_planned_trials_together(tmp_path, monkeypatch):
     first, _ = joined(tmp_path, "a", SimulatedTrainings(interrupt_at=3), planned=4)
     made = len(first.trials)
@@ -257,6 +262,7 @@ study.make(attempt)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.promise(53, injected="SIGKILL of a process in its trial, with a beat each second")
 def test_the_values_of_a_process_that_was_killed_are_tried_by_another(tmp_path, monkeypatch):
     done = subprocess.run(
@@ -324,6 +330,7 @@ def bare():
     return make_tuned(objective="time-to-target", proof=None, stack=(), trials=())
 
 
+@pytest.mark.thorough
 def test_the_best_values_stand_in_the_result(tmp_path):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
     result = search.searched(bare())

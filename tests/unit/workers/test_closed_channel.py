@@ -56,5 +56,6 @@ def test_a_process_that_closes_all_its_files_and_hangs_is_ended() -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.thorough
 def test_a_training_without_limits_is_waited_for() -> None:
     assert told(NO_LIMITS, 1.5) == (None, "ended with status 0 without a result")

@@ -104,6 +104,7 @@ def test_one_side_computes_at_a_time_and_no_time_passes_for_the_other(workers, t
     assert not [tick for tick in ticks if begun + 0.01 < tick < ended]
 
 
+@pytest.mark.thorough
 def test_the_order_of_the_turns_is_drawn_anew_for_each_cycle(tmp_path):
     sides = [Worker(tmp_path, name, 8) for name in "ab"]
     in_turns(sides)
@@ -112,6 +113,7 @@ def test_the_order_of_the_turns_is_drawn_anew_for_each_cycle(tmp_path):
     assert len({tuple(order[at : at + 2]) for at in range(0, 16, 2)}) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("evenly", [True, False])
 def test_where_time_is_shared_a_side_with_long_turns_waits_for_the_other(tmp_path, evenly):
     long, short = Worker(tmp_path, "a", 3, seconds=1.0), Worker(tmp_path, "b", 20)
@@ -122,6 +124,7 @@ def test_where_time_is_shared_a_side_with_long_turns_waits_for_the_other(tmp_pat
     assert len(between) >= 3 if evenly else len(between) <= 2
 
 
+@pytest.mark.thorough
 def test_a_side_that_waits_for_what_a_stopped_one_holds_ends_the_turns(workers, monkeypatch):
     monkeypatch.setattr(turns, "WAITING_SECONDS", 1.0)
     first, second = workers
@@ -148,6 +151,7 @@ def test_where_another_process_has_no_room_one_follows_the_other(workers, monkey
     assert first.pieces[-1][1] < second.started
 
 
+@pytest.mark.thorough
 def test_a_side_that_ends_or_fails_leaves_all_turns_to_the_other(workers, tmp_path):
     def fails(tell):
         raise OSError("no process")

@@ -20,6 +20,7 @@ def test_the_head_is_trained_on_other_classes_than_the_base():
     assert clipart_transfer.build(examples=8).train.source.count == 8
 
 
+@pytest.mark.thorough
 def test_its_base_is_frozen_and_tells_pictures_apart():
     workload = clipart_transfer.build(examples=8)
     model = workload.build_model()
@@ -34,6 +35,7 @@ def test_its_base_is_frozen_and_tells_pictures_apart():
     assert features.std(axis=0).max() > 0.1
 
 
+@pytest.mark.thorough
 def test_the_base_can_be_trained_too():
     model = clipart_transfer.build(examples=8, train_base=True).build_model()
     assert model.get_layer("base").trainable_weights

@@ -26,6 +26,7 @@ def test_its_batches_hold_what_is_encoded_ahead():
     assert batches.build_model()(features).shape == (40, 1)
 
 
+@pytest.mark.thorough
 def test_its_training_batches_are_shuffled_anew_and_encoded_by_one_map():
     plan = DataPlan.from_dataset(flights_features.build(examples=40, batch_size=16).train)
     kinds = [stage.kind for stage in plan.stages]

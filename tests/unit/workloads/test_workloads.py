@@ -52,6 +52,7 @@ def test_gradients_are_the_same_from_the_pydataset_and_as_arrays():
     assert fed.build_model()(features).shape == (40, 10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", ALL)
 def test_models_draw_nothing_in_training(module):
     workload = module.build(examples=10)
@@ -94,6 +95,7 @@ def test_vocabularies_are_as_long_as_those_of_the_bundled_data():
     } == flights.VOCABULARIES
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", ALL)
 def test_a_short_training_learns_and_reports_the_quality_metric(module):
     keras.utils.set_random_seed(1)

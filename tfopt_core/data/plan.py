@@ -71,12 +71,9 @@ class DataPlan:
 
     @classmethod
     def from_generator(
-        cls,
-        generator: Callable[[], Iterator[Any]],
-        *,
-        signature: Any = None,
+        cls, generator: Callable[[], Iterator[Any]], *, signature: Any = None,
         deterministic: bool = False,
-    ) -> DataPlan:
+    ) -> DataPlan:  # fmt: skip
         """Return a plan over a function that returns a fresh iterator of examples each time.
 
         :param signature: the `tf.TypeSpec` structure of an example; read from the first eight

@@ -93,6 +93,7 @@ class FrozenFeatures(Plugin):
     training mode end the prefix, and the layer is named; a training=False with which a nested
     network was called does not reach its dropout in Keras 3.15); where features are much larger
     than inputs. A nested network is frozen whole or not at all.
+    A callback that changes frozen weights ends the training in an error.
 
     Mixes with: resident and chunked, which train the small rest many steps a call; prefetch;
     autotune with mode = "off", since epochs become short; parallel-map, which reads and decodes
@@ -165,18 +166,6 @@ class FrozenFeatures(Plugin):
             part.reasons[split] = rewrite.reason
         return rewrite.plan
 
-    @hookimpl
-    def on_epoch_end(self, run: RunContext) -> None:
-        """End a training in which a callback changes frozen weights.
-
-        :raises PluginRefused: naming the weight.
-        """
-        if changed := run.state_of(self).get("part", FrozenPart()).changed():
-            raise PluginRefused(
-                f'the frozen weight "{changed}" was changed in the training, which trains on '
-                "features of what it was; leave this plugin out"
-            )
-
     def unwrap(self, model: Any) -> Any:
         """Return the whole model, which takes its own inputs only."""
         without_head(model)
@@ -184,7 +173,10 @@ class FrozenFeatures(Plugin):
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read back from the lowered data that they hold features, and that the head took them."""
+        """Read back from the lowered data that they hold features, and that the head took them.
+
+        :raises PluginRefused: where a frozen weight was changed in the training.
+        """
         part: FrozenPart = run.state_of(self).get("part", FrozenPart())
         reasons = [f"{split}: {reason}" for split, reason in part.reasons.items()]
         if "train" not in part.done:
@@ -195,6 +187,11 @@ class FrozenFeatures(Plugin):
                 return Effect.not_applied(f"{split}: the lowered data hold no features")
         if not traced_on_features(model):
             return Effect.not_applied("no step was traced on features")
+        if changed := part.changed():
+            raise PluginRefused(
+                f'the frozen weight "{changed}" was changed in the training, whose features were '
+                "computed with its old value; leave frozen-features out of the stack"
+            )
         done = [f"{split}: {where}" for split, where in part.done.items()]
         found = "; ".join([*done, *reasons])
         if run.epochs > 1:

@@ -44,7 +44,7 @@ def with_head(model: Any, cut: Halves, on_traced: Callable[[], Any]) -> None:
             return cut.head(list(inputs[KEY]), training=training)
         return own.call(self, inputs, training=training, mask=mask)
 
-    # none: there are two kinds of inputs
+    # the model takes two kinds of inputs, so it checks none
     input_spec = property(lambda self: None, lambda self, value: None)
     members = {"call": call, "input_spec": input_spec, TRAINED_PART: cut.head}
     with_members(model, OWN_CLASS, members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -53,7 +53,6 @@ class ShuffleBatches(Shuffle):
     A smaller last group stays last.
     """
 
-    kind: ClassVar[str] = "shuffle"
     size: int
 
     def lower(self, dataset: Any) -> Any:
@@ -125,8 +124,9 @@ class Materialize(RewritingPlugin):
     tf.data or data in memory (chunked, resident) can stand on it.
 
     When it does not: for one epoch, and where a step waits for the model rather than for its input.
-    Random augmentation in Python is refused. Two equal epochs are no proof of a third one. Only
-    examples of one shape are kept. on_epoch_begin and on_epoch_end are not called in training.
+    Random augmentation in Python is refused. Two equal epochs are no proof of a third one; where a
+    callback has changed what is read first, the training ends in an error. Only examples of one
+    shape are kept. on_epoch_begin and on_epoch_end are not called in training.
 
     Mixes with: resident, chunked, prefetch and cache, all of which stand behind it. Not with a
     generator that `fit` is given without steps_per_epoch: it is read once in any case. Files are
@@ -214,9 +214,7 @@ class Materialize(RewritingPlugin):
             if split == "train":
                 order = _allowed(self.order, _drawn(python, found))
         kept = self._read(python, run, split)
-        # a generator with an order of its own begins otherwise each time
-        if python.source.origin == "pydataset" or order == "kept":
-            run.state_of(self).setdefault("begins", []).append((python, python.begin()))
+        run.state_of(self).setdefault("kept", {})[split] = python, kept
         place = "on disk" if self.storage == "disk" else "in memory"
         # without the seconds, or each run would have another effect
         done = (
@@ -246,8 +244,8 @@ class Materialize(RewritingPlugin):
 
         :raises PluginRefused: where it no longer yields what it yielded before the training.
         """
-        for python, begin in run.state_of(self).get("begins", ()):
-            if python.begin() != begin:
+        for python, kept in run.state_of(self).get("kept", {}).values():
+            if not python.still_yields(kept):
                 raise PluginRefused(
                     f"{python.name} was changed in the training, which trained on what it yielded "
                     "before; leave materialize out of the stack"

@@ -1,8 +1,7 @@
-"""What Python yields in one epoch: its elements, read and checked one after another."""
+"""What Python yields: the elements of an epoch, read and checked, and how the next one differs."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -55,14 +54,19 @@ class PythonSource:
         """What an element is."""
         return "batch" if self.source.batched else "example"
 
-    def begin(self) -> tuple[bytes, ...]:
-        """Return a digest of each leaf of the first element, () of a source that is read once or is
-        no Python."""
+    def still_yields(self, kept: KeptRows) -> bool:
+        """Return whether the examples of the first element are among those that are kept, in any
+        order; True for a source that can be read only once, and for a data set."""
         if self.goes_on or self.source.origin not in ("pydataset", "generator"):
-            return ()
-        value, of_batches = self.source.value, self.source.origin == "pydataset"
-        leaves = tf.nest.flatten(value[0] if of_batches else next(iter(value()), ()))
-        return tuple(hashlib.sha256(_bytes_of(np.asarray(leaf))).digest() for leaf in leaves)
+            return True
+        value = self.source.value
+        first = [value[0]] if self.source.origin == "pydataset" else islice(iter(value()), 1)
+        missing = {*_read(Rows(self, iter(first))).examples}
+        for digests in _digests_of(kept):
+            missing.difference_update(digests)
+            if not missing:
+                break
+        return not missing
 
     def epochs(self) -> Iterator[Iterator[Any]]:
         """Yield epochs without end, each an iterator over its elements as NumPy structures.
@@ -93,11 +97,6 @@ class PythonSource:
             case "generator":
                 return iter(value())
         return iter(value.as_numpy_iterator())
-
-
-def _bytes_of(array: Any) -> bytes:
-    # of Python objects an array holds their places in memory
-    return repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
 
 
 def python_source(plan: DataPlan, steps_per_epoch: int | None) -> PythonSource | str:
@@ -346,10 +345,13 @@ def _read(rows: Rows) -> _Epoch:
 def _kept(python: PythonSource, epoch: Iterator[Any]) -> _Epoch:
     kept = in_memory(Rows(python, epoch))
     remember_first_epoch(python, kept)
-    size = kept.batch_size
-    batches = [
-        example_digests(tuple(array[start : start + size] for array in kept.arrays))
-        for start in range(0, kept.count, size)
-    ]
+    batches = list(_digests_of(kept))
     examples = [digest for batch in batches for digest in batch]
     return _Epoch([b"".join(batch) for batch in batches], examples, kept.size_bytes)
+
+
+def _digests_of(kept: KeptRows) -> Iterator[list[bytes]]:
+    """Yield the digests of the examples that are kept, batch by batch."""
+    size = kept.batch_size
+    for start in range(0, kept.count, size):
+        yield example_digests(tuple(array[start : start + size] for array in kept.arrays))

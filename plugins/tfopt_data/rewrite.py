@@ -42,8 +42,11 @@ class Rewrite:
 
 
 class RewritingPlugin(Plugin):
-    """A plugin that rewrites the plan of each split, or of its setting `splits`, and reads back
-    that the rewrite is in the lowered data."""
+    """A plugin that rewrites the plan of each split, or only of those in its setting `splits`, and
+    reads back that the rewrite is in the lowered data.
+
+    A subclass overrides `_rewritten`, and sets `_sign` or overrides `report_effect`.
+    """
 
     __slots__ = ()
 

@@ -88,6 +88,9 @@ def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
     if len(shuffles) > 1 and any(stage.reshuffle for stage in shuffles):
         return "two shuffles stand behind each other, and one draws as it is read"
     reason = why_not_gathered(behind) or _why_not_held(plan.with_stages(head))
+    if not reason and any(spec.shape.rank is None for spec in tf.nest.flatten(element_spec(plan))):
+        # Keras refuses them; here they would get a rank, and train
+        reason = "the rank of the data is unknown"
     if reason:
         return reason
     return plan.with_stages((*head, ResidentStage(device=device), *behind))
@@ -114,8 +117,6 @@ def _why_not_held(head: DataPlan) -> str:
     for spec in tf.nest.flatten(element_spec(head)):
         if not isinstance(spec, tf.TensorSpec):
             return f"only tensors can be held on the device, not a {spec.value_type.__name__}"
-        if spec.shape.rank is None:  # Keras refuses them, and would be given a known one
-            return "only data of a known rank can be held on the device"
     if not known_count(head):
         return "only data whose number of examples is known can be held on the device"
     return ""
@@ -135,8 +136,6 @@ def _fixed_by_a_cache(plan: DataPlan, behind: list[Stage]) -> str:
 
 # Filling takes twice what is held for a moment; the rest is for the model and its gradients.
 MEMORY_SHARE = 0.4
-# Steps of a timed call: more tell nothing new, and an epoch may take minutes.
-PROBED_STEPS = 64
 
 
 def why_too_large(

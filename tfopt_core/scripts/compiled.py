@@ -53,7 +53,7 @@ class Compiled:
             weighted_metrics=_listed(given.get("weighted_metrics")),
             loss_weights=given.get("loss_weights"),
             jit_compile="auto" if jit_compile == "auto" else bool(jit_compile),
-            steps_per_execution=int(model.steps_per_execution),  # which may be set since
+            steps_per_execution=int(model.steps_per_execution),  # may have been set since `compile`
             callbacks=tuple(callbacks),
         )
 

@@ -21,8 +21,9 @@ from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
 from tfopt_core.scripts.fit_data import FitData
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.scripts.keras_patches import KerasPatches, Seeding, replace
+from tfopt_core.scripts.keras_patches import KerasPatches, replace
 from tfopt_core.scripts.limits import cut_short
+from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.job import Job

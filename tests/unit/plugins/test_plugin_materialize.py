@@ -209,6 +209,22 @@ def test_plan_is_unchanged_with_the_reason(plan: Any, reason: str, tmp_path: Pat
     assert reason in effect.detail
 
 
+@pytest.mark.parametrize("change", ["", "batches", "examples"])
+def test_what_a_callback_has_changed_is_refused_at_the_end_and_another_order_is_not(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = sequence(change)
+    plan = DataPlan.from_pydataset(rows)
+    plugin, run = resolved(plan), make_run(folder=tmp_path, steps_per_epoch=None)
+    data = lower_plan(plugin.build_dataset(run, "train", plan))
+    run = attrs.evolve(run, datasets={"train": data})
+    rows.on_epoch_end()  # as where a callback predicts from it
+    assert plugin.report_effect(run).applied
+    monkeypatch.setattr(type(rows), "__getitem__", lambda self, index: (X[:4] + 1, Y[:4]))
+    with pytest.raises(PluginRefused, match='"Rows" was changed in the training'):
+        plugin.report_effect(run)
+
+
 def test_memory_that_does_not_suffice_is_refused_with_both_sizes() -> None:
     probe = FakeProbe(plans={"train": DataPlan.from_pydataset(sequence())}, free=1000)
     assert Materialize().resolve(probe).storage == "disk"

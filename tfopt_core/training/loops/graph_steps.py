@@ -22,7 +22,7 @@ class TracedSteps:
     """
 
     model: Any
-    loops: dict[Any, Any] = attrs.field(factory=dict)
+    loops: dict[str, Any] = attrs.field(factory=dict)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 
     @property

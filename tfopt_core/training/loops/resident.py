@@ -63,21 +63,11 @@ class ResidentFunction:
 
         self.report.steps_per_call = self.steps
         self._single = self.traced.step("step", jit_compile=self.jit_compile)
-        rows = self.data.rows
-        self._held = tf.nest.map_structure(lambda part: part.held, rows)
-        forms = tf.nest.map_structure(lambda part: part.form, rows)
-        maps = tuple(stage.function for stage in self.data.maps)
-        known = self.jit_compile or self.data.batch.drop_remainder
-        key = (
-            repr(forms), known and self.data.batch.size, self.data.index, maps,
-            repr(self.class_weight), self.jit_compile,
-        )  # fmt: skip
-        loops = self.traced.loops
-        if key not in loops:
-            loops[key] = _Loop.of(
-                self.traced, forms, self.data, self.class_weight, jit_compile=self.jit_compile
-            )
-        self._loop, self._batch_size = loops[key], tf.constant(self.data.batch.size)
+        self._held = tf.nest.map_structure(lambda part: part.held, self.data.rows)
+        self._loop = _Loop.shared(
+            self.traced, self.data, self.class_weight, jit_compile=self.jit_compile
+        )
+        self._batch_size = tf.constant(self.data.batch.size)
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps of the epoch and return the logs of the last one.
@@ -140,38 +130,54 @@ class _Loop:
     ended: Callable[[], Any]
 
     @classmethod
-    def of(
-        cls, traced: TracedSteps, forms: Any, data: ResidentData, class_weight: Any, *,
-        jit_compile: bool,
+    def shared(
+        cls, traced: TracedSteps, data: ResidentData, class_weight: Any, *, jit_compile: bool
+    ) -> _Loop:
+        """Return those of an earlier fit where they fit, or new ones.
+
+        Those with maps are not kept: each fit has functions of its own, which may hold data.
+        """
+        import tensorflow as tf
+
+        forms = tf.nest.map_structure(lambda part: part.form, data.rows)
+        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
+        # pipeline, or the graph would be optimized differently, and round differently.
+        known = data.batch.size if jit_compile or data.batch.drop_remainder else None
+        key = repr((forms, known, data.index, class_weight, jit_compile))
+        loop = traced.loops.get(key)
+        if loop is None or data.maps:
+            loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
+            if not data.maps:
+                traced.loops[key] = loop
+        return loop
+
+    @classmethod
+    def _of(
+        cls, traced: TracedSteps, forms: Any, data: ResidentData, class_weight: Any,
+        known: int | None, *, jit_compile: bool,
     ) -> _Loop:  # fmt: skip
-        """Return them for the `RowForm`s of the examples; nothing of the data is kept."""
         import tensorflow as tf
 
         # a separate function for XLA, which must be traced for the known size only
         step, alone = traced.step("whole" if jit_compile else "step"), traced.step("step")
-        whole, index = data.batch.size, data.index
-        gather = _gathering(forms, data.maps, class_weight)
-
-        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
-        # pipeline, or the graph would be optimized differently, and round differently.
-        known = jit_compile or data.batch.drop_remainder
+        index, gather = data.index, _gathering(forms, data.maps, class_weight)
         held = tf.nest.map_structure(
             lambda part: tf.TensorSpec([None, *part.held.shape[1:]], part.held.dtype), data.rows
         )
-        rows = tf.TensorSpec([whole if known else None], index)
+        rows = tf.TensorSpec([known], index)
         spec = gather.get_concrete_function(held, rows).structured_outputs
 
         def run(held: Any, order: Any, start: Any, count: Any, size: Any, rows: Any) -> Any:
             def batch_at(done: Any) -> Any:
                 # not a slice: XLA compiles anew for each value of the begin of a slice
-                places = (start + done) * size + tf.range(whole if known else rows)
+                places = (start + done) * size + tf.range(known or rows)
                 return gather(held, tf.gather(order, places))
 
             return repeated(step, batch_at, spec, count, compiled=jit_compile)
 
         def last(held: Any, order: Any, first: Any, count: Any) -> Any:
             # its shape is left as open as that of the others
-            return alone(gather(held, tf.gather(order, first * whole + tf.range(count))))
+            return alone(gather(held, tf.gather(order, first * known + tf.range(count))))
 
         number, order = tf.TensorSpec([], tf.int32), tf.TensorSpec([None], index)
         return cls(

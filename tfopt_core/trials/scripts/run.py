@@ -19,8 +19,8 @@ from tfopt_core.records.messages import Message
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.folders.private_folder import move_log_folders
 from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported, hiding_modules
-from tfopt_core.scripts.keras_patches import Seeding
 from tfopt_core.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_trained
+from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.factory import module_file
 from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow

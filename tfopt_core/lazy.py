@@ -15,6 +15,8 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":  # as a tool asks of any object
+            raise AttributeError(name)
         return getattr(importlib.import_module(self._name), name)
 
 

@@ -30,10 +30,7 @@ PAGE = ROOT / "docs" / "guide" / "installing.md"
 MARKS = ("<!-- versions: begin -->", "<!-- versions: end -->")
 NEWEST = "newest"
 # (pages are the same for each version, and one of them is written here)
-FAST = (
-    "tests/unit", "tests/conformance", "--ignore=tests/unit/docs",
-    "-m", "not slow and not thorough",
-)  # fmt: skip
+FAST = ("tests/unit", "tests/conformance", "--ignore=tests/unit/docs", "-m", "not slow")
 SHORT = ("--set", "workload.epochs=1", "--set", "workload.options.examples=1000")
 HEADINGS = (
     "TensorFlow", "Keras", "NumPy", "Python", "passed", "skipped", "failed", "`tfopt apply`",

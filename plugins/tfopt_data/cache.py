@@ -129,8 +129,9 @@ class Cache(RewritingPlugin):
     repeated to find that out. Examples go into memory if they fit into half of what is free, else
     on the disk if it has room, else as many as fit are kept in memory and the others are streamed.
 
-    Why it helps: reading, decoding, resizing and looking up are paid once instead of once an epoch.
-    Rows that are kept are gathered by their number, which is faster than slicing a table.
+    Why it helps: reading, decoding, resizing and looking up (in a table whose entries cannot
+    change) are paid once instead of once an epoch. Rows that are kept are gathered by their number,
+    which is faster than slicing a table.
 
     When it does not: for arrays that nothing is computed from, for one epoch, and where the
     training, not the input, is the bottleneck. A cache on disk can be slower than none. A map over

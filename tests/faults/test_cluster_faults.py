@@ -160,7 +160,6 @@ def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(p
     assert "Traceback" not in printed(project, "stderr.txt")
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(39, injected="a second worker that is never started")
 def test_a_worker_that_never_comes_is_named_within_the_limit(ends):
     assert ends["alone"].code == 3

@@ -135,7 +135,6 @@ def interrupted(tmp_path_factory):
     return project, b"".join(shown).decode(), alive(children)
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(7, injected="Ctrl-C at a pseudo-terminal")
 def test_ctrl_c_at_a_terminal_keeps_what_is_done_and_leaves_no_process(interrupted):
     project, printed, still_there = interrupted
@@ -280,7 +279,6 @@ def lied(tmp_path_factory):
     return project, tfopt("train", "recipe.toml", cwd=project)
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(17, injected="a forged result on every descriptor that is open")
 def test_a_forged_result_is_not_taken_for_one(lied):
     project, done = lied

@@ -21,7 +21,6 @@ def ok_runs(applied):
     return [run for run in applied.data["runs"] if run["status"] == "ok"]
 
 
-@pytest.mark.thorough
 def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
     assert applied.code == 0
     assert len(ok_runs(applied)) == 8

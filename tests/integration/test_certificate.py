@@ -221,6 +221,7 @@ def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
     certificate = replayed("pydataset", plugin, equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
+    assert "examples an epoch compared" in certificate.statement
 
 
 @pytest.mark.thorough
@@ -228,6 +229,7 @@ def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
     certificate = replayed("plain", Reorders(declared="order"), equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
+    assert "90 examples an epoch compared" in certificate.statement
 
 
 @pytest.mark.thorough

@@ -142,7 +142,6 @@ def baseline(project, quick, tmp_path_factory):
         return diagnose(project)
 
 
-@pytest.mark.thorough
 def test_it_says_where_the_time_goes(baseline):
     data = baseline.data
     assert baseline.code == 0

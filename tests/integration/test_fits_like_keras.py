@@ -377,6 +377,7 @@ def test_what_is_set_on_a_model_without_compile_is_read_as_in_plain_keras():
             fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
     """
     plain, found = (trainer().run(script(fits, stack)) for stack in (None, []))
+    assert plain.ended is None
     assert not compare(plain, found).differences
 
 
@@ -393,6 +394,7 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     """
     chunked = [{"use": "chunked", "steps": 3, "xla": False}]
     plain, found = (trainer().run(script(fits, stack)) for stack in (None, chunked))
+    assert plain.ended is None
     assert not compare(plain, found).differences
     assert "in 1 of 3 fits" in found.effects["chunked"][1]
 

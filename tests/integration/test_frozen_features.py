@@ -143,7 +143,6 @@ def assert_equal(history, baseline):
         assert history[name] == pytest.approx(values, rel=1e-4, abs=1e-6), name
 
 
-@pytest.mark.thorough
 def test_losses_are_those_of_the_whole_model(on_features, baseline):
     assert_equal(on_features.history, baseline.history)
 

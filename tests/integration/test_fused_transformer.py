@@ -67,7 +67,6 @@ def assert_like(plain: Any, fused: Any) -> None:
         assert history[name] == pytest.approx(values, rel=WITHIN), name
 
 
-@pytest.mark.thorough
 def test_losses_are_those_of_plain_keras(plain: Any, fused: Any) -> None:
     assert_like(plain, fused)
     assert fused[2].detail == (

@@ -74,7 +74,6 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(37, injected="every kind of data, with whole and partial batches")
 @pytest.mark.parametrize(
     ("make", "batch_size", "steps"),

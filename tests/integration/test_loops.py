@@ -116,8 +116,7 @@ def assert_like_stock(folder, make, loop, *beside):
     return built, outcome
 
 
-@pytest.mark.thorough
-@over(*LOOPS, kept=2)
+@over(*LOOPS, kept=1)
 def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
     built, outcome = assert_like_stock(tmp_path, workload, loop)
     made = loop_report(built.model)

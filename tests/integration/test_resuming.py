@@ -127,7 +127,6 @@ def assert_goes_on(tmp_path, make, *plugins, at=(0,), notes=None, **options):
     return names
 
 
-@pytest.mark.thorough
 def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     notes = []
     plugins = (AdaptiveL2(strength=0.1, window=2, flat=0.0), DropConnect(masks="batch"))

@@ -67,7 +67,6 @@ def baseline(tmp_path_factory):
     return with_stack(tmp_path_factory.mktemp("baseline"))
 
 
-@pytest.mark.thorough
 def test_an_empty_stack_trains_exactly_as_a_fit_written_by_hand(baseline):
     (history, weights), (hand_history, hand_weights) = baseline, by_hand()
     assert set(hand_history) < set(history)  # and val_data_loss, which is the val_loss here

@@ -115,7 +115,6 @@ def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
 
 
 # The one of them that `make test` runs. test_script_session.py has every form of `fit`.
-@pytest.mark.thorough
 def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
     check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS)
 

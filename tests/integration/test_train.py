@@ -59,7 +59,6 @@ def trained(tmp_path_factory):
     return project, tfopt("train", "recipe.toml", "--save", "m.keras", cwd=project)
 
 
-@pytest.mark.thorough
 def test_training_ends_well_and_what_the_workload_prints_passes_through(trained):
     _, done = trained
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""Runs made by hand, for tests of what is concluded from them."""
+"""Runs and requests made by hand, for tests of what is concluded from them."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def small_plan() -> DataPlan:
 
 
 def small_model() -> Any:
-    """A model for these."""
+    """A model for the examples of `small_plan`."""
     dense = keras.layers.Dense
     return keras.Sequential([keras.Input((4,)), dense(8, name="hidden"), dense(1, name="out")])
 

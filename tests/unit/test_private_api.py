@@ -110,7 +110,6 @@ def scanned() -> dict[Path, Touched]:
     }
 
 
-@pytest.mark.thorough
 def test_every_member_of_a_private_module_that_is_touched_is_listed(scanned):
     classes = {(owner.partition(":")[0], owner.partition(":")[2]) for owner, _ in MEMBERS}
     unlisted = {

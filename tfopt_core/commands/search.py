@@ -32,7 +32,7 @@ from tfopt_core.store.database import Store, store_path
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.context import SearchContext, process_seconds
 from tfopt_core.tuning.results import TuneResult
-from tfopt_core.tuning.session import tuned
+from tfopt_core.tuning.session import search
 from tfopt_core.tuning.storage import StudyStorage, open_storage
 from tfopt_core.tuning.winner import why_not_written, winner_text
 from tfopt_core.workers.supervise import Limits
@@ -115,7 +115,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
                 SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
             ),
         )  # fmt: skip
-        result = tuned(context)
+        result = search(context)
     return written(result, request, path)
 
 

@@ -185,13 +185,14 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
 def _reads_mutable_table(graph: Any) -> bool:
     """Return whether a function looks up in a table whose entries may change.
 
-    Only such a table has keys removed from it; here none are.
+    Each table is asked to remove no keys: only one whose entries may change accepts that.
     """
     import tensorflow as tf
 
     if not all_ops(graph) & _LOOKUPS:
         return False
-    tables = [given for given, _ in graph.captures if given.dtype == tf.resource]
+    captured = (given for given, _ in graph.captures if hasattr(given, "numpy"))
+    tables = [given for given in captured if given.dtype == tf.resource]
     keys = tf.string, tf.int64, tf.int32, tf.float32, tf.float64, tf.bool
     for table, key in product(tables, keys):
         with suppress(tf.errors.OpError), tf.init_scope():

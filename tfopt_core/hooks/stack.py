@@ -61,7 +61,8 @@ class Stack:
 
     :param plugins: the plugins in recipe order; empty for the baseline.
     :param earlier: changes that were made before, in the parent of a run's process.
-    :param given: by hook, the value to begin with where a call gives none, as in tests.
+    :param given: by hook, the value to begin with in place of what a call gives: the public
+        `stack_of` drives a stack without a training.
     :raises PluginDefinitionError: if a plugin breaks the contract, or two own the strategy.
     """
 

@@ -89,14 +89,17 @@ class KerasPatches:
 
         @functools.wraps(apply)
         def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:
-            self.updates += not (self.within_fit or self.within_train_on_batch)
-            if self.within_fit or self.on_update is None:
+            def update() -> Any:
                 # from within the scope itself no optimizer can update a variable
                 if self.scope is not None and tf.distribute.in_cross_replica_context():
                     return self.scope.run(unconverted(apply), (optimizer, *given), named)
                 return apply(optimizer, *given, **named)
+
+            self.updates += not (self.within_fit or self.within_train_on_batch)
+            if self.within_fit or self.on_update is None:
+                return update()
             variables = given[1] if len(given) > 1 else named.get("trainable_variables")
-            return self.on_update(optimizer, variables, lambda: apply(optimizer, *given, **named))
+            return self.on_update(optimizer, variables, update)
 
         unconverted = tf.autograph.experimental.do_not_convert
         counted_apply = unconverted(counted_apply)

@@ -49,7 +49,7 @@ SUBJECTS = {PROCESS: "peak memory", DEVICE: "peak device memory"}
 
 
 @attrs.frozen
-class _Seen:
+class _Evidence:
     """What a verdict is drawn from: the pairs, all runs, failed ones too, and the rules."""
 
     pairs: Sequence[Pair]
@@ -91,7 +91,7 @@ def compare(
         why = why_too_few or f"{len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}"
         comparison = attrs.evolve(draft, statement=f"no verdict: {why}")
     else:
-        comparison = _judged(draft, _Seen(pairs, runs, judgement), pair_seconds)
+        comparison = _judged(draft, _Evidence(pairs, runs, judgement), pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
         note = f"{len(failed)} of {len(runs)} runs failed"
@@ -99,8 +99,8 @@ def compare(
     return comparison
 
 
-def _judged(draft: Comparison, seen: _Seen, pair_seconds: float | None) -> Comparison:
-    pairs = seen.pairs
+def _judged(draft: Comparison, evidence: _Evidence, pair_seconds: float | None) -> Comparison:
+    pairs = evidence.pairs
     if not applied_plugins([pair.with_ for pair in pairs]):
         return attrs.evolve(
             draft,
@@ -122,25 +122,25 @@ def _judged(draft: Comparison, seen: _Seen, pair_seconds: float | None) -> Compa
     measured = attrs.evolve(
         draft, speedup=speedup, low=low, high=high, confidence=interval.confidence
     )
-    verdict, statement = _verdict(measured, interval, seen, pair_seconds)
-    memory = compare_memory(measured, seen)
+    verdict, statement = _verdict(measured, interval, evidence, pair_seconds)
+    memory = compare_memory(measured, evidence)
     return attrs.evolve(measured, verdict=verdict, statement=statement, memory=memory)
 
 
 def _verdict(
-    measured: Comparison, interval: Interval, seen: _Seen, pair_seconds: float | None
+    measured: Comparison, interval: Interval, evidence: _Evidence, pair_seconds: float | None
 ) -> tuple[Verdict, str]:
     """Return the verdict on a speedup with its interval, and its statement."""
     assert measured.low is not None
     assert measured.high is not None
     figures, of_what = interval_in_words(interval), measured.kind.qualifier
-    if (unlike := seen.unlike) is not None:
-        by_example = _by_example(seen.pairs, seen.judgement)
+    if (unlike := evidence.unlike) is not None:
+        by_example = _by_example(evidence.pairs, evidence.judgement)
         return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
     match verdict_on_interval(measured.low, measured.high):
         case Verdict.FASTER:
             verdict, statement = _faster(measured, figures + band_in_words(measured.high))
-            return no_claim(statement, seen.pairs, seen.runs) or (verdict, statement)
+            return no_claim(statement, evidence.pairs, evidence.runs) or (verdict, statement)
         case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
             return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
         case Verdict.SLOWER:
@@ -203,20 +203,20 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
     return f"; time for each example {interval_in_words(interval)}"
 
 
-def compare_memory(measured: Comparison, seen: _Seen) -> tuple[MemoryContrast, ...]:
+def compare_memory(measured: Comparison, evidence: _Evidence) -> tuple[MemoryContrast, ...]:
     """Return the contrast of each figure that all runs of the pairs have.
 
     :param measured: the comparison of the same pairs, with its quality.
     """
     contrasts = []
     for figure in SUBJECTS:
-        peaks = [(getattr(p.without, figure), getattr(p.with_, figure)) for p in seen.pairs]
+        peaks = [(getattr(p.without, figure), getattr(p.with_, figure)) for p in evidence.pairs]
         if not all(before and after for before, after in peaks):
             continue
         before, after = zip(*peaks, strict=True)
         # of the stack over the baseline: a ratio below 1 is less memory
         interval = t_interval(log_ratios(after, before))
-        verdict, statement = _memory_verdict(figure, interval, measured, seen)
+        verdict, statement = _memory_verdict(figure, interval, measured, evidence)
         ratio, low, high = speedup_interval(interval)
         contrasts.append(
             MemoryContrast(
@@ -228,12 +228,12 @@ def compare_memory(measured: Comparison, seen: _Seen) -> tuple[MemoryContrast, .
 
 
 def _memory_verdict(
-    figure: str, interval: Interval, measured: Comparison, seen: _Seen
+    figure: str, interval: Interval, measured: Comparison, evidence: _Evidence
 ) -> tuple[MemoryVerdict, str]:
     """Return the verdict on one ratio, and its statement."""
-    judged = runs_of(seen.pairs)
+    judged = runs_of(evidence.pairs)
     subject, figures = _subject(figure, judged), interval_in_words(interval)
-    unknown = _memory_unknown(seen.pairs, judged) if figure == PROCESS else None
+    unknown = _memory_unknown(evidence.pairs, judged) if figure == PROCESS else None
     if unknown is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unknown} ({figures})"
     _, low, high = speedup_interval(interval)
@@ -242,7 +242,7 @@ def _memory_verdict(
     none = Verdict.NO_DIFFERENCE if indifferent(low, high) else None
     match none or verdict_on_interval(1 / high, 1 / low):
         case Verdict.FASTER:
-            return _lower(subject, figures, measured, seen)
+            return _lower(subject, figures, measured, evidence)
         case Verdict.SLOWER:
             return MemoryVerdict.HEAVIER, f"{subject} higher: {figures}"
         case Verdict.NO_DIFFERENCE:
@@ -254,13 +254,13 @@ def _memory_verdict(
 
 
 def _lower(
-    subject: str, figures: str, measured: Comparison, seen: _Seen
+    subject: str, figures: str, measured: Comparison, evidence: _Evidence
 ) -> tuple[MemoryVerdict, str]:
     """Return the verdict on less memory, by what was trained with it."""
-    if (unlike := seen.unlike) is not None:
+    if (unlike := evidence.unlike) is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unlike} ({figures})"
     statement = f"{subject} lower: {figures}"
-    refused = no_claim(statement, seen.pairs, seen.runs)
+    refused = no_claim(statement, evidence.pairs, evidence.runs)
     if refused is not None:
         return MemoryVerdict.NONE, refused[1]
     if _as_good(measured):

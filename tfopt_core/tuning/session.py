@@ -31,7 +31,7 @@ from tfopt_core.tuning.winner import LEAST_PROOF_SHARE, proof_recipe
 STACKS_SHARE = 0.6
 
 
-def tuned(tune: SearchContext) -> TuneResult:
+def search(tune: SearchContext) -> TuneResult:
     """Search, prove the winner, and return the result.
 
     :raises InputError: if there is nothing to resume, or the workload cannot be built.
@@ -46,21 +46,21 @@ def tuned(tune: SearchContext) -> TuneResult:
         tune.log = SearchLog.open(tune.request.folder, tune.target, facts, fresh=tune.fresh)
         with tune.searching() as tune.observer:
             maker = TrialMaker(tune=tune)
-            search = _searched(tune, maker)
-            result = _result(tune, search)
-            values = ValueSearch(maker=maker, stack=search.best)
+            stacks = _search_stacks(tune, maker)
+            result = _result(tune, stacks)
+            values = ValueSearch(maker=maker, stack=stacks.best)
             if tune.spec.searches_settings and not result.interrupted:
                 result = values.searched(result)
         if result.interrupted:
             return result
         try:
             if result.tuned_options:
-                result = _proved(tune, result)
+                result = _prove(tune, result)
                 assert result.proof is not None
                 if result.proof.comparison.verdict is not Verdict.FASTER:
                     result = result if result.interrupted else values.reverted(result)
             if not result.tuned_options:
-                result = _proved(tune, result) if result.stack else _nothing(result)
+                result = _prove(tune, result) if result.stack else _nothing(result)
         except KeyboardInterrupt:
             why = "interrupted before the fresh pairs; --resume makes them"
             return attrs.evolve(result, interrupted=True, why_ended=why)
@@ -86,7 +86,7 @@ def _facts(tune: SearchContext) -> dict[str, str]:
     }
 
 
-def _searched(tune: SearchContext, maker: TrialMaker) -> GreedySearch:
+def _search_stacks(tune: SearchContext, maker: TrialMaker) -> GreedySearch:
     """Return the search of stacks when it is over."""
     proposing = proposing_plugins(tune.installed)
 
@@ -131,7 +131,7 @@ def _result(tune: SearchContext, search: GreedySearch) -> TuneResult:
     )  # fmt: skip
 
 
-def _proved(tune: SearchContext, result: TuneResult) -> TuneResult:
+def _prove(tune: SearchContext, result: TuneResult) -> TuneResult:
     """Return the result with its winner measured by pairs that the search has not seen."""
     recipe = proof_recipe(
         tune.request.recipe, result, path=tune.proof_path,

@@ -97,7 +97,7 @@ def _can_fork() -> bool:
 
 
 def _become_child(channel: int, out: int, err: int) -> NoReturn:
-    """Serve one task as a process of its own session, and end as every Python program does."""
+    """Serve one task in a session of its own, and end as a new process does."""
     from tfopt_core.workers.child import main
 
     os.setsid()

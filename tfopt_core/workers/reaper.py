@@ -48,11 +48,12 @@ def main(arguments: list[str]) -> int:
 
 def keep(control: socket.socket, pid: int) -> None:
     """Tell how a process ends, end it if the parent is gone, and end whatever it leaves behind."""
-    threading.Thread(target=end_with_parent, args=(control, pid), daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # the parent has gone; the rest is done all the same
-        tell(control, pid=pid)
-        status, peak = wait_for(pid)
-        tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
+    ended = threading.Event()
+    threading.Thread(target=end_with_parent, args=(control, pid, ended), daemon=True).start()
+    tell(control, pid=pid)
+    status, peak = wait_for(pid)
+    ended.set()
+    tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
 
 
 def become_subreaper() -> None:
@@ -97,8 +98,9 @@ def end_orphans(leader: int) -> list[str]:
 
 
 def tell(control: socket.socket, **fields: object) -> None:
-    """Send one packet."""
-    control.send(json.dumps(fields).encode())
+    """Send one packet, if the parent is still there: the rest is done all the same."""
+    with contextlib.suppress(BrokenPipeError):
+        control.send(json.dumps(fields).encode())
 
 
 def _children() -> Iterator[tuple[int, int]]:
@@ -124,13 +126,17 @@ def _command(pid: int) -> str:
     return words[:MOST_LETTERS] or f"process {pid}"
 
 
-def end_with_parent(control: socket.socket, pid: int) -> None:
-    """Kill the run once the stream ends: then the parent is gone."""
+def end_with_parent(control: socket.socket, pid: int, ended: threading.Event) -> None:
+    """Kill the run once the stream ends: then the parent is gone.
+
+    :param ended: set once the run has ended, and its number may be that of another process.
+    """
     with contextlib.suppress(OSError):
         while control.recv(1):
             pass
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+        if not ended.is_set():
+            os.killpg(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

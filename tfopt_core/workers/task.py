@@ -217,7 +217,7 @@ class Parent:
         """
         try:
             return receive_task(self._channel)
-        except EOFError:
+        except (EOFError, OSError):
             os._exit(1)
 
 

@@ -155,8 +155,10 @@ def peak_rss_bytes() -> int:
     """Return the largest resident memory of this process so far, from the operating system."""
     # ru_maxrss of a started process begins with that of its parent; VmHWM is this program's own
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    [peak] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(peak) * 1024
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # in some sandboxes
 
 
 def cpu_seconds() -> float:

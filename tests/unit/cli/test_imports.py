@@ -28,7 +28,6 @@ def light():
         yield processes
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -11,7 +11,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in, newest_in
+from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
 
 
 @pytest.fixture
@@ -51,13 +51,6 @@ def test_it_goes_on_from_the_newest(request_of, folder):
     kept = open_checkpoints(request_of(), folder, resume=True)
     assert (kept.start, kept.epochs) == ("checkpoint-000002.tfopt", 2)
     assert kept.moved == kept.damaged == ()
-
-
-def test_an_interrupted_training_resumes_after_its_last_whole_epoch(request_of, folder):
-    begun = open_checkpoints(request_of(), folder, resume=True)
-    Writer(folder).write(Checkpoint({**begun.values, "epochs": 3}))
-    ended = newest_in(begun.folder)
-    assert (ended.start, ended.epochs) == ("checkpoint-000003.tfopt", 3)
 
 
 def test_a_fresh_start_is_refused_where_there_are_checkpoints(request_of, folder):

@@ -24,7 +24,6 @@ KINDS = (
 )
 
 
-@pytest.mark.thorough
 @given(
     kind=st.sampled_from(KINDS), shape=st.lists(st.integers(0, 5), max_size=3),
     rows=st.lists(st.integers(0, 6), max_size=5), seed=st.integers(0, 99),

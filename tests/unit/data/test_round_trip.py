@@ -30,7 +30,6 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.thorough
 @few
 @given(st.data())
 def test_every_pipeline_yields_the_same_when_it_is_built_anew(folder, data):

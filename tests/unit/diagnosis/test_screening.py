@@ -3,14 +3,12 @@
 import attrs
 import pytest
 from support.drafts import SLOWER, about, attempt, built, draft, made, names, suggestion
+from support.measure_runs import make_request
 
 from tfopt_core.commands.first_contact import prepared_for
 from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import PreparationFailed, Problem, RecipeError
-from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import Estimate
-from tfopt_core.testing import make_machine
-from tfopt_core.trials.request import Request
 
 
 def screen(proposal, attempt, **options):
@@ -252,10 +250,7 @@ def test_what_no_time_was_left_to_try_is_said_with_the_verdict(tmp_path):
         draft("a", "b"), attempt({("a",): about(8)}), lambda plugin: None,
         why_not_try=lambda found: "not tried: it took 58 s" if found else "",
     )  # fmt: skip
-    request = Request(
-        recipe=Recipe(name="r", path=tmp_path / "r.toml", workload=WorkloadSpec(script="r.py")),
-        plugins=(), machine=make_machine(), folder=tmp_path, environment={},
-    )  # fmt: skip
+    request = make_request(folder=tmp_path)
     found = attrs.evolve(found, tried=attrs.evolve(found.tried, request=request))
     prepared, _, _ = prepared_for(found, request, tmp_path / "train.tfopt.toml")
     assert prepared.warnings[-1] == (

@@ -50,7 +50,6 @@ def test_scale_stays_within_its_bounds() -> None:
     assert next_scale(0.125, -1.0, factor=2.0, flat=0.0, most=8.0) == 0.125
 
 
-@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_training_reads_the_strength_without_another_trace(tmp_path: Path) -> None:
     plugin = AdaptiveL2(strength=1e-2, window=2, flat=0.0, factor=2.0)

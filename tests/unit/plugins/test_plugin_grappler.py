@@ -69,7 +69,6 @@ def test_the_kinds_that_changed_most_are_named() -> None:
     assert nodes_in_words(own, own) == ""
 
 
-@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_a_pass_that_is_off_is_read_back_from_the_graph_and_no_variable_changes(
     train: Callable[..., Driven], optimizer: Callable[..., None]

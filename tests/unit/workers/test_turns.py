@@ -189,7 +189,7 @@ def test_a_stopped_fork_ends_with_the_process_that_would_resume_it():
     with theirs:
         process.send_signal(signal.SIGSTOP)
         ours.close()
-        end_with_parent(theirs, process.pid)
+        end_with_parent(theirs, process.pid, threading.Event())
         assert process.wait(10) == -signal.SIGKILL
 
 

@@ -59,8 +59,8 @@ def why_no_graph(model: Any, elsewhere: str, what: str) -> str:
 def with_members(model: Any, mark: str, members: Mapping[str, Any]) -> None:
     """Give a model a class with these members, derived from its own. `without_members` undoes it.
 
-    The model, its layers and its variables stay the same objects. Another model of that class, such
-    as a clone that a callback makes, is of the own one.
+    The model, its layers and its variables stay the same objects. Calling the new
+    class, as a callback does to clone the model, makes a model of the original class.
 
     :param mark: the attribute that holds the own class.
     """

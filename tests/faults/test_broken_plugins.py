@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from support.cases import mostly_thorough
 from support.forked_command import HASTY
 from support.real_process import (
     environment,

@@ -232,13 +232,16 @@ def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
     assert "90 examples an epoch compared" in certificate.statement
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "plugin", "said"),
     [
         ("plain", Duplicates(), "epoch 1 holds other examples"),
-        ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
-        ("dict", BeginsElsewhere(), "it begins with other weights"),
+        pytest.param(
+            "plain", Freezes(), "epoch 2 repeats the order of epoch 1", marks=pytest.mark.thorough
+        ),
+        pytest.param(
+            "dict", BeginsElsewhere(), "it begins with other weights", marks=pytest.mark.thorough
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exact) else None,
 )

@@ -89,7 +89,7 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
     built = build_here(
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2
     )
-    with pytest.raises(TfoptError, match='"loss" was .* after epoch 1'):
+    with pytest.raises(TfoptError, match=r'"loss" was .* after epoch 1'):
         train(
             built,
             perf_counter_ns(),

@@ -14,7 +14,8 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.results import TrialOutcome
 from tfopt_core.tuning.search import GreedySearch
-from tfopt_core.tuning.session import _nothing, search
+from tfopt_core.tuning.session import _nothing
+from tfopt_core.tuning.session import search as search_and_prove
 from tfopt_core.tuning.winner import proof_recipe, why_not_written
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -51,7 +52,7 @@ def search(tmp_path, name, **how):
     (tmp_path / "train.py").write_text("def build(): pass\n")
     tune = make_context(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, **how)
     tune.request = attrs.evolve(tune.request, folder=tmp_path / "tune" / name)
-    return search(tune)
+    return search_and_prove(tune)
 
 
 @pytest.mark.thorough

@@ -384,3 +384,28 @@ def test_a_recipe_s_plugins_are_measured_on_another_script(tmp_path):
     )  # fmt: skip
     assert done.code == 0, done.err
     assert "chunked" in done.out
+
+
+UPDATES_BEFORE_FIT = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+x = np.random.default_rng(1).normal(size=(64, 3)).astype("float32")
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+with tf.GradientTape() as tape:
+    loss = tf.reduce_mean(model(x) ** 2)
+gradients = tape.gradient(loss, model.trainable_variables)
+model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+model.fit(x, x[:, :1], verbose=0)
+"""
+
+
+@pytest.mark.thorough
+def test_updates_of_a_scripts_own_are_made_within_a_strategy_in_a_dry_build_too(tmp_path):
+    (tmp_path / "own.py").write_text(UPDATES_BEFORE_FIT)
+    recipe = '[workload]\nscript = "own.py"\n[[plugins]]\nuse = "one-device"\n'
+    (tmp_path / "recipe.toml").write_text(recipe)
+    done = tfopt("plan", "recipe.toml", cwd=tmp_path)
+    assert done.code == 0, done.err

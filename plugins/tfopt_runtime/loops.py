@@ -56,10 +56,7 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
     :param replicas: 1 for steps that the loop over replicas makes too.
     """
     if replicas > 1:
-        return (
-            f"over {replicas} replicas another loop trains; steps-per-execution sets its steps a "
-            "call"
-        )
+        return f"its loop is for one device, and the training has {replicas} replicas"
     names = batch_callbacks(callbacks)
     return f"the callback {names[0]} acts on every batch" if names else ""
 

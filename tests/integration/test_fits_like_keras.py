@@ -324,6 +324,19 @@ KINDS = {
                 model.optimizer.apply_gradients(pairs)
             fit(f"fit {number}", model, x, y, batch_size=8)
     """,
+    "a strategy of the script's own around its fits": """
+        with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+            model, data = network(), slices((x, y)).shuffle(20).batch(8)
+            fit("fit 1", model, data, epochs=2, validation_data=(x, y))
+            fit("fit 2", model, x, y, batch_size=8)
+            note("evaluated", model.evaluate(data, verbose=0))
+    """,
+    "a strategy of the script's own over two replicas": """
+        mirror(2)
+        model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).batch(8)
+        fit("fit 1", model, data, epochs=2, validation_data=data)
+        fit("fit 2", model, x, y, batch_size=8)
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

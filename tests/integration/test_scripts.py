@@ -409,3 +409,29 @@ def test_updates_of_a_scripts_own_are_made_within_a_strategy_in_a_dry_build_too(
     (tmp_path / "recipe.toml").write_text(recipe)
     done = tfopt("plan", "recipe.toml", cwd=tmp_path)
     assert done.code == 0, done.err
+
+
+WITHIN_A_STRATEGY = """
+import keras, numpy as np, tensorflow as tf
+x = np.arange(36, dtype="float32").reshape(12, 3)
+with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(x, x[:, :1], shuffle=False, verbose=0)
+print("updates:", model.optimizer.iterations.numpy())
+"""
+
+
+def test_a_script_trains_within_its_own_strategy_and_no_other_is_built_beside_it(tmp_path):
+    (tmp_path / "own.py").write_text(WITHIN_A_STRATEGY)
+    (tmp_path / "empty.toml").write_text('[workload]\nscript = "own.py"\n')
+    (tmp_path / "other.toml").write_text(
+        '[workload]\nscript = "own.py"\n[[plugins]]\nuse = "one-device"\n'
+    )
+    done = tfopt("train", "empty.toml", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "updates: 1" in done.out
+    refused = tfopt("train", "other.toml", cwd=tmp_path)
+    assert refused.code == 2
+    message = 'plugin "one-device": the script has a strategy of its own, MirroredStrategy'
+    assert message in " ".join(refused.err.split())

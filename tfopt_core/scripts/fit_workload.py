@@ -103,6 +103,14 @@ class FitWorkload(Workload):
         )
 
     @property
+    def own_strategy(self) -> Any:
+        """The strategy within which the script has built the model, None without one."""
+        if why_without("own-strategy"):
+            return None
+        own = self.call.model._distribute_strategy
+        return None if own is self.session.stack_strategy else own
+
+    @property
     def is_cut(self) -> bool:
         """Whether an epoch has fewer batches than in the script."""
         return self.call.shortened or not unchanged(self.train, self.own_plans["train"])
@@ -245,8 +253,11 @@ class FitWorkload(Workload):
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun: RunContext = self.session.run
+        strategy = self.own_strategy or begun.strategy
         return attrs.evolve(
             begun,
+            strategy=strategy,
+            replicas=strategy.num_replicas_in_sync,
             fit_index=self.call.number - 1,
             epochs=max(1, self.call.epochs),
             batch_size=self.train.batch_size,

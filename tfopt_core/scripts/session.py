@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import attrs
 
-from tfopt_core.errors import CannotShare, WorkloadError
+from tfopt_core.errors import CannotShare, PluginRefused, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.contract import implementations
@@ -45,6 +45,7 @@ class Session:
 
     :param on_fit: carries out each call of `fit`.
     :param seeding: replaces the seeds that the script sets; None leaves them.
+    :param stack_strategy: the strategy that a plugin has built; None without one.
     :param run: the context from which each fit derives its own, once the session has begun.
     :param patches: the replaced methods of Keras, and the counts of their calls.
     """
@@ -57,6 +58,7 @@ class Session:
     changes: tuple[Change, ...] = ()
     shuffle_draws: ShuffleDraws = attrs.field(factory=ShuffleDraws)
     calls: int = 0
+    stack_strategy: Any = None
     run: RunContext = attrs.field(init=False)
     patches: KerasPatches = attrs.field(
         default=attrs.Factory(lambda self: KerasPatches(self._compile, self._fit), takes_self=True)
@@ -88,6 +90,8 @@ class Session:
         strategy = stack.build_strategy(self.run, default, tf.distribute.Strategy)
         self.run = attrs.evolve(self.run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
         if strategy is not default:
+            self.stack_strategy = strategy
+            self._allow_no_other(strategy, default, str(stack.all_changes[-1].plugin))
             self.patches.scope = strategy if self.run.replicas == 1 else None
             self._enter_scope()
             self._scopes.callback(self._leave_scope)
@@ -102,6 +106,27 @@ class Session:
         self._scopes.callback(self.shuffle_draws.remove)
         self.patches.install()
         self._scopes.callback(self.patches.remove)
+
+    def _allow_no_other(self, strategy: Any, default: Any, plugin: str) -> None:
+        """Refuse the plugin of a strategy in a script that has one of its own."""
+        import tensorflow as tf
+
+        scope = tf.distribute.Strategy.scope
+
+        def scope_of_stack(other: Any) -> Any:
+            if other not in (strategy, default):
+                kind = type(other).__name__
+                raise PluginRefused(f"the script has a strategy of its own, {kind}", plugin)
+            return scope(other)
+
+        replace(self._scopes, tf.distribute.Strategy, "scope", scope_of_stack)
+        replace(self._scopes, tf.distribute, "experimental_set_strategy", scope_of_stack)
+        for owner, name in (
+            (tf.config, "set_logical_device_configuration"),
+            (tf.config, "set_visible_devices"),
+            (tf.config.experimental, "set_memory_growth"),
+        ):
+            replace(self._scopes, owner, name, _before_devices(getattr(owner, name), plugin))
 
     def take(self, job: Job) -> None:
         """Go on with the stack of another job, in a fit that is made again.
@@ -210,3 +235,18 @@ class Session:
         if spec.max_epochs is not None or spec.max_steps is not None:
             call.cut = cut_short(spec, FitData(call, 0, self.shuffle_draws).steps_per_epoch())
         return FitWorkload.of(self, call, self._compiled(call.model), self.run.seed)
+
+
+def _before_devices(configure: Callable[..., Any], plugin: str) -> Callable[..., Any]:
+    """Return a function of `tf.config` that is refused once a plugin has opened the devices."""
+
+    @functools.wraps(configure)
+    def refused(*given: Any, **named: Any) -> Any:
+        try:
+            return configure(*given, **named)
+        except RuntimeError as error:
+            name = configure.__name__
+            reason = f"it opens the devices before the script does, whose {name} fails: {error}"
+            raise PluginRefused(reason, plugin) from error
+
+    return refused

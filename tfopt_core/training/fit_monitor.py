@@ -197,8 +197,8 @@ class TrainingCounter:
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Note the numbers before the training."""
-        run = self.built.run
-        if run.replicas > 1 or run.cluster is not None:
+        run, own = self.built.run, self.built.workload.own_strategy
+        if (run.replicas > 1 and own is None) or run.cluster is not None:
             return  # their optimizers count elsewhere
         self._optimizers = optimizers_of(self.built.model)
         self._before = _iterations(self._optimizers)
@@ -253,7 +253,7 @@ class BatchCounter:
 
 
 def _iterations(optimizers: Sequence[Any]) -> list[int]:
-    return [int(one.iterations) + (overflow_steps(one) or 0) for one in optimizers]
+    return [int(one.iterations.numpy()) + (overflow_steps(one) or 0) for one in optimizers]
 
 
 def _examples_of_loss(built: Built) -> list[int]:

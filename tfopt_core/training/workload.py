@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
@@ -69,6 +69,8 @@ class Workload:
         default=tuple, validator=validators.is_callable()
     )
     baseline: str = ""
+    # A strategy of a script's own, over whose replicas Keras itself distributes the training.
+    own_strategy: ClassVar[Any] = None
 
 
 # Of several losses the one that is minimized, before its parts, such as the kl_loss of a VAE.

@@ -120,6 +120,25 @@ class ClipAtBatch(keras.callbacks.Callback):
         clip(self.model)
 
 
+class Shift(keras.callbacks.Callback):
+    """Changes the weights of layer "a" at the end of each epoch, frozen or not."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        for weight in self.model.get_layer("a").weights:
+            weight.assign(weight * 0.9)
+
+
+class Exchange(keras.callbacks.Callback):
+    """Has a PyDataset yield other examples from the next epoch on."""
+
+    def __init__(self, data: Any) -> None:
+        super().__init__()
+        self.data = data
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.data.order = self.data.order[::-1]
+
+
 def clip(model: Any) -> None:
     """Clip the weights of a model."""
     for weight in model.trainable_weights:

@@ -42,6 +42,7 @@ class Case:
     :param train: an expression that makes the training data of the rows; "" for the arrays.
     :param validation: the same for validation data.
     :param again: whether each fit makes its training data anew.
+    :param replicas: those of a strategy of the script's own; 0 without one.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Case:
     again: bool = False
     seed: int = 1
     floatx: str = ""
+    replicas: int = 0
 
     @property
     def shuffles_arrays(self) -> bool:
@@ -115,6 +117,8 @@ def script_of(case: Case, stack: Stack | None) -> str:
     lines = [f"keras.utils.set_random_seed({case.seed})"]
     if case.floatx:
         lines.insert(0, f'keras.backend.set_floatx("{case.floatx}")')
+    if case.replicas:
+        lines.insert(0, f"mirror({case.replicas})")
     lines += [f"x, y, w = rows({case.rows})", f"vx, vy, vw = rows({_validation(case.rows)})"]
     if case.convert:
         lines += [f"x, y = {case.convert}(x), {case.convert}(y)",

@@ -11,6 +11,15 @@ import keras
 import tensorflow as tf
 
 
+def mirror(replicas: int) -> None:
+    """Have the script train under a strategy over so many parts of the CPU."""
+    cpu, parts = tf.config.list_physical_devices("CPU")[0], [f"/cpu:{n}" for n in range(replicas)]
+    if replicas > 1:
+        virtual = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(cpu, virtual)
+    tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy(parts))
+
+
 def dense() -> Any:
     """Return two dense layers, "a" and "b"."""
     layers = keras.layers
@@ -52,6 +61,23 @@ def noisy() -> Any:
     noise, gone = layers.GaussianNoise(0.3, seed=4), layers.GaussianDropout(0.3)
     return keras.Sequential(
         [keras.Input((6,)), noise, layers.Dense(8, "relu", name="a"), gone, layers.Dense(1)]
+    )
+
+
+class Jitter(keras.layers.Layer):
+    """Adds in training what TensorFlow draws with the seed of the process."""
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if training:
+            inputs += tf.cast(tf.random.normal(tf.shape(inputs), stddev=0.2), inputs.dtype)
+        return inputs
+
+
+def drawing() -> Any:
+    """Return a model that draws by TensorFlow in each step."""
+    layers = keras.layers
+    return keras.Sequential(
+        [keras.Input((6,)), Jitter(), layers.Dense(8, "relu", name="a"), layers.Dense(1)]
     )
 
 
@@ -201,6 +227,20 @@ class TwoOptimizers(keras.Model):
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         self.tracker.update_state(tf.reduce_mean(tf.abs(tf.cast(y, tf.float32) - self(x))))
         return {"loss": self.tracker.result()}
+
+
+def own_update(model: Any, x: Any, y: Any) -> None:
+    """Make an update in a loop of the script's own, eagerly and in a graph."""
+
+    def update() -> None:
+        with tf.GradientTape() as tape:
+            outputs = tf.nest.flatten(model(x, training=True))
+            loss = sum(tf.reduce_mean(tf.square(one)) for one in outputs)
+        weights = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+    update()
+    tf.function(update)()
 
 
 class Halved(keras.optimizers.schedules.LearningRateSchedule):

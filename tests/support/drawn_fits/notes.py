@@ -92,9 +92,10 @@ def fit(name: str, model: Any, *data: Any, **arguments: Any) -> None:
 def _state(name: str, model: Any) -> None:
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
-        note(f"{name}.iterations", optimizer.iterations)
-    if optimizer is not None and int(optimizer.iterations):  # before, it may be built or not
-        note(f"{name}.optimizer", [variable.numpy() for variable in optimizer.variables[1:]])
+        iterations = int(optimizer.iterations.numpy())
+        note(f"{name}.iterations", iterations)
+        if iterations:  # before, it may be built or not
+            note(f"{name}.optimizer", [variable.numpy() for variable in optimizer.variables[1:]])
     note(f"{name}.weights", [weight.numpy() for weight in model.weights])
     note(f"{name}.trainable", [len(model.trainable_weights), model.stop_training])
 

@@ -41,6 +41,7 @@ SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "frozen-features": ({"storage": "memory", "memory_mib": 64},),
     "profile": ({"steps": 2, "skip": 1},),
     "shuffle": ({"buffer_size": 16},),
+    "interleave": ({"cycle_length": 2}, {"cycle_length": 3, "ordered": True}),
 }  # fmt: skip
 # what may take effect anywhere, and what needs something of the case: (a text of it, the plugins)
 _ANYWHERE = ("chunked", "resident", "steps-per-execution", "prefetch", "autotune", "one-device")
@@ -52,6 +53,7 @@ _SPECIAL = (
     ("deep()", ("rematerialize",) * 6),
     ("trainable = False", ("frozen-features",) * 4),
     (".shuffle(", ("shuffle",)),
+    ("records(x", ("interleave",) * 6 + ("vectorize-map",) * 2),
 )
 # what leaves the data as they are, so that Keras still draws the order of arrays
 _NOT_DATA = frozenset(("chunked", "steps-per-execution", "one-device", "rematerialize", "profile"))

@@ -16,7 +16,7 @@ MODELS = {
     "plain": (
         "dense()", "dropout()", "normalized()", 'OwnStep("metrics")', 'OwnStep("values")',
         "deep()", "unbuilt()", "penalized()", "noisy()", "counted()", "nested()", "mixed()",
-        "TwoOptimizers()",
+        "TwoOptimizers()", "drawing()",
     ),
     "dict": ('two_inputs("dict")',),
     "tuple": ('two_inputs("tuple")',),
@@ -73,7 +73,7 @@ CALLBACKS = (
     'keras.callbacks.ModelCheckpoint("{epoch}.keras")',
     "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "ClipAtBatch()",
     'keras.callbacks.EarlyStopping("loss", start_from_epoch=1, patience=0, min_delta=1.0)',
-    "Recompile()",
+    "Recompile()", "Shift()",
 )  # fmt: skip
 BETWEEN = (
     'model.get_layer("a").trainable = False',
@@ -166,6 +166,7 @@ def cases(draw: DrawFn) -> Case:
         validation=data.validation,
         again=(data.form == "generator" and not endless) or _rare(draw, 4),
         seed=draw(st.integers(1, 3)),
+        replicas=draw(st.integers(1, 2)) if _rare(draw, RARELY) else 0,
         floatx="float64" if _rare(draw, RARELY) else "",
     )
 
@@ -210,7 +211,9 @@ def _compile(draw: DrawFn, data: _Data) -> tuple[str, ...]:
 @st.composite
 def _dataset(draw: DrawFn, data: _Data) -> tuple[str, bool]:
     """Draw a tf.data pipeline, and whether it never ends."""
-    first = "slices" if not _rare(draw, SELDOM) else "generated"
+    first = draw(st.sampled_from(("slices",) * 5 + ("generated", "records")))
+    if first == "records" and data.kind != "plain":
+        first = "slices"
     mapped = ".map(lambda x, *y: (x, *y))" if _rare(draw, 3) else ""
     single = draw(st.lists(_stage(data.kind, batched=False), max_size=3, unique=True))
     behind = draw(st.lists(_stage(data.kind, batched=True), max_size=2, unique=True))
@@ -307,6 +310,8 @@ def _validated(draw: DrawFn, validation: str) -> list[str]:
 def _callback(data: _Data) -> SearchStrategy[str]:
     """Return callbacks; some read the training data or the validation data."""
     read = ["Evaluate((vx, vy))", "Evaluate(slices(vx, vy).batch(4), steps=2)"]
+    if data.form == "pydataset":
+        read.append("Exchange(train)")
     if data.form in ("dataset", "pydataset"):
         read += ["Evaluate(train, steps=2)", *([] if data.endless else ["Evaluate(train)"])]
     if data.validation.startswith("slices") and "repeat()" not in data.validation:
@@ -323,6 +328,7 @@ def _before(draw: DrawFn, data: _Data, number: int) -> list[str]:
     if number:
         lines += [*BETWEEN, f"model.compile({', '.join(draw(_compile(data)))})"]
     lines.append(f"note('batch', model.train_on_batch(*rows(6, {data.kind!r})[:2]))")
+    lines.append(f"own_update(model, *rows(6, {data.kind!r})[:2])")
     if data.form in ("dataset", "pydataset"):
         lines.append("note('evaluated', model.evaluate(train, steps=2, verbose=0))")
     if data.form == "dataset":

@@ -29,13 +29,14 @@ ENDLESS = 2**62
 
 
 def distribution_of(built: Built) -> Synchronous | Coordinated | None:
-    """Return how this training is distributed; None for one device.
+    """Return how tfopt distributes this training; None for one device, and for a script that has a
+    strategy of its own, over whose replicas Keras distributes it.
 
     :raises WorkloadError: for data that no strategy can share out, or if a private member of
         TensorFlow or Keras that it needs is missing.
     """
     kind = kind_of(built.run.strategy)
-    if kind == "single":
+    if kind == "single" or built.workload.own_strategy is not None:
         return None
     missing = why_without("replicas")
     if missing:

@@ -49,7 +49,7 @@ def loop_function(
 
 def _asks_for_a_loop(built: Built) -> bool:
     training, replicas = built.training, built.run.replicas
-    if training.loop == "keras" and replicas > 1:
+    if training.loop == "keras" and replicas > 1 and built.workload.own_strategy is None:
         return False  # the loop over replicas makes as many steps a call
     own = built.model.steps_per_execution
     return training.loop != "keras" or training.steps_per_execution != own
@@ -137,6 +137,9 @@ def why_no_loop(built: Built) -> str:
         return ""
     if built.workload.class_weight is not None and why_without("class-weights"):
         return why_without("class-weights")
+    if built.workload.own_strategy is not None:
+        # Keras takes a batch before each fit, and iterators are made that nothing counts
+        return "the script trains within a strategy of its own"
     return why_not_resident(built.plans["train"])
 
 
@@ -158,7 +161,4 @@ def _why_keras_itself(built: Built) -> str:
 
 def over_replicas(replicas: int) -> str:
     """Return why no loop of one device trains over replicas."""
-    return (
-        f"over {replicas} replicas another loop trains, which steps_per_execution gives its steps "
-        "a call and which XLA cannot compile"
-    )
+    return f"its loop is for one device, and the training has {replicas} replicas"

@@ -19,7 +19,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import number_or
-from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
+from tfopt_data.prefix import changed_by_reading_ahead
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, stages_of
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
@@ -39,8 +39,8 @@ def with_autotune(
     """
     if plan.source.origin == "pydataset":
         return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
-    if not on and read_ahead_orders(plan):
-        return Rewrite(plan, reason=READ_AHEAD_ORDERS)
+    if not on and (changed := changed_by_reading_ahead(plan)):
+        return Rewrite(plan, reason=changed)
     stage = AutotuneStage(
         enabled=on,
         cpu_budget=cpu_budget if on else None,
@@ -62,7 +62,8 @@ class Autotune(RewritingPlugin):
 
     When it does not: switched off, tf.data inserts no parallelism or buffers of its own and tunes
     none that are set to AUTOTUNE, so a pipeline that is the bottleneck gets slower. It stays
-    on where a repeat follows a shuffle and no prefetch follows the repeat: the order would change.
+    on for data that are repeated, behind a shuffle or a map that draws from a generator, without a
+    prefetch at their end: later iterators would yield something else.
     For epochs of minutes the wait at their end is nothing.
 
     Mixes with: cache, which leaves little to tune; set numbers in parallel-map and prefetch where

@@ -8,7 +8,7 @@ from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
 from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin
 from tfopt_core.toolkit import number_or
-from tfopt_data.prefix import READ_AHEAD_ORDERS, read_ahead_orders
+from tfopt_data.prefix import changed_by_reading_ahead
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, costly_input
 
 
@@ -20,8 +20,8 @@ def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -
     reason = already_prefetched(plan)
     if reason:
         return Rewrite(plan, reason=reason)
-    if read_ahead_orders(plan):
-        return Rewrite(plan, reason=READ_AHEAD_ORDERS)
+    if changed := changed_by_reading_ahead(plan):
+        return Rewrite(plan, reason=changed)
     stage = PrefetchStage(buffer_size=buffer_size)
     return Rewrite(plan.append(stage), done=stage.describe())
 
@@ -54,7 +54,8 @@ class Prefetch(RewritingPlugin):
 
     When it does not: for data that are prefetched already; on a CPU that is busy with training
     anyway; and where tf.data's own optimizer, which adds a small prefetch, has done it. None is
-    added behind a shuffle and a repeat: reading further ahead would change the order.
+    added to data that are repeated behind a shuffle or a map that draws from a generator: reading
+    further ahead would change what later iterators yield.
 
     Mixes with: cache and parallel-map, which make the input itself cheaper; it stands after both.
 

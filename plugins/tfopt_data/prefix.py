@@ -26,9 +26,9 @@ from tfopt_core.toolkit import size_in_words
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.rewrite import stages_of
 
-READ_AHEAD_ORDERS = (
-    "a repeat follows a shuffle, so the order of later iterators depends on how far is read ahead"
-)
+# Random ops whose state begins anew with each iterator; a generator's, a variable's and Python's
+# goes on where the last reader left it.
+_STATE_OF_READER = "Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial"
 
 
 @attrs.frozen(eq=False)
@@ -147,16 +147,29 @@ def misplaced_cache(plan: DataPlan) -> str:
     return ""
 
 
-def read_ahead_orders(plan: DataPlan) -> bool:
-    """Whether the order of the next iterator depends on how far tf.data reads ahead by itself.
+def changed_by_reading_ahead(plan: DataPlan) -> str:
+    """Why what later iterators yield depends on how far is read ahead, "" if it does not.
 
-    It adds a small prefetch where it tunes and the plan ends without one. Behind a shuffle that is
-    repeated, a pass that is begun ahead draws the seed that the next iterator would get.
+    tf.data adds a small prefetch itself where it tunes and the plan ends without one. The reading
+    of data that are repeated is broken off, with what was read ahead: passes of a shuffle were
+    begun that draw the seed which the next iterator would get, and a generator has drawn.
     """
     repeats = [place for place, stage in enumerate(plan.stages) if isinstance(stage, Repeat)]
     if not repeats or any(isinstance(one, Prefetch) for one in plan.stages[repeats[-1] :]):
-        return False
-    return any(_reshuffles(stage) for stage in plan.stages[: repeats[-1]])
+        return ""
+    if any(_reshuffles(stage) for stage in plan.stages[: repeats[-1]]):
+        return (
+            "a repeat follows a shuffle, so the order of later iterators depends on how far is "
+            "read ahead"
+        )
+    for index in range(not plan.source.parts, len(plan.stages)):
+        ops = random_ops(plan, index)
+        if kept := tuple(op for op in ops if not op.startswith(_STATE_OF_READER)):
+            return (
+                f"{why_unsteady(plan.stages[index], kept)}, and the data are repeated, so what "
+                "later iterators draw depends on how far is read ahead"
+            )
+    return ""
 
 
 def _reshuffles(stage: Stage) -> bool:

@@ -334,13 +334,16 @@ def test_the_fits_of_a_script_take_no_stack(without):
 
 def test_replicas_are_refused_and_one_device_is_not(without):
     sentence = without("replicas")
+    workload = SimpleNamespace(own_strategy=None)
     several = SimpleNamespace(
-        run=SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["CPU:0"]))
+        run=SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["CPU:0"])), workload=workload
     )
     with pytest.raises(WorkloadError) as refused:
         distribution_of(several)  # type: ignore[arg-type]
     assert str(refused.value) == sentence
-    one = SimpleNamespace(run=SimpleNamespace(strategy=tf.distribute.get_strategy()))
+    one = SimpleNamespace(
+        run=SimpleNamespace(strategy=tf.distribute.get_strategy()), workload=workload
+    )
     assert distribution_of(one) is None  # type: ignore[arg-type]
 
 

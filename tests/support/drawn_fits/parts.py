@@ -84,6 +84,17 @@ def in_python() -> Any:
     return each
 
 
+def drawing_in_python() -> Any:
+    """Return a function for a map that draws in Python."""
+    random = np.random.default_rng(5)
+
+    def each(x: Any, *y: Any) -> Any:
+        drawn = tf.numpy_function(lambda: np.float32(random.normal()), [], tf.float32)
+        return (tf.cast(x, tf.float32) + tf.ensure_shape(drawn, ()), *y)
+
+    return each
+
+
 def _count(arrays: Any) -> int:
     return len(tf.nest.flatten(arrays)[0])
 

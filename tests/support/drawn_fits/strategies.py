@@ -243,8 +243,8 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
     if kind in ("plain", "images", "classes"):
         stages += [
             ".enumerate().map(lambda index, parts: parts)", ".map(with_noise())",
-            ".map(with_generator())", ".map(in_python())", ".concatenate(slices(x[:7], y[:7]))",
-            ".shard(2, 0)",
+            ".map(with_generator())", ".map(in_python())", ".map(drawing_in_python())",
+            ".concatenate(slices(x[:7], y[:7]))", ".shard(2, 0)",
         ]  # fmt: skip
         stages += [".unbatch().batch(6)", ".rebatch(3)"] if batched else [
             ".interleave(lambda *parts: tf.data.Dataset.from_tensors(parts), cycle_length=3)",

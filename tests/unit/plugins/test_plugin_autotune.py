@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
 from tfopt_data.autotune import Autotune, with_autotune
+from tfopt_data.prefetch import with_prefetch
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Autotune as AutotuneStage
@@ -46,6 +49,21 @@ def test_it_stays_on_where_what_is_read_ahead_decides_an_order():
     for plan in (endless.prefetch(), PLAN.repeat(), PLAN.shuffle(seed=1)):
         assert with_autotune(plan, on=False).done == "autotune: off"
     assert with_autotune(endless, on=True).done
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("change", [with_prefetch, partial(with_autotune, on=False)])
+def test_what_draws_on_where_it_was_read_ahead_to_is_left_alone_in_repeated_data(change):
+    generator = tf.random.Generator.from_seed(3)
+    drawn = PLAN.map(lambda x: x + generator.normal((), dtype=x.dtype))
+    refused = change(drawn.repeat())
+    assert not refused.done
+    assert "RngReadAndSkip" in refused.reason
+    assert "how far is read ahead" in refused.reason
+    assert "read ahead" not in change(drawn.repeat(2).prefetch(1)).reason  # as the user set it
+    assert change(drawn).done  # read to its end, a pass leaves the generator where it always does
+    seeded = PLAN.map(lambda x: x + tf.random.uniform((), seed=1, maxval=9, dtype=x.dtype))
+    assert change(seeded.repeat()).done  # its draws begin anew with each iterator
 
 
 @pytest.mark.tensorflow

@@ -412,6 +412,20 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     assert "in 1 of 3 fits" in found.effects["chunked"][1]
 
 
+@pytest.mark.parametrize("loop", ["chunked", "resident", "steps-per-execution"])
+def test_a_loop_makes_as_many_steps_as_there_are_batches_where_a_plugin_drops_the_last(loop):
+    fits = """
+        fit("fit", network(), x, y, batch_size=8, epochs=2)
+    """
+    drops = {"use": "batch", "last": "drop"}
+    plain, found = (
+        trainer().run(script(fits, stack)) for stack in ([drops], [drops, *STACKS[loop]])
+    )
+    assert plain.effects["batch"][0]
+    assert found.effects[loop][0]
+    assert not compare(plain, found).differences
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_stack_trains_as_plain_keras_or_is_refused_by_name(kind):
     plain = trainer().run(script(KINDS[kind], None))

@@ -21,7 +21,12 @@ from tfopt_core.scripts.limits import stopping_after
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
-from tfopt_core.training.input.sources import counted_as, ended_after, weighed
+from tfopt_core.training.input.sources import (
+    batches_counted,
+    counted_as,
+    ended_after,
+    weighed,
+)
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.graph_steps import goes_on_as_traced
 from tfopt_core.training.loops.train_functions import loop_of
@@ -212,7 +217,9 @@ class FitWorkload(Workload):
                 raise
         built = Built(
             job, self, stack, run, plans, model, precision, float32_layers, training,
-            batches={split: self._batches(split) for split in plans},
+            batches={
+                split: batches_counted(self._batches(split), plan) for split, plan in plans.items()
+            },
             steps_given=self.call.steps_per_epoch is not None,
             keeps_step=goes_on_as_traced(model),
             shuffle_draws=session.shuffle_draws,

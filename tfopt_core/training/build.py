@@ -16,6 +16,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.defaults import baseline_plans, default_model, default_options
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
+from tfopt_core.training.input.sources import batches_counted
 from tfopt_core.training.job import Job
 from tfopt_core.training.model.layers import count_names_from_first_build
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling, with_scaled_step
@@ -28,8 +29,8 @@ from tfopt_core.training.workload import Workload
 class Built:
     """A training that is ready to start, with its data plans lowered and its model compiled.
 
-    :param batches: how many batches Keras counts in the workload's own data, by split; None where
-        it does not know. `fit` is told the same of the data that replace them.
+    :param batches: how many batches Keras is to count in the data, by split; None where it does
+        not know how many there are in the workload's own.
     :param steps_given: whether `fit` is told how many steps an epoch has.
     :param keeps_step: whether an earlier fit has traced the step for Keras' own number of steps a
         call, with other layers frozen, which only that goes on with.
@@ -111,7 +112,9 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
             compile_model(model, training, precision)
         prepare_scaling(model, precision, run.replicas)
     hide_one_device(model, strategy)
-    batches = {split: plan.cardinality for split, plan in before.items()}
+    batches = {
+        split: batches_counted(plan.cardinality, plans[split]) for split, plan in before.items()
+    }
     built = Built(
         job, workload, stack, run, plans, model, precision, float32_layers, training, batches
     )

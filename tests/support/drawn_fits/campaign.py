@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from support.drawn_fits.case import Case, Stack, script_of, to_json
 from support.drawn_fits.comparison import Difference, Outcome, compare
-from support.drawn_fits.stacks import changes_data, math_in, trials
+from support.drawn_fits.stacks import changes_data, math_in, trials, whole
 from support.drawn_fits.training import Trainer
 
 # Trains a case, plain for None.
@@ -46,7 +46,8 @@ class Verdict:
     def kind(self) -> str:
         """The plugins with what differs first."""
         names = "+".join(one["use"] for one in self.stack) or "empty stack"
-        return f"{names}: {self.differs_first}"
+        base = "".join(f" on {one['use']}" for one in self.case.base)
+        return f"{names}{base}: {self.differs_first}"
 
     @property
     def differs_first(self) -> str:
@@ -60,7 +61,7 @@ class Verdict:
         lines += [f"and {more} more"] if more > 0 else []
         lines += [f"{name}: {'applied' if applied else 'not applied'}: {why}"
                   for name, (applied, why) in self.effects.items()]  # fmt: skip
-        return "\n".join((*lines, script_of(self.case, self.stack)))
+        return "\n".join((*lines, script_of(self.case, whole(self.case, self.stack))))
 
 
 @attrs.define
@@ -134,7 +135,7 @@ class Judge:
         return [attrs.evolve(one, stack=self.causes.get(one.kind, one.stack)) for one in found]
 
     def _train(self, case: Case, *tried: Stack | None) -> list[Outcome]:
-        return list(self.pool.map(lambda stack: self.train(case, stack), tried))
+        return list(self.pool.map(lambda stack: self.train(case, whole(case, stack)), tried))
 
     def _cause(self, verdict: Verdict, plain: Outcome) -> Verdict:
         """Return the verdict of the least of a stack that differs likewise, which is repeated."""
@@ -150,7 +151,7 @@ class Judge:
 
 def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
     """Return the verdict of one outcome."""
-    if refusal := other.refusal(stack):
+    if refusal := other.refusal((*case.base, *stack)):
         return Verdict(case, stack, "refused", message=refusal, effects=other.effects)
     compared, result = compare(plain, other), "equal"
     if compared.differences and (why := case.why_unsteady):

@@ -45,6 +45,7 @@ class Case:
     :param validation: the same for validation data.
     :param again: whether each fit makes its training data anew.
     :param replicas: those of a strategy of the script's own; 0 without one.
+    :param base: plugins that change the training, under which both sides train.
     """
 
     model: str
@@ -58,6 +59,7 @@ class Case:
     seed: int = 1
     floatx: str = ""
     replicas: int = 0
+    base: Stack = ()
 
     @property
     def shuffles_arrays(self) -> bool:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -55,6 +56,15 @@ _SPECIAL = (
     (".shuffle(", ("shuffle",)),
     ("records(x", ("interleave",) * 6 + ("vectorize-map",) * 2),
 )
+# Of both sides of a case: another training than the script's, by another batch, loss or step.
+BASES: tuple[Mapping[str, Any], ...] = (
+    *({"use": "batch", "last": last} for last in ("drop", "drop", "pad")),
+    {"use": "gradient-accumulation", "steps": 2}, {"use": "l2", "strength": 0.01},
+    {"use": "lr-schedule"}, {"use": "mixed-precision", "policy": "mixed_bfloat16"},
+    {"use": "fused-optimizer", "min_elements": 1}, {"use": "dropconnect"},
+    {"use": "target-stop", "metric": "loss", "at_most": 0.5}, {"use": "adaptive-l2"},
+    {"use": "split-batch", "parts": 2, "xla": False},
+)  # fmt: skip
 # what leaves the data as they are, so that Keras still draws the order of arrays
 _NOT_DATA = frozenset(("chunked", "steps-per-execution", "one-device", "rematerialize", "profile"))
 
@@ -84,21 +94,31 @@ def changes_data(plugin: Mapping[str, Any]) -> bool:
 @st.composite
 def stacks(draw: DrawFn, case: Case) -> Stack:
     """Draw one plugin or two that may stand together, such as may take effect in a case."""
-    text = script_of(case, None)
+    text, base = script_of(case, None), {one["use"] for one in case.base}
     special = [name for part, names in _SPECIAL if part in text for name in names]
     names = st.sampled_from((*_ANYWHERE, *_ANYWHERE, *_RARELY, *special))
     chosen = {draw(names)}
     if draw(st.booleans()):
         other = chosen | {draw(names)}
-        if admissible(other, known()):
+        if admissible(other | base, known()):
             chosen = other
-    order = ordered(chosen, known())
-    assert order is not None
-    return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in order)
+    return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in chosen)
+
+
+def whole(case: Case, stack: Stack | None) -> Stack | None:
+    """Return the plugins of a side that trains with a stack, in an order that all of them allow;
+    None is plain Keras."""
+    if not case.base:
+        return stack
+    tables = {one["use"]: one for one in (*case.base, *(stack or ()))}
+    order = ordered(set(tables), known())
+    return tuple(tables[name] for name in order or tables)
 
 
 @st.composite
 def trials(draw: DrawFn) -> tuple[Case, Stack, Stack]:
     """Draw a case and two stacks for it."""
     case = draw(cases())
+    if draw(st.integers(0, 3)) == 0:
+        case = attrs.evolve(case, base=(draw(st.sampled_from(BASES)),))
     return case, draw(stacks(case)), draw(stacks(case))

@@ -117,6 +117,15 @@ def shapes_in_words(batch: Any) -> str:
     return ", ".join(shapes)
 
 
+def batches_counted(own: int | None, plan: DataPlan) -> int | None:
+    """Return how many batches Keras should count in the data of a plan, as for `counted_as`.
+
+    :param own: how many it counts in the workload's own data; None where it does not count them.
+    :param plan: the plan with the stack, which may batch otherwise.
+    """
+    return own if own is None or plan.cardinality is None else plan.cardinality
+
+
 def counted_as(dataset: Any, batches: int | None) -> Any:
     """Return the data with the number of batches that Keras counts in those that they replace.
 

@@ -23,14 +23,14 @@ class SplitCalls:
     :param parts: the parts of a batch.
     :param jit_compile: whether XLA compiles each part.
     :param traced: how many calls were traced in parts.
-    :param reason: why a call was left whole, "" if none was.
+    :param reason: why the last call was left whole, "" if it was not.
     """
 
     parts: int
     jit_compile: bool
     traced: int = 0
     reason: str = ""
-    _checked: bool = False
+    _reasons: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def why_whole(self) -> str:
@@ -45,9 +45,11 @@ class SplitCalls:
         own = model.call
 
         def call(inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._checked:
-                self.reason = why_not_split(model, own, inputs, args, kwargs, self.parts)
-                self._checked = True
+            # a later fit may trace the step anew, with other inputs
+            form = repr(tf.nest.map_structure(tf.type_spec_from_value, inputs))
+            if form not in self._reasons:
+                self._reasons[form] = why_not_split(model, own, inputs, args, kwargs, self.parts)
+            self.reason = self._reasons[form]
             if self.reason:
                 return own(inputs, *args, **kwargs)
             self.traced += 1

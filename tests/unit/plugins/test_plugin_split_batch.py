@@ -101,6 +101,21 @@ def test_a_batch_smaller_than_the_parts_is_named() -> None:
     assert "fewer than parts" in called(model(), X[:2], parts=3)[0].reason
 
 
+@pytest.mark.tensorflow
+def test_inputs_of_another_kind_in_a_later_trace_leave_the_model_whole() -> None:
+    whole, calls = model(), SplitCalls(2, jit_compile=False)
+    for inputs, traced, reason in (
+        (X, 1, ""),
+        (tf.sparse.from_dense(X), 1, "its inputs are not all dense"),
+        (X, 2, ""),
+    ):
+        with calls.within(whole):
+            np.testing.assert_allclose(whole(inputs), whole.layers[-1](X), rtol=1e-5)
+        assert calls.traced == traced
+        assert calls.reason.startswith(reason)
+        assert bool(calls.reason) == bool(reason)
+
+
 def by_parts(faster: dict[tuple[int, bool], float]) -> Callable[[SplitBatch], float]:
     """Seconds by parts and XLA, 1 s where none are given."""
     return lambda plugin: faster.get((plugin.parts, plugin.xla), 1.0)

@@ -137,12 +137,9 @@ class AdaptiveL2(Plugin):
 
         :raises ValueError: if there is no such metric.
         """
-        if self.monitor not in logs:
-            raise ValueError(
-                f'there is no metric "{self.monitor}"; the metrics are: {", ".join(sorted(logs))}'
-            )
-        state = run.state_of(self)
-        loss = logs[self.monitor]
+        loss, state = run.metric_in(logs, self.monitor), run.state_of(self)
+        if loss is None:
+            return
         if self.monitor == "val_loss":
             loss -= self._penalties(run).total()  # they alone would make a trend
         # a new list each time: a checkpoint keeps what is there when it is written

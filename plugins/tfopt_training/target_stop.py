@@ -62,12 +62,13 @@ class TargetStop(Plugin):
     def on_epoch_end(
         self, run: RunContext, epoch: int, logs: Mapping[str, float], control: Control
     ) -> None:
-        """Count the epochs in a row that reach the target, and stop after enough of them."""
-        if self.metric not in logs:
-            raise ValueError(
-                f'there is no metric "{self.metric}"; the metrics are: {", ".join(sorted(logs))}'
-            )
-        value, state = logs[self.metric], run.state_of(self)
+        """Count the epochs in a row that reach the target, and stop after enough of them.
+
+        :raises ValueError: if there is no such metric.
+        """
+        value, state = run.metric_in(logs, self.metric), run.state_of(self)
+        if value is None:
+            return
         better = max if self.at_least is not None else min
         if value == value:  # nan is never the best
             state["best"] = better(state.get("best", value), value)

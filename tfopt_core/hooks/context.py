@@ -166,6 +166,19 @@ class RunContext:
         """
         return self.states.setdefault(plugin, {})
 
+    def metric_in(self, logs: Mapping[str, float], name: str) -> float | None:
+        """Return a metric of the epoch that has ended; None for one of the validation after an
+        epoch that is not validated, as with Keras' `validation_freq`.
+
+        :raises ValueError: if there is no such metric.
+        """
+        if name in logs:
+            return logs[name]
+        validated = any(other.startswith("val_") for other in logs)
+        if name.startswith("val_") and "validation" in self.datasets and not validated:
+            return None
+        raise ValueError(f'there is no metric "{name}"; the metrics are: {", ".join(sorted(logs))}')
+
 
 @attrs.frozen(eq=False)
 class ProbedTraining:

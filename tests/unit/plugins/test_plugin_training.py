@@ -17,6 +17,8 @@ from tfopt_training.own_rate import own_rate
 from tfopt_training.target_stop import TargetStop
 
 from tfopt_core.errors import PluginError, PluginRefused
+from tfopt_core.plugins import Control
+from tfopt_core.testing import make_run
 
 
 def test_steps_are_split_into_warm_up_and_decay() -> None:
@@ -159,6 +161,19 @@ def test_target_in_the_last_epoch_saves_nothing(train: Callable[..., Driven]) ->
 def test_missing_metric_lists_those_that_exist(train: Callable[..., Driven]) -> None:
     with pytest.raises(PluginError, match=r'no metric "val_loss"; the metrics are: loss'):
         train(TargetStop(metric="val_loss", at_most=1.0))
+
+
+def test_an_epoch_without_a_validation_neither_counts_nor_breaks_a_streak() -> None:
+    plugin = TargetStop(metric="val_loss", at_most=1.0, patience=2)
+    run = make_run(epochs=9, datasets={"train": None, "validation": None})
+    stops = []
+    for epoch, loss in enumerate((None, 0.5, None, 0.5)):
+        control, logs = Control(), {"loss": 2.0} if loss is None else {"val_loss": loss}
+        plugin.on_epoch_end(run, epoch, logs, control)
+        stops.append(control.stop_reason is not None)
+    assert stops == [False, False, False, True]
+    with pytest.raises(ValueError, match="there is no metric"):
+        plugin.on_epoch_end(run, 4, {"val_mae": 0.5}, Control())
 
 
 def test_nan_reaches_no_target() -> None:

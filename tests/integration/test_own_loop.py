@@ -242,6 +242,23 @@ def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
     assert "configure_training" in effects["xla"].detail
 
 
+def test_a_data_set_that_each_epoch_makes_anew_is_training_data_in_all_of_them(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    model, optimizer = network(), keras.optimizers.SGD()
+    step, data = step_of(model, optimizer), tf.data.Dataset.from_tensor_slices(examples())
+    with watched(tmp_path, Prefetch()) as own:
+        for _ in range(3):
+            for x, y in data.batch(32):
+                step(x, y)
+            for x, _ in data.batch(32):
+                model(x)
+        effects = own.effects()
+    assert [one.split for one in own.loop.data.sets] == ["train", "validation"] * 3
+    assert "train: prefetch" in effects["prefetch"].detail
+
+
 def test_what_keras_iterates_over_is_left_alone(tmp_path):
     import keras
     import tensorflow as tf

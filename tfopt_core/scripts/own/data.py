@@ -33,12 +33,15 @@ MOST_SETS = 8
 class OwnDataSet:
     """A data set of the loop, and what the stack made of it.
 
-    :param split: "train" for one that was first iterated before any update, else "validation".
+    :param split: "train" for one that was first iterated before any update, and for those that a
+        script makes in its place, at the same line; else "validation".
+    :param form: the line of the script that iterates, the spec of an element, and their number.
     :param before, after: its plan without and with the stack.
     :param passes: how often the loop began to iterate over it.
     """
 
     split: str
+    form: tuple[Any, ...]
     before: DataPlan
     after: DataPlan
     stack: Stack
@@ -91,7 +94,8 @@ class OwnData:
         def replaced_iter(dataset: Any) -> Any:
             if not self._is_of_the_script():
                 return begin(dataset)
-            served = self._served(dataset)
+            caller = sys._getframe(1)
+            served = self._served(dataset, (caller.f_code, caller.f_lineno))
             if not self.updates:
                 self.begun = running_ns()
             elements = begin(served)
@@ -154,14 +158,14 @@ class OwnData:
             return False
         return True
 
-    def _served(self, dataset: Any) -> Any:
+    def _served(self, dataset: Any, line: tuple[Any, int]) -> Any:
         """Return what is read in the place of a data set, the same in each epoch."""
         known: OwnDataSet | None = vars(dataset).get(ATTRIBUTE)
         if known is None:
             # plugins may read the data
             self._busy = True
             try:
-                known = self.guard(functools.partial(self._rewritten, dataset))
+                known = self.guard(functools.partial(self._rewritten, dataset, line))
             finally:
                 self._busy = False
             # on the data set itself: a script may make new ones for each epoch
@@ -170,12 +174,14 @@ class OwnData:
         known.passes += 1
         return known.data
 
-    def _rewritten(self, dataset: Any) -> OwnDataSet:
-        split, session = "validation" if self.updates else "train", self.session
+    def _rewritten(self, dataset: Any, line: tuple[Any, int]) -> OwnDataSet:
+        session, steps = self.session, int(dataset.cardinality())
+        form = (*line, dataset.element_spec, steps)
+        made_anew = any(one.form == form for one in self.of("train"))
+        split = "train" if made_anew or not self.updates else "validation"
         before = DataPlan.from_dataset(dataset, kept=session.shuffle_draws.begun(dataset))
         plugins = self.plugins({split: before})
         stack = Stack(plugins, session.changes)
-        steps = int(dataset.cardinality())
         run = attrs.evolve(
             session.run,
             fit_index=len(self.sets),
@@ -193,4 +199,4 @@ class OwnData:
                 data = lower(after)
             session.shuffle_draws.follow(dataset, data)
         run = attrs.evolve(run, datasets={split: data})
-        return OwnDataSet(split, before, after, stack, run, data)
+        return OwnDataSet(split, form, before, after, stack, run, data)

@@ -124,10 +124,11 @@ class FitData:
 
         :raises ValueError: for arguments that Keras refuses.
         """
+        import tensorflow as tf
         from keras.src.trainers.data_adapters import get_data_adapter
 
         given, (x, y, weight) = self.call.arguments, self.call.splits[split]
-        train = split == "train"
+        train, is_dataset = split == "train", isinstance(x, tf.data.Dataset)
         size = given["batch_size"]
         if not train:
             size = given["validation_batch_size"] or size
@@ -135,7 +136,8 @@ class FitData:
             x, y, weight,
             batch_size=size,
             steps_per_epoch=given["steps_per_epoch"] if train else given["validation_steps"],
-            shuffle=given["shuffle"] if train else False,
+            # Keras warns itself that it does not shuffle a data set
+            shuffle=given["shuffle"] if train and not is_dataset else False,
             class_weight=given["class_weight"] if train else None,
         )  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_plan_shows_each_plugin_and_the_data_before_and_after(tmp_path):
     assert "2 epochs of 3 steps, batch size 16" in flowing
     assert "source: arrays, 40 examples" in flowing
     assert "prefetch: AUTOTUNE" in flowing
-    assert "nothing trained" in flowing
+    assert "nothing measured" in flowing
     assert '`tfopt apply` needs a target: "l2" changes the training algorithm' in flowing
     assert "\x1b" not in done.out
     assert max(len(line) for line in done.out.splitlines()) <= 80

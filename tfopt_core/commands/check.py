@@ -30,7 +30,7 @@ _COMMAND = re.compile(r"(^|[\s/])python[\d.]*(\s|$)|\.py\s")
 
 
 ADD_TARGET = (
-    "add to [measure] a value that your trainings surely reach: "
+    "add to [measure], with a value that your trainings surely reach in place of 0.9: "
     'target = { metric = "val_accuracy", at_least = 0.9 }'
 )
 

@@ -39,7 +39,7 @@ def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
         ),
         *(_data(prepared, split) for split in splits),
         *((section("Warnings", bullets(prepared.warnings)),) if prepared.warnings else ()),
-        Group("", words(f"nothing trained; took {units.seconds_text(prepared.seconds)}", "dim")),
+        Group("", words(f"nothing measured; took {units.seconds_text(prepared.seconds)}", "dim")),
     ))  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
     if prepared.validation_examples is not None:
         judged += f"; {prepared.validation_examples:,} validation examples"
     if prepared.to_target:
-        judged = f"the time to the target of the recipe; {judged}"
+        judged = f"the time to a target; {judged}"
     yield "judged by", judged
     if software := software_in_words(prepared.versions):
         yield "software", software

@@ -191,12 +191,21 @@ class Batch(Plugin):
     def configure_training(
         self, run: RunContext, model: Any, options: TrainingOptions
     ) -> TrainingOptions:
-        """Refuse padding where weights would not undo it.
+        """Refuse padding where weights would not undo it, and dropping a batch that is asked for.
 
-        :raises PluginRefused: naming what in the model or its loss stands against it.
+        :raises PluginRefused: naming what in the model, its loss or the call of `fit` stands
+            against it.
         """
         train = run.state_of(self).get("parts", {}).get("train", {}).get("last")
-        if self.last == "pad" and train is not None and train.done:
+        if train is None or not train.done:
+            return options
+        left, asked = train.plan.cardinality, run.steps_per_epoch
+        if self.last == "drop" and left is not None and asked is not None and left < asked:
+            raise PluginRefused(
+                f"the script takes {asked:,} steps an epoch, and {left:,} whole batches are left; "
+                'set last = "pad" or "keep"'
+            )
+        if self.last == "pad":
             _check_training(model, options.loss)
             _check_callbacks(options.callbacks)
             unfit = why_not_weighted(element_spec(train.plan), model)

@@ -189,6 +189,19 @@ def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None
     _configured(model, examples().batch(16), callbacks=(stop(monitor="val_loss"),))
 
 
+def test_no_batch_is_dropped_that_the_steps_of_an_epoch_need() -> None:
+    plugin, options = Batch(last="drop"), TrainingOptions(optimizer="adam")
+    for steps in (None, 3, 4):
+        run = make_run(steps_per_epoch=steps)
+        plan = plugin.build_dataset(run, "train", examples().batch(16))
+        assert plan.cardinality == 3
+        if steps == 4:
+            with pytest.raises(PluginRefused, match="takes 4 steps an epoch, and 3 whole batches"):
+                plugin.configure_training(run, None, options)
+        else:
+            assert plugin.configure_training(run, None, options) is options
+
+
 def test_validation_data_stay_as_they_are() -> None:
     plan = examples().batch(16)
     assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan

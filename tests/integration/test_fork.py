@@ -319,5 +319,5 @@ def test_what_may_not_be_forked_is_spawned(tmp_path):
     }
     forks = attrs.evolve(refused["script"], forks=True)
     assert may_fork(forks, {})
-    refused["user's own"] = attrs.evolve(forks, measured=False)  # type: ignore[call-arg]
+    refused["user's own"] = attrs.evolve(forks, measured=False)
     assert [name for name, what in refused.items() if may_fork(what, {})] == []

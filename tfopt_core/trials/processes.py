@@ -179,8 +179,7 @@ class Processes:
         stays = isinstance(task, LookTask) and task.stays
         if task.is_private and not (isinstance(task, LookTask) and task.follows):
             task = self._with_private_folder(task)
-        own = isinstance(task, RunTask) and not task.measured
-        environment = self._environment(task.job.runtime, debug=task.debug, own=own)
+        environment = self._environment(task.job.runtime, debug=task.debug, own=not task.measured)
         outcome = self.runner(task, environment, tell)
         if task.private is not None:
             outcome = attrs.evolve(outcome, written=task.private.written())

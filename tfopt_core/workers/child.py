@@ -72,7 +72,7 @@ def main(descriptor: int, *, forked: bool = False) -> int:
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
         parent(failure_of(error))
-    if not isinstance(task, RunTask) or task.measured:
+    if task.measured:
         # Python's last search for cycles takes a second once Keras is imported. Whatever is not
         # in a cycle still ends in order; a training of the user's own ends as ever.
         gc.freeze()

@@ -32,7 +32,7 @@ from tfopt_core.workers.spawn import (
     answer,
 )
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
-from tfopt_core.workers.task import RunTask, Task
+from tfopt_core.workers.task import Task
 
 # Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.
 READY_SECONDS = 120.0
@@ -48,7 +48,7 @@ def may_fork(task: Task, environment: Mapping[str, str]) -> bool:
     A driver may hold what a fork cannot share; a script that is trained for the user starts as it
     does without tfopt; and with `debug` TensorFlow's start-up messages are to be shown.
     """
-    own = task.job.recipe.workload.is_script and isinstance(task, RunTask) and not task.measured
+    own = task.job.recipe.workload.is_script and not task.measured
     devices = task.job.machine.gpus or environment.get("TPU_NAME")
     return task.forks and not (own or devices or task.debug)
 

@@ -47,6 +47,9 @@ class Task:
 
     :param function: the function that the process calls, as "module:function"; it takes the task
         and a function that sends messages, and returns the last message.
+    :param measured: whether it is of a measurement, and no training of the user's own: a script
+        writes into a private folder, its own loop ends after the updates that the recipe names, and
+        the end may be cut short.
     :param private: the private folder of a script; None for none.
     :param forks: whether it may run in a fork of a process that has imported TensorFlow: a script
         sets nothing before that, and all variants start from the same environment. The forks of
@@ -59,6 +62,7 @@ class Task:
     job: Job
     function: str
     debug: bool = False
+    measured: bool = True
     private: PrivateFolder | None = None
     forks: bool = False
 
@@ -66,12 +70,7 @@ class Task:
     def is_private(self) -> bool:
         """Whether a script writes into a private folder."""
         workload = self.job.recipe.workload
-        return workload.is_script and workload.isolate is not False
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether a script's own loop ends after the updates that the recipe names."""
-        return True
+        return self.measured and workload.is_script and workload.isolate is not False
 
 
 @attrs.frozen(kw_only=True)
@@ -84,8 +83,6 @@ class RunTask(Task):
         the recipe says.
     :param in_turns: whether the run stops for another one's turn, again and again.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
-    :param measured: whether the run is one of a measurement, and not a training of the user's own:
-        a script writes into a private folder, and the end may be cut short.
     :param own_seeds: whether a script's own seeds stay, and none are set for it.
     :param facts: what must be the same for all processes of the training, by name.
     :param expendable: whether the run is made for its peak memory alone: it ends after its first
@@ -99,20 +96,9 @@ class RunTask(Task):
     warm_seconds: float | None = None
     in_turns: bool = False
     checkpoints: CheckpointConfig | None = None
-    measured: bool = True
     own_seeds: bool = False
     facts: Mapping[str, str] = attrs.field(factory=dict)
     expendable: bool = False
-
-    @property
-    def is_private(self) -> bool:
-        """Whether a script writes into a private folder: only in a measurement."""
-        return self.measured and super().is_private
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether a script's own loop ends after some updates: only in a measurement."""
-        return self.measured
 
 
 @attrs.frozen(kw_only=True)

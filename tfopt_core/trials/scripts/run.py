@@ -144,7 +144,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             self.own = LoopOfScript.of(watched, self.session, self._noting, resolves=resolves)
             clock = self.own.loop.clock
             clock.on_read = functools.partial(self._noting, self._loop_was_read)
-            if self.task.is_limited:
+            if self.task.measured:
                 clock.limit = job.recipe.workload.max_steps
 
     def _fit(self, workload: FitWorkload, started: int) -> Any:

@@ -26,17 +26,12 @@ class Certificate:
 
     :param kind: "certified": the same training. "diverges": another training, by the figures or by
         the data. "impossible": neither is known; the statement says why.
-    :param max_relative_loss_difference: the largest difference of a metric at the end of an epoch.
-    :param max_weight_difference: the largest difference of a tensor after the last step, relative
-        to that tensor's largest magnitude.
     :param other_examples: whether the stack trains on other examples than the baseline, or on more
         or fewer, so that whole trainings cannot be compared.
     """
 
     kind: Kind
     statement: str
-    max_relative_loss_difference: float | None = None
-    max_weight_difference: float | None = None
     other_examples: bool = False
 
     @property
@@ -61,42 +56,39 @@ def certify(equivalence: Equivalence, baseline: Replayed, stack: Replayed) -> Ce
     loss, weight = _metric_difference(baseline, stack), stack.weight_difference
     declared, unlike = _declared(equivalence), unlike_counts(baseline.counts, stack.counts)
 
-    def concluded(kind: Kind, statement: str, *, other_examples: bool = False) -> Certificate:
-        return Certificate(
-            kind=kind, statement=statement, max_relative_loss_difference=loss,
-            max_weight_difference=weight, other_examples=other_examples,
-        )  # fmt: skip
+    def diverges(statement: str, *, other_examples: bool = False) -> Certificate:
+        return Certificate(kind="diverges", statement=statement, other_examples=other_examples)
 
     difference = data_difference(equivalence, baseline.epochs, stack.epochs)
     if difference is not None and baseline.reproducible is False:
-        return concluded("impossible", f"no certificate: {DRAWN_ANEW}")
+        return impossible(DRAWN_ANEW)
     if difference is not None:
         what, others = difference
-        return concluded("diverges", f"{declared} {what}", other_examples=others)
+        return diverges(f"{declared} {what}", other_examples=others)
     if equivalence == "rounding":  # after which callbacks may act otherwise
-        return concluded("diverges", _rounds(loss, weight, stack.steps))
+        return diverges(_rounds(loss, weight, stack.steps))
     if unlike is not None:
         what, before, after = unlike
-        return concluded("diverges", f"{declared} {what}: {after} instead of {before}")
+        return diverges(f"{declared} {what}: {after} instead of {before}")
     if (stack.initial_difference or 0.0) > SAME:
-        return concluded("diverges", f"{declared} it begins with other weights or random states")
+        return diverges(f"{declared} it begins with other weights or random states")
     if max(loss or 0.0, weight or 0.0) > SAME:
         own = stack.own_difference
         if own is not None and own > SAME:
             cause = "a training with the stack does not repeat itself on this machine: weights"
-            return concluded("impossible", f"no certificate: {cause} differ by up to {_share(own)}")
+            return impossible(f"{cause} differ by up to {_share(own)}")
         apart = f"{stack.steps} replayed steps diverge: {_apart(loss, weight, 'by up to')}"
-        return concluded("diverges", f"{declared} {apart}")
+        return diverges(f"{declared} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
-        return concluded("impossible", f"no certificate: {gap}")
+        return impossible(gap)
     same = "same training"
     if equivalence == "order":
         same = "same training up to the order of examples"
     replayed = f"{_steps(stack)} replayed, {_apart(loss, weight, 'differ by at most')}"
     scope = _scope(baseline, stack)
     scope += f"; {UNDECLARED}" if equivalence == "unknown" else ""
-    return concluded("certified", f"{same}, certified: {replayed}{scope}")
+    return Certificate(kind="certified", statement=f"{same}, certified: {replayed}{scope}")
 
 
 def _steps(side: Replayed) -> str:

@@ -72,8 +72,6 @@ def test_a_difference_within_rounding_is_certified_with_its_figure():
         "same training, certified: 100 steps of 2 epochs replayed, losses differ by at most 6e-07, "
         "weights by at most 2e-07"
     )
-    assert certificate.max_relative_loss_difference == pytest.approx(6e-7, rel=1e-3)
-    assert certificate.max_weight_difference == 2e-7
 
 
 @pytest.mark.parametrize("declared", ["exact", "order"])
@@ -109,7 +107,6 @@ def test_a_metric_that_the_stack_adds_is_not_compared_and_one_that_it_lacks_diff
     less = stack_with(history={"loss": HISTORY["loss"]})
     assert certify("exact", BASELINE, less).kind == "diverges"
     none = certify("exact", make_replayed(history={}), stack_with(history={}))
-    assert none.max_relative_loss_difference is None
     assert "100 steps of 1 epoch replayed, weights are identical" in none.statement
 
 

@@ -171,22 +171,14 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
 
 def _unlike_counts(pairs: Sequence[Pair]) -> str | None:
     """Return which count of what was done differs, in words; None if all are the same."""
-    unlike = [
-        difference
-        for pair in pairs
-        for fit, other_fit in zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False)
-        if (
-            difference := unlike_counts(
-                fit.counts, other_fit.counts, whole=fit.complete and other_fit.complete
-            )
-        )
-        is not None
-    ]
-    if not unlike:
-        return None
-    one, other = pairs[0].without.variant, pairs[0].with_.variant
-    what, before, after = unlike[0]
-    return f'{what}: {before} in "{one}" and {after} in "{other}"'
+    for one, other in ((pair.without, pair.with_) for pair in pairs):
+        for ours, theirs in zip(one.timed_fits, other.timed_fits, strict=False):
+            whole = ours.complete and theirs.complete
+            unlike = unlike_counts(ours.counts, theirs.counts, whole=whole)
+            if unlike is not None:
+                what, before, after = unlike
+                return f'{what}: {before} in "{one.variant}" and {after} in "{other.variant}"'
+    return None
 
 
 def examples(run: RunResult) -> int | None:

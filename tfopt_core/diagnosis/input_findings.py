@@ -224,10 +224,9 @@ def retracing_findings(traced: Sequence[StepTrace], compiled_anew: str) -> Itera
     :param traced: the traces of the step while it was timed.
     :param compiled_anew: why XLA compiles it anew, "" if it does not.
     """
-    for again in retraces(traced):
+    for times, mend in retraces(traced):
         yield Finding(
-            kind="retracing", mend=again.mend,
-            detail=f"the step was traced again while it ran, {again.in_words}",
+            kind="retracing", mend=mend, detail=f"the step was traced again while it ran, {times}",
         )  # fmt: skip
     if compiled_anew and not traced:
         yield Finding(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 
 import attrs
 
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
-from tfopt_core.statistics.intervals import median
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
@@ -77,16 +78,9 @@ MENDS: dict[TraceCause, str] = {
 }
 
 
-@attrs.frozen
-class Retraces:
-    """The traces of a step for one cause: how often, in words, and what avoids them."""
-
-    in_words: str
-    mend: str
-
-
-def retraces(traces: Iterable[StepTrace]) -> Iterator[Retraces]:
-    """Yield the traces that came after the first step, by their cause.
+def retraces(traces: Iterable[StepTrace]) -> Iterator[tuple[str, str]]:
+    """Yield how often a step was traced after the first one, in words, and what avoids it, for each
+    cause.
 
     Those of tfopt's own loops are no fault of the training, and left out.
     """
@@ -101,7 +95,7 @@ def retraces(traces: Iterable[StepTrace]) -> Iterator[Retraces]:
         why = f"for new shapes: {listed}"
         if cause == "python":
             why = "for the same shapes: a Python value or the train function changed"
-        yield Retraces(f"{times} {why}", mend)
+        yield f"{times} {why}", mend
 
 
 def retraced_runs(runs: Sequence[RunResult]) -> list[str]:
@@ -111,8 +105,8 @@ def retraced_runs(runs: Sequence[RunResult]) -> list[str]:
         fits = [fit for run in runs if run.variant == variant for fit in run.timed_fits]
         most = max((fit.traces for fit in fits), key=len, default=())
         warnings += [
-            f'in a run of "{variant}" the step was traced again {again.in_words}; {again.mend}'
-            for again in retraces(most)
+            f'in a run of "{variant}" the step was traced again {times}; {mend}'
+            for times, mend in retraces(most)
         ]
     return warnings
 
@@ -135,7 +129,7 @@ def mean_step(blocks: Sequence[Block]) -> float | None:
 
     :returns: None without a warm block.
     """
-    ordinary = [block for block in _but_first_of_later_epochs(blocks) if not block.cold]
+    ordinary = [block for block in _split_at_epochs(blocks)[1] if not block.cold]
     warm = ordinary or [block for block in blocks if not block.cold]
     warm = [block for block in warm if block.in_turns] or warm
     steps = sum(block.steps for block in warm)
@@ -163,7 +157,7 @@ def project(outcome: FitOutcome) -> float | str:
     step = mean_step(outcome.blocks)
     if step is None:
         return NO_STEP
-    later = _firsts(outcome.blocks)[1:]
+    later, _ = _split_at_epochs(outcome.blocks)
     starts = [block for block in later if not block.cold]
     wanted = LEAST_STARTS if outcome.cut_short else 1
     if len(starts) < min(wanted, epochs - 1):
@@ -181,21 +175,12 @@ def project(outcome: FitOutcome) -> float | str:
     return seconds + _validations(outcome, epochs)
 
 
-def _firsts(blocks: Sequence[Block]) -> list[Block]:
-    """Return the first block of each epoch."""
-    first: dict[int, Block] = {}
-    for block in blocks:
-        first.setdefault(block.epoch, block)
-    return list(first.values())
-
-
-def _but_first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks without the first of each later epoch, where the number changes."""
-    return [
-        block
-        for before, block in zip((None, *blocks), blocks, strict=False)
-        if before is None or before.epoch == block.epoch
-    ]
+def _split_at_epochs(blocks: Sequence[Block]) -> tuple[list[Block], list[Block]]:
+    """Return the first block of each later epoch, where the number changes, and the other ones."""
+    firsts, others = list[Block](), list(blocks[:1])
+    for before, block in pairwise(blocks):
+        (others if before.epoch == block.epoch else firsts).append(block)
+    return firsts, others
 
 
 def _validations(outcome: FitOutcome, epochs: int) -> float:

@@ -201,7 +201,9 @@ def trainings(line: Line, options: dict[str, Any], pairs: int) -> dict[str, list
 
 def row(name: str, part: str, seconds: dict[str, list[float]]) -> str:
     """Return a row of the table."""
-    from tfopt_core.statistics.intervals import log_ratios, median, speedup_interval, t_interval
+    from statistics import median
+
+    from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
 
     by_fit, ours = seconds["fit"], seconds["tfopt"]
     ratio, low, high = speedup_interval(t_interval(log_ratios(ours, by_fit), 0.05))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from statistics import median
 
 from catalogue_figures import (
     LOOK_LEVEL,
@@ -23,7 +24,7 @@ from measured import speedup
 from tfopt_core.hooks import read_machine
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.figures import INDIFFERENCE, Pair
-from tfopt_core.statistics.intervals import MINIMUM_PAIRS, median
+from tfopt_core.statistics.intervals import MINIMUM_PAIRS
 from tfopt_core.workers.telemetry import seen_in_words
 
 HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -136,7 +137,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
     from tfopt_core.data import DataPlan
     from tfopt_core.data.lower import lower
     from tfopt_core.recipe import Recipe, WorkloadSpec
-    from tfopt_core.statistics.intervals import log_ratios, median
+    from tfopt_core.statistics.intervals import log_ratios
     from tfopt_core.training.factory import load_workload
     from tfopt_core.training.input.sources import as_plan, batched_plan
 

@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
@@ -14,7 +15,6 @@ import attrs
 from tfopt_core.diagnosis.step_loops import repeated
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
-from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.trials.step_timing import wrapped_step
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import median
 from time import perf_counter_ns
 
 import attrs
 
 from tfopt_core.records.diagnosis import Round, StepPart
-from tfopt_core.statistics.intervals import median
 
 Clock = Callable[[], int]
 

@@ -4,6 +4,7 @@ less."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from time import monotonic
 from typing import Any
 
@@ -14,7 +15,6 @@ from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step, wit
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.run import StepTrace
-from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction

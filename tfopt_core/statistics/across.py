@@ -10,6 +10,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Any
 
 import attrs
@@ -79,7 +80,7 @@ def compare_stacks(a: Results, b: Results) -> Across:
         statement = no_difference_in_words(figures, f" between the stacks{of_what}")
     elif verdict is Verdict.INCONCLUSIVE:
         statement = f"inconclusive: which stack is faster{of_what} cannot be told: {figures}"
-    medians = [intervals.median(baseline) for baseline, _ in seconds]
+    medians = [median(baseline) for baseline, _ in seconds]
     if max(medians) > 1.1 * min(medians):
         statement += (
             f"; the baselines differ (median {medians[0]:.4g} s in A, {medians[1]:.4g} s in B), "

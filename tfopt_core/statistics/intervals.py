@@ -82,13 +82,6 @@ def pairs_needed(interval: Interval) -> int:
     return max(interval.count + 1, min(needed, 10_000))
 
 
-def median(values: Sequence[float]) -> float:
-    """Return the middle value, or the mean of the two middle values of an even count."""
-    import statistics
-
-    return statistics.median(values)
-
-
 # A larger bound tells nobody what to expect.
 TELLING_BOUND = 10.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from time import perf_counter_ns
 from typing import Any, Literal
 
@@ -14,7 +15,6 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stage import changes
 from tfopt_core.data.stages import before_copy
 from tfopt_core.errors import describe
-from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Literal, cast
 
 import attrs
@@ -80,6 +80,19 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
                 name, f'"targets" holds "{target}", not one of {", ".join(TARGETS)}'
             )
     return Traits(**values)
+
+
+def requiring(out: Set[str], known: Mapping[str, Traits]) -> set[str]:
+    """Return the plugins that cannot stand without those that are taken out, themselves too.
+
+    :param known: the traits of the plugins of the stack, by name.
+    """
+    gone = set(out)
+    while True:
+        needy = {name for name, one in known.items() if set(one.requires) & gone}
+        if needy <= gone:
+            return gone
+        gone |= needy
 
 
 def guarded(plugin: str, hook: str, call: Callable[[], Any]) -> Any:

@@ -18,9 +18,9 @@ from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.measurement.plan import (
     MeasurementState,
-    Schedule,
     judgement_of,
     leave_one_out,
+    schedule,
 )
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
@@ -55,7 +55,7 @@ class Groups:
     :param began: when it began, on this process' monotonic clock.
     :param earlier: the seconds that it took before it was resumed.
     :param store: keeps each run as it ends, and the state; None keeps nothing.
-    :param schedule: the order and the seeds of the runs; by the seed of the state otherwise.
+    :param full_first: whether the full stack goes first in each group, and not by lot.
     :param without: the plugins of the baseline; those of a search's best stack, for a further one.
     :param enough: called with all runs after each, or each group in turns; whether they decide.
     """
@@ -67,6 +67,7 @@ class Groups:
     store: Store | None
     observer: Observer
     without: tuple[StackedPlugin, ...] = ()
+    full_first: bool = False
     enough: Callable[[Sequence[RunResult]], bool] = lambda runs: False
     began: float = attrs.field(factory=time.monotonic)
     earlier: float = 0.0
@@ -75,12 +76,7 @@ class Groups:
     stop: Stop = "done"
     sides: list[Variant] = attrs.field(init=False)
     contrasts: list[Contrast] = attrs.field(factory=list, init=False)
-    schedule: Schedule = attrs.field()
     _processes: Processes = attrs.field(init=False)
-
-    @schedule.default
-    def _by_the_seed(self) -> Schedule:
-        return Schedule(self.state.seed)
 
     def __attrs_post_init__(self) -> None:
         request = self.request
@@ -144,9 +140,10 @@ class Groups:
         of_group = [run for run in self.runs if run.round == number]
         left_out = given_up | {run.variant for run in of_group}
         sides = [side for side in self.sides if side.name not in given_up]
-        drawn = [
-            one for one in self.schedule.runs(number, sides) if one.variant.name not in left_out
-        ]
+        drawn = schedule(self.state.seed, number, sides)
+        drawn = [one for one in drawn if one.variant.name not in left_out]
+        if self.full_first:
+            drawn.sort(key=lambda one: one.variant.name != FULL)
         missing = [
             attrs.evolve(one, position=len(of_group) + place) for place, one in enumerate(drawn)
         ]

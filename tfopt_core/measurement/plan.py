@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.hooks.card import traits
+from tfopt_core.hooks.card import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
@@ -164,9 +164,10 @@ def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list
     that variant. A single plugin is judged by the comparison itself.
     """
     variants: dict[str, Variant] = {}
-    contrasts = []
+    contrasts, known = [], {one.name: traits(one.name, type(one.plugin)) for one in plugins}
     for stacked in plugins if len(plugins) > 1 else ():
-        group = _group(stacked.name, plugins)
+        gone = requiring({stacked.name}, known)
+        group = tuple(name for name in known if name in gone)
         rest = tuple(other for other in plugins if other.name not in group)
         name = f"without {' and '.join(group)}" if rest else BASELINE
         if rest:
@@ -175,39 +176,24 @@ def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list
     return list(variants.values()), contrasts
 
 
-def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
-    """Return the plugin and all that require it, in recipe order."""
-    group = {name}
-    grown = True
-    while grown:
-        needy = {p.name for p in plugins if group & set(traits(p.name, type(p.plugin)).requires)}
-        grown = not needy <= group
-        group |= needy
-    return tuple(p.name for p in plugins if p.name in group)
+def schedule(seed: int, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
+    """Return one round: every variant once, all under the round's seed.
 
+    With two variants each two rounds are ABBA or BAAB, so that a linear drift of the machine's
+    speed biases neither. Which of the two is random, since a periodic load could otherwise keep
+    step with the order. More variants are put in random order.
 
-@attrs.frozen(eq=False)
-class Schedule:
-    """The order and seeds of the rounds, drawn from one seed that is stored with the results."""
-
-    seed: int
-
-    def runs(self, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
-        """Return one round: every variant once, all under the round's seed.
-
-        With two variants each two rounds are ABBA or BAAB, so that a linear drift of the machine's
-        speed biases neither. Which of the two is random, since a periodic load could otherwise
-        keep step with the order. More variants are put in random order.
-        """
-        seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)
-        order = list(variants)
-        if len(order) == 2:
-            first = random.Random(f"{self.seed} order of rounds {round_ // 2}").randrange(2)
-            if (first + round_) % 2:
-                order.reverse()
-        else:
-            random.Random(f"{self.seed} order of round {round_}").shuffle(order)
-        return [ScheduledRun(round_, place, variant, seed) for place, variant in enumerate(order)]
+    :param seed: that of all rounds, which is stored with the results.
+    """
+    of_round = random.Random(f"{seed} seed of round {round_}").randrange(1, 2**31)
+    order = list(variants)
+    if len(order) == 2:
+        first = random.Random(f"{seed} order of rounds {round_ // 2}").randrange(2)
+        if (first + round_) % 2:
+            order.reverse()
+    else:
+        random.Random(f"{seed} order of round {round_}").shuffle(order)
+    return [ScheduledRun(round_, place, variant, of_round) for place, variant in enumerate(order)]
 
 
 def recipe_path(recipe: Recipe) -> str | None:

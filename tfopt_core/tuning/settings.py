@@ -12,13 +12,12 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, RecipeError, TfoptError
-from tfopt_core.measurement.plan import Schedule
 from tfopt_core.measurement.progress import Event, RunProgress
 from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
 from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.statistics.figures import pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
@@ -289,7 +288,8 @@ class _ValuesTrial:
 
             maker.compare(
                 prepared, request, stacked(search.stack), self._is_enough,
-                schedule=_FullFirst(seed), observer=prune,
+                # if the run with the values fails or is pruned, the other one is spared
+                seed=seed, full_first=True, observer=prune,
             )  # fmt: skip
         return self.figure
 
@@ -316,15 +316,6 @@ class _ValuesTrial:
     def _check_applied(self, not_applied: Mapping[str, str]) -> None:
         for name in {one.plugin for one in self.search.space} & set(not_applied):
             raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {not_applied[name]}")
-
-
-class _FullFirst(Schedule):
-    """Has the run with the values made first: if it fails or is pruned, the other one is spared."""
-
-    def runs(self, round_: int, variants: Sequence[Variant]) -> list[ScheduledRun]:
-        """See `Schedule`."""
-        ordered = sorted(super().runs(round_, variants), key=lambda one: one.variant.name != FULL)
-        return [attrs.evolve(one, position=place) for place, one in enumerate(ordered)]
 
 
 def _first(one: Tunable) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.card import Traits
+from tfopt_core.hooks.card import requiring
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.suggest import in_order
 from tfopt_core.hooks.stack import StackedPlugin
@@ -34,7 +34,7 @@ def placed(plugin: TunedPlugin, stack: Stack, tune: SearchContext) -> StackTrial
         if one in known[name].conflicts or name in known[one].conflicts
         or {one, name} <= tune.owners
     }  # fmt: skip
-    out |= requiring(out, names, known)
+    out |= requiring(out, {one: known[one] for one in names})
     missing = [one for one in known[name].requires if one not in names or one in out]
     if missing:
         return f'it needs "{missing[0]}" in the stack'
@@ -64,18 +64,8 @@ def joined(plugins: Iterable[TunedPlugin], stack: Stack, tune: SearchContext) ->
 
 def without(plugin: str, stack: Stack, tune: SearchContext) -> Stack:
     """Return the stack without a plugin and those that require it."""
-    out = requiring({plugin}, [one.name for one in stack], tune.known)
+    out = requiring({plugin}, {one.name: tune.known[one.name] for one in stack})
     return tuple(one for one in stack if one.name not in out)
-
-
-def requiring(out: set[str], names: Iterable[str], known: Mapping[str, Traits]) -> set[str]:
-    """Return the plugins that cannot stand without those that are taken out, themselves too."""
-    gone = set(out)
-    while True:
-        needy = {name for name in names if set(known[name].requires) & gone}
-        if needy <= gone:
-            return gone
-        gone |= needy
 
 
 def stacked(stack: Stack) -> tuple[StackedPlugin, ...]:

@@ -17,7 +17,7 @@ from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.plan import MeasurementState, Schedule
+from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.recipe import Objective
 from tfopt_core.records.dry_build import Prepared
@@ -144,24 +144,26 @@ class TrialMaker:
 
     def compare(
         self, prepared: Prepared, request: Request, without: tuple[StackedPlugin, ...],
-        enough: Callable[[Sequence[RunResult]], bool], *, schedule: Schedule | None = None,
-        observer: Observer = lambda event: None,
+        enough: Callable[[Sequence[RunResult]], bool], *, seed: int | None = None,
+        full_first: bool = False, observer: Observer = lambda event: None,
     ) -> None:  # fmt: skip
         """Make groups of runs of the request's stack and of the plugins `without`, until they are
         enough. Ctrl-C raises KeyboardInterrupt.
 
         :param enough: called with all runs; may raise NoFigure.
-        :param schedule: drawn by the number of the trial otherwise.
+        :param seed: of order and runs; drawn by the number of the trial otherwise.
+        :param full_first: whether the request's stack goes first in each group.
         """
         measure = attrs.evolve(request.recipe.measure, objective=self.objective)
         request = attrs.evolve(request, recipe=attrs.evolve(request.recipe, measure=measure))
         in_turns = can_take_turns(request.recipe.workload, self.objective)
         warm = RUN_SECONDS_IN_TURNS if in_turns else RUN_SECONDS
-        seed = random.Random(f"{self.tune.seed} {self._number}").randrange(2**31)
+        if seed is None:
+            seed = random.Random(f"{self.tune.seed} {self._number}").randrange(2**31)
         groups = Groups(
             request=request, prepared=prepared, runner=self.tune.trial_runner, store=None,
             observer=observer, without=without, enough=enough,
-            schedule=schedule or Schedule(seed),
+            full_first=full_first,
             state=MeasurementState(
                 seed=seed, pairs=MOST_PAIRS,
                 warm_seconds=None if self.objective == "time-to-target" else warm,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import Schedule, leave_one_out
+from tfopt_core.measurement.plan import leave_one_out, schedule
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.records.variants import Variant
 
@@ -29,8 +29,7 @@ SIDES = (Variant("baseline", ()), Variant("full", (A,)))
 
 def orders_of(seed, rounds):
     """Which variant begins each round: "b" for the baseline, "f" for the full stack."""
-    schedule = Schedule(seed)
-    runs = (schedule.runs(round_, SIDES) for round_ in range(rounds))
+    runs = (schedule(seed, round_, SIDES) for round_ in range(rounds))
     return "".join(first.variant.name[0] for first, _ in runs)
 
 
@@ -46,15 +45,14 @@ def test_which_of_both_comes_is_drawn_anew_for_each_two_rounds():
 
 
 def test_a_round_shares_one_seed_that_no_other_round_has():
-    schedule = Schedule(5)
-    rounds = [schedule.runs(r, SIDES) for r in range(12)]
+    rounds = [schedule(5, r, SIDES) for r in range(12)]
     assert all(len({run.seed for run in runs}) == 1 for runs in rounds)
     assert len({runs[0].seed for runs in rounds}) == 12
 
 
 def test_three_variants_come_in_random_order_each_once():
     variants = [Variant(name, ()) for name in "xyz"]
-    orders = {tuple(t.variant.name for t in Schedule(5).runs(r, variants)) for r in range(30)}
+    orders = {tuple(t.variant.name for t in schedule(5, r, variants)) for r in range(30)}
     assert len(orders) > 3
     assert all(sorted(order) == ["x", "y", "z"] for order in orders)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.measure_runs import make_judgement, make_pairs, make_run
 
-from tfopt_core.measurement.plan import Schedule
+from tfopt_core.measurement.plan import schedule
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
 from tfopt_core.statistics.claims import compare_quality
@@ -84,10 +84,7 @@ def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_oth
     variants = [Variant(BASELINE, ()), Variant(FULL, ())]
 
     def scheduled(trial):
-        schedule = Schedule(trial)
-        return [
-            scheduled.variant.name for r in range(8) for scheduled in schedule.runs(r, variants)
-        ]
+        return [run.variant.name for r in range(8) for run in schedule(trial, r, variants)]
 
     alternating = false_verdicts_under_drift(scheduled, trials)
     one_after_the_other = false_verdicts_under_drift(lambda _: [BASELINE] * 8 + [FULL] * 8, trials)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from support import command_server
-from tfopt_core.workers import spawn
+from tfopt_core.workers import process as worker_process
 
 # The import of TensorFlow on a busy machine with a cold disk.
 READY_SECONDS = 240.0
@@ -137,7 +137,7 @@ def runs_forked(*, before: Path | None = None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         popen = functools.partial(_popen, before)
         replaced = SimpleNamespace(**{**vars(subprocess), "Popen": popen})
-        patch.setattr(spawn, "subprocess", replaced)
+        patch.setattr(worker_process, "subprocess", replaced)
         yield
 
 

@@ -22,15 +22,8 @@ import attrs
 
 from tfopt_core.records.messages import CannotMount, Tell
 from tfopt_core.scripts.folders.private_folder import PRIVATE
-from tfopt_core.workers.spawn import (
-    FELL_BACK,
-    ControlledProcess,
-    ParentGone,
-    ProcessOutcome,
-    Runner,
-    SpawnRunner,
-    answer,
-)
+from tfopt_core.workers.process import ParentGone, WorkerProcess, answer
+from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
 from tfopt_core.workers.task import Task
 
@@ -192,7 +185,7 @@ class Server:
             raise
         return server
 
-    def fork(self, channel: int, out: int, err: int) -> ControlledProcess:
+    def fork(self, channel: int, out: int, err: int) -> WorkerProcess:
         """Fork a process that serves this channel and writes to these two files.
 
         :raises ParentGone: if the server is gone.
@@ -206,7 +199,7 @@ class Server:
                 ours.close()
                 raise ParentGone from error
         try:
-            return ControlledProcess(ours, int(answer(ours, START_SECONDS)["pid"]), ours.close)
+            return WorkerProcess(ours, int(answer(ours, START_SECONDS)["pid"]), ours.close)
         except ParentGone:
             ours.close()
             raise

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 import attrs
 
@@ -26,6 +25,7 @@ from tfopt_core.records.messages import (
 )
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
+from tfopt_core.workers.process import WorkerProcess
 from tfopt_core.workers.task import PrepareTask, RunTask, Task, check_answer, decode, send_task
 from tfopt_core.workers.telemetry import oom_kills
 
@@ -44,27 +44,6 @@ LOOK_SECONDS = 1.0
 AT_ONCE = 32
 
 Answers = Callable[[str], bool]
-
-
-class Process(Protocol):
-    """A worker process, which leads its own session.
-
-    :param peak_rss_bytes: its largest resident memory once it has ended, None if unknown.
-    :param left_behind: the command lines of processes that it left outside of its session.
-    """
-
-    pid: int
-    peak_rss_bytes: int | None
-    left_behind: tuple[str, ...]
-
-    def poll(self) -> int | None:
-        """Return its exit status, negative for a signal; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its exit status.
-
-        :raises subprocess.TimeoutExpired: after `timeout` seconds.
-        """
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +77,7 @@ class _Killed(Exception):
 
 
 def converse(
-    process: Process,
+    process: WorkerProcess,
     channel: socket.socket,
     task: Task,
     limits: Limits,
@@ -173,7 +152,7 @@ def describe_exit(code: int, peak_rss_bytes: int | None = None) -> str:
     return f"killed by {name} (possibly out of memory{peak})"
 
 
-def end_group(process: Process) -> None:
+def end_group(process: WorkerProcess) -> None:
     """Kill whatever is left of the process' session: the workload may have forked."""
     _signal_group(process, signal.SIGKILL)
     process.wait()
@@ -231,7 +210,9 @@ class _Deadlines:
             raise TimeoutError(f"hung: no sign of life for {seconds_in_words(silence)}")
 
 
-def _lines(process: Process, channel: socket.socket, deadlines: _Deadlines) -> Iterator[bytes]:
+def _lines(
+    process: WorkerProcess, channel: socket.socket, deadlines: _Deadlines
+) -> Iterator[bytes]:
     """Yield the lines that the process sends, until it closes its end or is gone."""
     channel.settimeout(POLL_SECONDS)
     pending = b""
@@ -252,13 +233,13 @@ def _lines(process: Process, channel: socket.socket, deadlines: _Deadlines) -> I
         yield from lines
 
 
-def _await_exit(process: Process) -> None:
+def _await_exit(process: WorkerProcess) -> None:
     """Wait a while for the process to end by itself."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
 
 
-def _end_gently(process: Process) -> None:
+def _end_gently(process: WorkerProcess) -> None:
     """Have the process write its stacks, then send SIGTERM and wait; `end_group` follows."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, DUMP_SIGNAL)
@@ -267,7 +248,7 @@ def _end_gently(process: Process) -> None:
     _await_exit(process)
 
 
-def _signal_group(process: Process, number: signal.Signals) -> None:
+def _signal_group(process: WorkerProcess, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         try:
             os.killpg(process.pid, number)

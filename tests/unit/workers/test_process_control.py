@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tfopt_core.workers.spawn import ControlledProcess, ParentGone, start_process
+from tfopt_core.workers.process import ParentGone, WorkerProcess, start_process
 from tfopt_core.workers.supervise import end_group
 
 pytestmark = pytest.mark.skipif(
@@ -78,7 +78,7 @@ def test_a_process_is_lost_if_its_parent_ends_before_it_told_how_it_ended():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.close()
     with ours:
-        process = ControlledProcess(ours, pid=0)
+        process = WorkerProcess(ours, pid=0)
         assert process.wait(60) == -signal.SIGKILL
         assert process.lost
 
@@ -106,7 +106,7 @@ def test_what_stays_in_the_session_is_ended_without_a_word(start):
 def test_all_is_ended_with_the_process_that_started_it(start):
     code = f"""
         import os, socket, sys, time
-        from tfopt_core.workers.spawn import ParentGone, start_process
+        from tfopt_core.workers.process import ParentGone, start_process
         ours, theirs = socket.socketpair()
         code = {DAEMON!r} + "; import time; time.sleep({SLEEPER})"
         program = [sys.executable, "-c", code]

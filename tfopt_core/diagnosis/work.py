@@ -120,8 +120,8 @@ def _measured(
     begun, ends_at = perf_counter(), monotonic() + LOOK_SECONDS if task.quick else None
     begin("building the model")
     workload = load(task.job)
-    resolved = resolve_all(task.job, workload)
-    job = attrs.evolve(task.job, plugins=resolved.plugins)
+    resolved, search_notes = resolve_all(task.job, workload)
+    job = attrs.evolve(task.job, plugins=resolved)
     estimate = estimates(workload, without_stack(job))[0] if task.quick else None
     built = build(job, workload)
     built = with_files_in(built, built.run.folder / CALLBACK_FILES)
@@ -167,7 +167,7 @@ def _measured(
         matmul_share=share,
         matmul_peaks=peaks,
     )
-    warnings = [*rounds.warnings, *no_graph, *chain.from_iterable(resolved.search_notes.values())]
+    warnings = [*rounds.warnings, *no_graph, *chain.from_iterable(search_notes.values())]
     if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
         warnings.append("with one epoch a cache is only ever filled")
     result = diagnosed_of(

@@ -52,7 +52,7 @@ def prepare(task: PrepareTask, tell: Tell, load: Callable[[Job], Workload] = loa
     """
     job = task.job
     workload = load(job)
-    resolved = resolve_all(job, workload)
+    resolved, search_notes = resolve_all(job, workload)
     job = _with_resolved(job, resolved)
     built = build(job, workload)
     baseline = baseline_plans(job, workload)
@@ -66,8 +66,8 @@ def prepare(task: PrepareTask, tell: Tell, load: Callable[[Job], Workload] = loa
         direction = quality_direction(metric)
     estimated = _estimates(task, job, workload)
     plugins = tuple(
-        plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
-        for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
+        plan_of(built.stack, before, after, search_notes.get(after.name, ()))
+        for before, after in zip(task.job.plugins, resolved, strict=True)
     )
     prepared = Prepared(
         plugins=plugins,
@@ -124,21 +124,11 @@ def _estimates(task: PrepareTask, job: Job, workload: Workload) -> dict[str, Any
     return dict(zip(names, estimates(workload, bare, job), strict=True))
 
 
-@attrs.frozen
-class Resolved:
-    """The stack with every plugin's "auto" replaced.
-
-    `search_notes` tells for each plugin how its settings were found.
-    """
-
-    plugins: tuple[StackedPlugin, ...]
-    search_notes: Mapping[str, tuple[str, ...]]
-
-
 def resolve_all(
     job: Job, workload: Workload, probe_of: type[ProcessProbe] = ProcessProbe
-) -> Resolved:
-    """Ask every plugin in recipe order to replace its "auto".
+) -> tuple[tuple[StackedPlugin, ...], dict[str, tuple[str, ...]]]:
+    """Ask every plugin in recipe order to replace its "auto". Return the stack without any, and for
+    each plugin how its settings were found.
 
     :param probe_of: the class of the probes.
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
@@ -161,20 +151,20 @@ def resolve_all(
         )
         noted = tuple(f'plugin "{stacked.name}": {text}' for text in probe.notes)
         search_notes[stacked.name] = (*noted, *not_timed)
-    return Resolved(tuple(resolved), search_notes)
+    return tuple(resolved), search_notes
 
 
-def _with_resolved(job: Job, resolved: Resolved) -> Job:
+def _with_resolved(job: Job, resolved: tuple[StackedPlugin, ...]) -> Job:
     """Return the job with the resolved plugins, and what they set of the runtime of a run.
 
     This process itself was started with what they set before, and a hook may read its environment:
     it is asked again only where there are other settings now.
     """
     before = [one.settings for one in job.plugins]
-    if before == [one.settings for one in resolved.plugins]:
-        return attrs.evolve(job, plugins=resolved.plugins)
-    _, changes = configured_runtime(resolved.plugins, job.machine, job.recipe)
-    return attrs.evolve(job, plugins=resolved.plugins, runtime_changes=changes)
+    if before == [one.settings for one in resolved]:
+        return attrs.evolve(job, plugins=resolved)
+    _, changes = configured_runtime(resolved, job.machine, job.recipe)
+    return attrs.evolve(job, plugins=resolved, runtime_changes=changes)
 
 
 def plan_of(

@@ -95,8 +95,7 @@ class LoopOfScript:
                 train=plans.get("train"), validation=plans.get("validation"),
                 build_model=_no_model, epochs=EPOCHS,
             )  # fmt: skip
-            found = resolve_all(job, data, OwnLoopProbe)
-            self.plugins, self.search_notes = found.plugins, dict(found.search_notes)
+            self.plugins, self.search_notes = resolve_all(job, data, OwnLoopProbe)
         return self.plugins
 
     def tell_progress(self, tell: Tell) -> None:

@@ -7,6 +7,7 @@ import importlib
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from time import perf_counter_ns
 from typing import Any
 
@@ -28,7 +29,7 @@ from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import Task, failure_of, named_function
+from tfopt_core.workers.task import Task, failure_of
 
 
 @attrs.frozen
@@ -45,7 +46,7 @@ class InProcessRunner:
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
         try:
-            message = named_function(task.function)(task, tell)
+            message = resolve_name(task.function)(task, tell)
         except TfoptError as error:
             message = failure_of(error)
         return ProcessOutcome(

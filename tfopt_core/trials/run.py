@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pkgutil import resolve_name
 from time import perf_counter_ns
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
 from tfopt_core.training.strategy import Joined, join
 from tfopt_core.trials.request import with_settings
 from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
-from tfopt_core.workers.task import LookTask, RunTask, named_function
+from tfopt_core.workers.task import LookTask, RunTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
@@ -87,7 +88,7 @@ def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     task = attrs.evolve(task, job=seen_by_tensorflow(task.job))
     tell(ProcessStarted())
     if isinstance(task, LookTask):
-        return cast(Answer, named_function(task.look)(task, tell, load))
+        return cast(Answer, resolve_name(task.look)(task, tell, load))
 
     if not first:
         return run(task, tell)

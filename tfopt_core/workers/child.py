@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 
 import attrs
@@ -21,7 +22,7 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.records.messages import CannotMount
 from tfopt_core.workers.supervise import DUMP_SIGNAL
-from tfopt_core.workers.task import Parent, RunTask, failure_of, named_function, receive_task
+from tfopt_core.workers.task import Parent, RunTask, failure_of, receive_task
 
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.
@@ -64,7 +65,7 @@ def main(descriptor: int, *, forked: bool = False) -> int:
     if isinstance(task, RunTask) and task.expendable:
         _be_ended_first()
     try:
-        parent(named_function(task.function)(task, parent))
+        parent(resolve_name(task.function)(task, parent))
     except KeyboardInterrupt:
         return 130
     except (Exception, SystemExit) as error:

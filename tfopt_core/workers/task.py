@@ -5,7 +5,6 @@ No TensorFlow.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import pickle
@@ -164,12 +163,6 @@ class DiagnoseTask(LookTask):
 
     asked_plugins: tuple[str, ...]
     quick: bool = False
-
-
-def named_function(name: str) -> Callable[..., Any]:
-    """Import and return the function of a name "module:function"."""
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -128,7 +128,8 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         if not (isinstance(self.task, RunTask) and self.task.own_seeds):
             self.seeding = Seeding()
-        self.task = on_this_machine(self.task)
+        # Keras is imported, and TensorFlow says which GPUs there are
+        self.task = attrs.evolve(self.task, job=seen_by_tensorflow(self.task.job))
         job = self.task.job
         has_own_loop = job.recipe.workload.has_own_loop
         # the other plugins of the stack cannot reach a loop of the script's own
@@ -198,11 +199,6 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
                 # the main thread may wait for this one for ever
                 self._end_here(failure_of(error))
             raise
-
-
-def on_this_machine(task: AnyTask) -> AnyTask:
-    """Return the task, on the machine as TensorFlow sees it. Keras is imported by then."""
-    return attrs.evolve(task, job=seen_by_tensorflow(task.job))
 
 
 def _check_backend(backend: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from pkgutil import resolve_name
 from typing import Any, NoReturn, cast
 
 import attrs
@@ -20,8 +21,9 @@ from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.data import EPOCHS
+from tfopt_core.training.runtime import seen_by_tensorflow
 from tfopt_core.trials.run import pacing_of
-from tfopt_core.trials.scripts.run import ScriptRun, on_this_machine
+from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.trials.turns import Turn
 from tfopt_core.workers.task import (
     LookTask,
@@ -30,7 +32,6 @@ from tfopt_core.workers.task import (
     ReplayTask,
     RunTask,
     failure_of,
-    named_function,
     reworded,
 )
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
@@ -235,7 +236,9 @@ class ScriptLook(ScriptRun[LookTask]):
             assert isinstance(task, LookTask)
             task.job.folder.mkdir(parents=True, exist_ok=True)
             # the process works on in the private folder of its first task
-            self.task = on_this_machine(attrs.evolve(task, private=self.task.private))
+            self.task = attrs.evolve(
+                task, private=self.task.private, job=seen_by_tensorflow(task.job)
+            )
             state.restore()
             self.session.take(self.task.job)
             return self._examine(load)
@@ -265,11 +268,11 @@ class ScriptLook(ScriptRun[LookTask]):
         task = self.task
         if not task.own_look:
             return None
-        found = named_function(task.own_look)(task, self.tell_in_words, self.own)
+        found = resolve_name(task.own_look)(task, self.tell_in_words, self.own)
         return None if found is None else self._with_environment(cast(Answer, found))
 
     def _examine(self, load: Load) -> Answer:
-        answer = cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))
+        answer = cast(Answer, resolve_name(self.task.look)(self.task, self.tell_in_words, load))
         return self._with_environment(answer)
 
     def _with_environment(self, answer: Answer) -> Answer:

@@ -19,7 +19,7 @@ from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.training.job import CheckpointConfig
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes
-from tfopt_core.workers.local_cluster import Listener, LocalCluster
+from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -104,9 +104,7 @@ def trained(
         if isinstance(message, EpochDone):
             others.setdefault(role.name, []).append(message.metrics)
 
-    runner = LocalCluster(
-        inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(on_message=keep_of)
-    )
+    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), on_message=keep_of)
     scheduled = ScheduledRun(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
         run = Processes(request, runner).run(

@@ -134,7 +134,7 @@ def launch(
         render_roles,
         render_training,
     )
-    from tfopt_core.workers.local_cluster import Listener, LocalCluster
+    from tfopt_core.workers.local_cluster import LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS
 
@@ -153,11 +153,9 @@ def launch(
         inner=SpawnRunner(),
         # the mixed output of several processes is unreadable: each writes to a file
         spawn=SpawnRunner(limits=NO_LIMITS),
-        listener=Listener(
-            on_begin=lambda roles: console.print(render_roles(roles)),
-            on_message=on_message,
-            on_end=ended.extend,
-        ),
+        on_begin=lambda roles: console.print(render_roles(roles)),
+        on_message=on_message,
+        on_end=ended.extend,
     )
     trained = train_once(
         request, SpawnRunner(), runner, lambda *epoch: console.print(epoch_line(*epoch))

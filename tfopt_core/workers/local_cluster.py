@@ -70,31 +70,22 @@ class RoleEnd:
 
 
 @attrs.frozen(kw_only=True)
-class Listener:
-    """The callbacks of a cluster; messages of the chief are passed on as in any run.
-
-    :param on_begin: called with all roles before they start.
-    :param on_message: called with each message of a role other than the chief.
-    :param on_end: called with the ends of all roles, in order of time.
-    """
-
-    on_begin: Callable[[tuple[Role, ...]], None] = lambda roles: None
-    on_message: Callable[[Role, Progress], None] = lambda role, message: None
-    on_end: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
-
-
-@attrs.frozen(kw_only=True)
 class LocalCluster:
     """Runs a training over several processes, each role in its own process.
 
     :param inner: runs all other tasks.
     :param spawn: starts each role.
-    :param listener: its callbacks.
+    :param on_begin: called with all roles before they start.
+    :param on_message: called with each message of a role other than the chief; those of the chief
+        are passed on as in any run.
+    :param on_end: called with the ends of all roles, in order of time.
     """
 
     inner: Runner
     spawn: SpawnRunner
-    listener: Listener = Listener()
+    on_begin: Callable[[tuple[Role, ...]], None] = lambda roles: None
+    on_message: Callable[[Role, Progress], None] = lambda role, message: None
+    on_end: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
     loss_seconds: float = LOSS_SECONDS
     end_seconds: float = END_SECONDS
     served_seconds: float = SERVED_SECONDS
@@ -104,10 +95,10 @@ class LocalCluster:
         if not isinstance(task, RunTask) or options is None:
             return self.inner(task, environment, tell)
         roles = roles_of(options)
-        self.listener.on_begin(roles)
+        self.on_begin(roles)
         begun, computed = time.perf_counter(), _computed_seconds()
         ends = _ClusterRun(self, roles, task, environment, tell).go()
-        self.listener.on_end(ends)
+        self.on_end(ends)
         return _outcome(ends, time.perf_counter() - begun, _computed_seconds() - computed)
 
 
@@ -180,7 +171,7 @@ class _ClusterRun:
         if role.is_chief:
             self._tell(message)
         else:
-            self._cluster.listener.on_message(role, message)
+            self._cluster.on_message(role, message)
 
     def _handle_end(self, role: Role, outcome: ProcessOutcome) -> None:
         called_off = outcome.message is None and outcome.cause == self._called_off

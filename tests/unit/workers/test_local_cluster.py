@@ -30,7 +30,6 @@ from tfopt_core.training.job import Job
 from tfopt_core.trials.outcomes import remove_private_files
 from tfopt_core.workers import supervise
 from tfopt_core.workers.local_cluster import (
-    Listener,
     LocalCluster,
     environment_of,
     free_addresses,
@@ -136,11 +135,9 @@ def play(tmp_path):
         runner = LocalCluster(
             inner=lambda *_: pytest.fail("a cluster's run went to the inner runner"),
             spawn=spawn,
-            listener=Listener(
-                on_begin=roles.append,
-                on_message=lambda role, message: said.append((role.name, type(message))),
-                on_end=ends.extend,
-            ),
+            on_begin=roles.append,
+            on_message=lambda role, message: said.append((role.name, type(message))),
+            on_end=ends.extend,
             **{**seconds, **(waits or {})},
         )
         begun = time.monotonic()

@@ -254,20 +254,19 @@ def data_difference(
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
         if ours.whole and theirs.whole:
-            examples = _examples_differ(number, baseline, stack)
+            examples = _examples_differ(number, ours, theirs, stack[0])
             if examples is not None:
                 return examples, True
         if equivalence in ("exact", "unknown"):
-            order = _order_differs(number, baseline, stack)
+            order = _order_differs(number, ours, theirs, stack[0])
             if order is not None:
                 return order, False
     return None
 
 
 def _examples_differ(
-    number: int, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
+    number: int, ours: ReadEpoch, theirs: ReadEpoch, first: ReadEpoch
 ) -> str | None:
-    ours, theirs = baseline[number - 1], stack[number - 1]
     for what, before, after in (
         ("examples", ours.examples, theirs.examples),
         ("batches", ours.batches, theirs.batches),
@@ -276,19 +275,16 @@ def _examples_differ(
             return f"epoch {number} has {after:,} {what} instead of {before:,}"
     if ours.multiset == theirs.multiset:
         return None
-    if number > 1 and theirs.multiset == stack[0].multiset:
+    if number > 1 and theirs.multiset == first.multiset:
         return f"epoch {number} repeats the examples of epoch 1, which are drawn anew without it"
     return f"epoch {number} holds other examples"
 
 
-def _order_differs(
-    number: int, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
-) -> str | None:
-    ours, theirs = baseline[number - 1], stack[number - 1]
+def _order_differs(number: int, ours: ReadEpoch, theirs: ReadEpoch, first: ReadEpoch) -> str | None:
     both_whole = ours.whole and theirs.whole
     if both_whole and ours.order == theirs.order:
         return None
-    if both_whole and number > 1 and theirs.order == stack[0].order:
+    if both_whole and number > 1 and theirs.order == first.order:
         return f"epoch {number} repeats the order of epoch 1, which is shuffled anew without it"
     place = "" if number == 1 else f" of epoch {number}"
     for index, (before, after) in enumerate(zip(ours.first, theirs.first, strict=False)):

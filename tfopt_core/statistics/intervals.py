@@ -17,19 +17,15 @@ MINIMUM_PAIRS = 4
 
 @attrs.frozen
 class Interval:
-    """A mean with its two-sided t interval; `deviation` is that of a single value."""
+    """A mean with its two-sided t interval; `deviation` is that of a single value, and `confidence`
+    is 0.95 for a level of 0.05."""
 
     mean: float
     low: float
     high: float
     deviation: float
     count: int
-    level: float
-
-    @property
-    def confidence(self) -> float:
-        """The nominal confidence, 0.95 for a level of 0.05."""
-        return 1 - self.level
+    confidence: float
 
 
 def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
@@ -44,7 +40,7 @@ def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     mean = math.fsum(values) / count
     deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1))
     half = _t_quantile(1 - level / 2, count - 1) * deviation / math.sqrt(count)
-    return Interval(mean, mean - half, mean + half, deviation, count, level)
+    return Interval(mean, mean - half, mean + half, deviation, count, 1 - level)
 
 
 # A call of scipy costs more than the rest of a comparison.

@@ -35,7 +35,12 @@ RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))
 
 def interval(mean: float, half: float, count: int = 4, **changes) -> Interval:
     plain = Interval(
-        mean=mean, low=mean - half, high=mean + half, level=LEVEL, count=count, deviation=0.1
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        confidence=1 - LEVEL,
+        count=count,
+        deviation=0.1,
     )
     return attrs.evolve(plain, **changes)
 

@@ -44,7 +44,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     """
     from tfopt_core.commands.request import new_id
     from tfopt_core.hooks import read_machine
-    from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
+    from tfopt_core.measurement.selftest import CONTROLS, ControlTrial, run_trial
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.report.results.selftest import render_selftest
     from tfopt_core.report.style.console import make_console
@@ -58,7 +58,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     trials: list[ControlTrial] = []
     try:
         with tempfile.TemporaryDirectory(prefix="tfopt-selftest-") as folder, ForkRunner() as fork:
-            for control in [*controls()] * times:
+            for control in [*CONTROLS] * times:
                 with MeasurementView(console) as observer:
                     trial = run_trial(
                         control, machine=machine, folder=Path(folder), runner=fork,

@@ -51,14 +51,6 @@ class ControlTrial:
         return verdict is Verdict.SLOWER
 
 
-def controls() -> dict[ControlName, StackedPlugin]:
-    """Return the stacks of one control each, by name."""
-    return {
-        "nothing": StackedPlugin("nothing", Nothing()),
-        "sleeps": StackedPlugin("sleeps", Sleeps()),
-    }
-
-
 def run_trial(
     control: ControlName,
     *,
@@ -67,8 +59,6 @@ def run_trial(
     environment: Mapping[str, str],
     runner: Runner,
     observer: Observer,
-    pairs: int = PAIRS,
-    epochs: int = EPOCHS,
     new_id: Callable[[], str],
 ) -> ControlTrial:
     """Measure one control as any stack is measured, and return its results.
@@ -78,12 +68,12 @@ def run_trial(
     """
     recipe = Recipe(
         name=f"selftest: {control}",
-        workload=WorkloadSpec(factory="tfopt_core.measurement.selftest:workload", epochs=epochs),
-        measure=MeasureSpec(pairs=pairs, attribution="off", seconds="whole"),
+        workload=WorkloadSpec(factory="tfopt_core.measurement.selftest:workload", epochs=EPOCHS),
+        measure=MeasureSpec(pairs=PAIRS, attribution="off", seconds="whole"),
     )
     request = Request(
         recipe=recipe,
-        plugins=(controls()[control],),
+        plugins=(StackedPlugin(control, CONTROLS[control]()),),
         machine=machine,
         folder=folder / "runs" / new_id(),
         environment={**environment, **ENVIRONMENT},
@@ -139,6 +129,9 @@ class Sleeps(Plugin):
     def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
         """Return that it was applied."""
         return Effect.applied_as(f"each step sleeps {self.share:.0%} of its time, on purpose")
+
+
+CONTROLS: dict[ControlName, type[Plugin]] = {"nothing": Nothing, "sleeps": Sleeps}
 
 
 def sleeping(

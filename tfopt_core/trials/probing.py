@@ -99,7 +99,10 @@ class ProcessProbe:
         """
         plan = self._own_plan(split)
         if plan.examples is None and self.index:
-            plan = self._built_before(split)
+            # the plugins before this one may have counted them
+            plan = self._build(self.job.plugins[: self.index]).plans[split]
+            place = plan.find(Batch)
+            plan = plan if place is None else plan.upto(place)
         sizes = list(_sizes(plan))
         return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.examples
 
@@ -176,15 +179,6 @@ class ProcessProbe:
             raise ValueError(f"the workload has no {split} data")
         return as_plan(data, split)
 
-    def _built_before(self, split: str) -> DataPlan:
-        """Return the data that the plugins before this one make, who may have counted them."""
-        folder = Path(self.job.folder) / "probe"
-        folder.mkdir(parents=True, exist_ok=True)
-        job = attrs.evolve(self.job, plugins=self.job.plugins[: self.index], folder=folder)
-        plan = build(job, self.workload).plans[split]
-        place = plan.find(Batch)
-        return plan if place is None else plan.upto(place)
-
     def _around(self, plugin: Any) -> tuple[StackedPlugin, ...]:
         """Return the stack with this plugin, without later ones that are not resolved yet."""
         stack = list(self.job.plugins)
@@ -196,10 +190,12 @@ class ProcessProbe:
         )
 
     def _built(self, plugin: Any) -> Built:
+        return self._build(self._around(plugin))
+
+    def _build(self, plugins: tuple[StackedPlugin, ...]) -> Built:
         folder = Path(self.job.folder) / "probe"
-        job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
-        job.folder.mkdir(parents=True, exist_ok=True)
-        return build(job, self.workload)
+        folder.mkdir(parents=True, exist_ok=True)
+        return build(attrs.evolve(self.job, plugins=plugins, folder=folder), self.workload)
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:

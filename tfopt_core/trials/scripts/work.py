@@ -251,9 +251,7 @@ class ScriptLook(ScriptRun[LookTask]):
         own = self.own
         if own is None or own.loop.clock.updates < 1 or end.error is not None or end.status:
             return None
-        if self.session.calls:
-            return None
-        return self._examine_loop()
+        return None if self.session.calls else self._examine_loop()
 
     def _loop_was_read(self) -> None:
         """End the process once enough was seen of a loop of the script's own."""
@@ -266,17 +264,16 @@ class ScriptLook(ScriptRun[LookTask]):
     def _examine_loop(self) -> Answer | None:
         """Return the result of the task for the script's own loop; None if that is refused."""
         task = self.task
-        if not task.own_look:
-            return None
-        found = resolve_name(task.own_look)(task, self.tell_in_words, self.own)
-        return None if found is None else self._with_environment(cast(Answer, found))
+        return self._answer(task.own_look, self.own) if task.own_look else None
 
     def _examine(self, load: Load) -> Answer:
-        answer = cast(Answer, resolve_name(self.task.look)(self.task, self.tell_in_words, load))
-        return self._with_environment(answer)
+        """Return the result of the task for a fit."""
+        return self._answer(self.task.look, load)
 
-    def _with_environment(self, answer: Answer) -> Answer:
-        """Return the answer with what is known of the script's start, if it is a dry build."""
+    def _answer(self, look: str, of: Any) -> Answer:
+        """Return the answer of a function of the task, a dry build with what is known of the
+        script's start."""
+        answer = cast(Answer, resolve_name(look)(self.task, self.tell_in_words, of))
         if isinstance(answer, Prepared):
             return attrs.evolve(answer, forks=not (self.early.changed or self.hiding))
         return answer

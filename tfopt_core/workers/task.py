@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import socket
-import struct
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -203,7 +202,7 @@ class Parent:
 def send_task(channel: socket.socket, task: Task) -> None:
     """Send a task, its length first."""
     data = pickle.dumps(task)
-    channel.sendall(struct.pack(">Q", len(data)) + data)
+    channel.sendall(len(data).to_bytes(8, "big") + data)
 
 
 def receive_task(channel: socket.socket) -> Task:
@@ -211,8 +210,12 @@ def receive_task(channel: socket.socket) -> Task:
 
     :raises EOFError: if that process is gone.
     """
-    (length,) = struct.unpack(">Q", _exactly(channel, 8))
-    task = pickle.loads(_exactly(channel, length))
+    with channel.makefile("rb") as file:
+        length = int.from_bytes(file.read(8), "big")
+        data = file.read(length)
+    if not data or len(data) < length:
+        raise EOFError("the parent process is gone")
+    task = pickle.loads(data)
     assert isinstance(task, Task)
     return task
 
@@ -270,14 +273,3 @@ def _structured(data: Any) -> Message:
         problems = "; ".join(transform_error(error)[:SHOWN_PROBLEMS])
         raise ValueError(f"malformed message {kind!r}: {problems}") from error
     return message
-
-
-def _exactly(channel: socket.socket, count: int) -> bytes:
-    parts = []
-    while count:
-        part = channel.recv(min(count, 1 << 20))
-        if not part:
-            raise EOFError("the parent process is gone")
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)

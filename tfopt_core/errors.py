@@ -87,12 +87,14 @@ def cure_of(text: str) -> str | None:
     return next((cure for pattern, cure in _CURES if re.search(pattern, text)), None)
 
 
-def first_line(error: TfoptError) -> str:
-    """Return the first line of what an error of a trial says, without a place in its recipe."""
+def first_line(error: TfoptError | str) -> str:
+    """Return the first line of what an error of a trial says, without a place in its recipe, or of
+    why a process failed."""
     if isinstance(error, RecipeError):
         return error.problems[0].message
     text = error.cause if isinstance(error, PreparationFailed) else str(error)
-    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    without = "no cause is known" if isinstance(error, str) else type(error).__name__
+    return next((line for line in text.splitlines() if line.strip()), without)
 
 
 def describe(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from tfopt_core.errors import first_line
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
@@ -105,10 +106,10 @@ class _Replays:
         part: ReplayPart = "fixed batches" if may_reorder else "training"
         baseline = self._baseline(part)
         if isinstance(baseline, str):
-            return impossible(f"the replay without the stack failed: {_one_line(baseline)}")
+            return impossible(f"the replay without the stack failed: {first_line(baseline)}")
         stack = self._replayed(variant, part, BASELINE)
         if isinstance(stack, str):
-            return impossible(f"the replay with the stack failed: {_one_line(stack)}")
+            return impossible(f"the replay with the stack failed: {first_line(stack)}")
         found = certify(equivalence, baseline, stack)
         if equivalence == "rounding" or found.kind != "diverges":
             return found
@@ -142,7 +143,3 @@ class _Replays:
         return self.processes.replay(
             variant, self.seed, self.shared, part, batches=self.batches, against=against
         )
-
-
-def _one_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "no cause is known")

@@ -13,6 +13,7 @@ from typing import Literal
 import attrs
 from cattrs import unstructure
 
+from tfopt_core.errors import first_line
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
@@ -92,12 +93,11 @@ class Groups:
     @property
     def in_turns(self) -> bool:
         """Whether the runs of a group train in turns."""
-        recipe = self.request.recipe
-        kind = judgement_of(self.request, self.prepared, self.state, ()).kind
-        to_target = kind is ComparisonKind.TIME_TO_TARGET
-        objective = "time-to-target" if to_target else recipe.measure.objective
-        may = can_take_turns(recipe.workload, objective)
-        return may and not self.prepared.several_processes and not self.state.one_after_other
+        recipe, kind = self.request.recipe, self.judgement.kind
+        if self.prepared.several_processes or kind is ComparisonKind.TIME_TO_TARGET:
+            return False
+        may = can_take_turns(recipe.workload, recipe.measure.objective)
+        return may and not self.state.one_after_other
 
     @property
     def judgement(self) -> Judgement:
@@ -196,7 +196,7 @@ class Groups:
         ]
         if not all(run.ok for run in alone):
             return alone
-        cause = (failed[0].error or "").splitlines()[0]
+        cause = first_line(failed[0].error or "")
         self._take_no_turns(f'"{failed[0].variant}" failed beside another run ({cause})')
         # the sides of a pair are made alike
         return [

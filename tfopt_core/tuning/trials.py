@@ -307,8 +307,8 @@ def check_ended(run: RunResult, what: str = "") -> None:
     :raises NoFigure: with the first line of the cause.
     """
     if not run.ok:
-        cause = next(iter((run.error or "").strip().splitlines()), "no cause is known")
         failed, memory = TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY
+        cause = first_line(run.error or "")
         raise NoFigure(memory if run.out_of_memory else failed, f"{what}{cause}")
 
 

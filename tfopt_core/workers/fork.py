@@ -126,8 +126,8 @@ class ForkRunner:
                 # the server is gone, and with it the exit status: repeat a run of a measurement,
                 # but not a training that prints as it goes
                 raise ParentGone
-        return ProcessOutcome.of(
-            message, cause, path, seconds=time.perf_counter() - started,
+        return ProcessOutcome(
+            message=message, cause=cause, seconds=time.perf_counter() - started, output_path=path,
             left_behind=process.left_behind, started="forked",
         )  # fmt: skip
 

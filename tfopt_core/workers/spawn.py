@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 import attrs
 
@@ -37,6 +37,7 @@ class ProcessOutcome:
     """How a process ended: its last message, or why there is none.
 
     `message` is its last message; `cause` says why there is none ("killed by SIGKILL");
+    `output_tail` is the end of what it has printed, in the file `output_path` if that is captured;
     `left_behind` are the processes outside of its session that outlived it and were ended;
     `written` the files that a script has left in its private folder;
     `out_of_memory` says that memory ran out and ended it.
@@ -46,25 +47,26 @@ class ProcessOutcome:
     cause: str | None
     seconds: float
     output_path: Path | None
-    output_tail: str
+    output_tail: str = attrs.field()
     started: Started = "spawned"
     left_behind: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     out_of_memory: bool = attrs.field()
+
+    @output_tail.default
+    def _end_of_output(self) -> str:
+        if self.output_path is None:
+            return ""
+        with self.output_path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
 
     @out_of_memory.default
     def _ended_by_memory(self) -> bool:
         if isinstance(self.message, Failure | RunReport):
             return self.message.out_of_memory
         return self.cause == OUT_OF_MEMORY
-
-    @classmethod
-    def of(
-        cls, message: Answer | None, cause: str | None, output_path: Path | None, **facts: Any
-    ) -> ProcessOutcome:
-        """Return an outcome with the end of what the process has printed."""
-        tail = tail_of(output_path) if output_path else ""
-        return cls(message=message, cause=cause, output_path=output_path, output_tail=tail, **facts)
 
 
 class Runner(Protocol):
@@ -100,9 +102,10 @@ class SpawnRunner:
             left_behind = process.left_behind
         except ParentGone:
             message, cause = None, "its process could not be started"
-        return ProcessOutcome.of(
-            message, cause, path, seconds=time.perf_counter() - started, left_behind=left_behind
-        )
+        return ProcessOutcome(
+            message=message, cause=cause, seconds=time.perf_counter() - started, output_path=path,
+            left_behind=left_behind,
+        )  # fmt: skip
 
     def output_path(self, task: Task) -> Path | None:
         """Return the file for the output of the task's process, None where it is not captured; its
@@ -131,14 +134,6 @@ class SpawnRunner:
         return process, ours
 
 
-def tail_of(path: Path) -> str:
-    """Return the end of the output of a process."""
-    with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - TAIL_BYTES))
-        return file.read().decode("utf-8", errors="replace")
-
-
 @attrs.define(eq=False)
 class SharedProcess:
     """Runs tasks one after another in the process that the first of them has started.
@@ -154,7 +149,7 @@ class SharedProcess:
     _process: WorkerProcess | None = attrs.field(default=None, init=False)
     _channel: socket.socket | None = attrs.field(default=None, init=False)
     _opened: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack, init=False)
-    _first: Task | None = attrs.field(default=None, init=False)
+    _output: Path | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -177,7 +172,7 @@ class SharedProcess:
         follows = isinstance(task, LookTask) and task.follows
         if not follows:
             self.close()
-            self._first = task
+            self._output = self.spawn.output_path(task)
             with contextlib.suppress(ParentGone):
                 self._process, self._channel = self.spawn.start(task, environment, self._opened)
         if self._process is None or self._channel is None:
@@ -192,8 +187,7 @@ class SharedProcess:
             self.close()
             if follows and (limits.called_off is None or limits.called_off() is None):
                 raise CannotShare(f"the process that looked at the script {cause}")
-        assert self._first is not None
-        return ProcessOutcome.of(
-            message, cause, self.spawn.output_path(self._first),
-            seconds=time.perf_counter() - started, left_behind=left_behind,
+        return ProcessOutcome(
+            message=message, cause=cause, seconds=time.perf_counter() - started,
+            output_path=self._output, left_behind=left_behind,
         )  # fmt: skip

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import queue
 import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import attrs
 
@@ -111,8 +110,8 @@ class _ClusterRun:
     ) -> None:  # fmt: skip
         self._cluster, self._roles, self._task = cluster, roles, task
         self._environment, self._tell = environment, tell
-        # messages of the roles are passed on by this thread alone
-        self._messages: queue.SimpleQueue[tuple[Role, Any]] = queue.SimpleQueue()
+        # messages of the roles are passed on one at a time
+        self._lock = threading.Lock()
         self._ends: list[RoleEnd] = []
         self._metrics: dict[str, Mapping[str, float]] = {}
         self._begun = time.monotonic()
@@ -121,28 +120,27 @@ class _ClusterRun:
 
     def go(self) -> tuple[RoleEnd, ...]:
         """Start all roles and pass on their messages. Return their ends in order of time."""
-        threads = [
-            threading.Thread(target=self._serve, args=(role,), daemon=True) for role in self._roles
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            while len(self._ends) < len(self._roles):
-                with contextlib.suppress(queue.Empty):
-                    self._handle(*self._messages.get(timeout=POLL_SECONDS))
-                if self._deadline is not None and time.monotonic() > self._deadline:
-                    self._called_off = self._called_off or "ended with the others"
-        except BaseException:
-            self._called_off = "interrupted"
-            raise
-        finally:
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
+        with ThreadPoolExecutor(len(self._roles)) as threads:
+            try:
+                going = {threads.submit(self._serve, role) for role in self._roles}
+                while going:
+                    done, going = wait(going, POLL_SECONDS, return_when=FIRST_COMPLETED)
+                    for one in done:
+                        one.result()  # raises what its thread has raised
+                    if self._deadline is not None and time.monotonic() > self._deadline:
+                        self._called_off = self._called_off or "ended with the others"
+            except BaseException:
+                self._called_off = "interrupted"
+                raise
         return self._forgiven()
 
     def _serve(self, role: Role) -> None:
-        """Run the process of a role in its thread: queue its messages and its outcome."""
+        """Run the process of a role in its thread: pass on its messages and keep its end."""
+
+        def tell(message: Progress) -> None:
+            with self._lock:
+                self._pass_on(role, message)
+
         limits = attrs.evolve(self._cluster.spawn.limits, called_off=lambda: self._called_off)
         if role.serves:
             # such a process works for as long as the chief does
@@ -153,19 +151,11 @@ class _ClusterRun:
         )
         environment = environment_of(role, self._environment, len(job.machine.gpus))
         run = attrs.evolve(self._cluster.spawn, limits=limits)
-        try:
-            outcome = run(task, environment, lambda message: self._messages.put((role, message)))
-        except BaseException as error:  # the main thread raises it
-            self._messages.put((role, error))
-        else:
-            self._messages.put((role, outcome))
+        outcome = run(task, environment, tell)
+        with self._lock:
+            self._keep_end(role, outcome)
 
-    def _handle(self, role: Role, message: Any) -> None:
-        if isinstance(message, BaseException):
-            raise message
-        if isinstance(message, ProcessOutcome):
-            self._handle_end(role, message)
-            return
+    def _pass_on(self, role: Role, message: Progress) -> None:
         if isinstance(message, EpochDone):
             self._metrics[role.name] = message.metrics
         if role.is_chief:
@@ -173,7 +163,7 @@ class _ClusterRun:
         else:
             self._cluster.on_message(role, message)
 
-    def _handle_end(self, role: Role, outcome: ProcessOutcome) -> None:
+    def _keep_end(self, role: Role, outcome: ProcessOutcome) -> None:
         called_off = outcome.message is None and outcome.cause == self._called_off
         end = RoleEnd(
             role=role, outcome=outcome, metrics=self._metrics.get(role.name, {}),

@@ -55,7 +55,6 @@ def measure(
         # before the plugins' settings are resolved, as a resume reads it
         code, at_start = fingerprint(request), CodeAtStart.of(request.recipe)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
-        prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
         added = None if extended is None else added_stack(prepared, extended)
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         certificate = None

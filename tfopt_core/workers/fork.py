@@ -56,8 +56,8 @@ class ForkRunner:
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
-    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
-    _trusted: bool = attrs.field(default=True, init=False)
+    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict)
+    _trusted: bool = True
 
     def __enter__(self) -> Self:
         return self
@@ -67,9 +67,7 @@ class ForkRunner:
 
     def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
         """Return a runner with the same servers and another `spawn`; do not close it."""
-        other = ForkRunner(spawn)
-        other._servers = self._servers
-        return other
+        return attrs.evolve(self, spawn=spawn)
 
     def close(self) -> None:
         """End all servers."""

@@ -110,18 +110,22 @@ def plan_of(
         group_seconds=None if each is None else sides * each, note=note,
         seed=seed, certificate=certificate, added=added,
     )  # fmt: skip
-    return plan if left is None else _within(left, plan, prepared, sides)
+    if left is None:
+        return plan
+    return _within(left, plan, prepared, sides, open_seconds=measure.seconds is None)
 
 
 def _within(
-    left: float, plan: MeasurementState, prepared: Prepared, sides: int
+    left: float, plan: MeasurementState, prepared: Prepared, sides: int, *, open_seconds: bool
 ) -> MeasurementState:
     """Return the plan that fits into the seconds that are left of a budget.
 
     It chooses what the recipe leaves open: the seconds of a run, and then the number of pairs.
+
+    :param open_seconds: whether the recipe leaves the seconds of a run open.
     """
     warm = plan.warm_seconds
-    if warm == WARM_SECONDS:
+    if warm is not None and open_seconds:
         least = _run_seconds(prepared, LEAST_SECONDS) or LEAST_SECONDS
         warm = min(WARM_SECONDS, LEAST_SECONDS + max(0.0, left / (sides * PAIRS) - least))
     each = _run_seconds(prepared, warm)

@@ -211,6 +211,9 @@ def unlike_counts(
     :param whole: whether both fits have trained to their end; else the epochs that both have
         trained whole are compared.
     """
+    optimizers = len(ours.updates), len(theirs.updates)
+    if all(optimizers) and optimizers[0] != optimizers[1]:
+        return "optimizers", str(optimizers[0]), str(optimizers[1])
     series = [
         ("updates of an epoch", *pair) for pair in zip(ours.updates, theirs.updates, strict=False)
     ]

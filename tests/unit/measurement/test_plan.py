@@ -75,6 +75,11 @@ def test_a_budget_holds_what_it_chooses(budget):
     assert (more.pairs, more.warm_seconds) >= (plan.pairs, plan.warm_seconds) or more.pairs > 6
 
 
+def test_a_budget_leaves_seconds_that_are_given_as_they_are():
+    assert planned(budget_seconds=60).warm_seconds < 5.0
+    assert planned(seconds=5, budget_seconds=60).warm_seconds == 5.0
+
+
 def test_each_plugin_is_left_out_in_turn_where_that_takes_little_time():
     two = ("p", "q")
     assert not planned(two, attribution="off").isolating

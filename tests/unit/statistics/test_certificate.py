@@ -115,6 +115,7 @@ def test_a_metric_that_the_stack_adds_is_not_compared_and_one_that_it_lacks_diff
     ("changes", "said"),
     [
         ({"updates": ((50, 51),)}, "updates of an epoch (number 2): 51 instead of 50"),
+        ({"updates": ((50, 50), (50, 50))}, "optimizers: 2 instead of 1"),
         ({"validation_examples": (16, 16)}, ""),
         ({"learning_rate": 0.011}, "last learning rate: 0.011 instead of 0.01"),
     ],

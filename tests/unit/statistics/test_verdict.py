@@ -307,6 +307,7 @@ COUNTS = TrainingCounts(
     [
         ({"updates": ((50, 51), (25, 25))}, 'updates of an epoch (number 2): 50 in "baseline" and'),
         ({"updates": ((50, 50), (25, 0))}, 'updates of an epoch (number 2): 25 in "baseline" and'),
+        ({"updates": ((50, 50),)}, 'optimizers: 2 in "baseline" and 1'),
         ({"examples": (1600, 1599)}, "examples of an epoch (number 2): 1,600 in"),
         ({"validation_examples": (400, 16)}, "examples of a validation (number 2): 400 in"),
         ({"validation_examples": (400,)}, "examples of a validation were counted: 2 in"),

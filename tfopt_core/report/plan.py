@@ -50,14 +50,20 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
     xla = "XLA on" if prepared.jit_compile else "XLA off"
     yield "with the stack", f"dtype policy {prepared.policy}, {xla}"
     training = units.counted(prepared.epochs, "epoch")
-    if prepared.steps_per_epoch is not None:
+    if prepared.own_loop:
+        training = "as long as the script's own loop goes on"
+        if prepared.steps_per_epoch is not None:
+            training = f"{prepared.steps_per_epoch:,} updates, after which a run ends"
+    elif prepared.steps_per_epoch is not None:
         training += f" of {prepared.steps_per_epoch:,} steps"
     if prepared.batch_size is not None:
         training += f", batch size {prepared.batch_size:,}"
     yield "training", training
     better = "higher" if prepared.quality_direction == "max" else "lower"
     judged = f"{prepared.quality_metric}, {better} is better"
-    if not prepared.quality_metric:
+    if prepared.own_loop:
+        judged = "its time alone: a loop of the script's own reports no metric"
+    elif not prepared.quality_metric:
         judged = "no metric that is known to be better high, or low"
     if prepared.validation_examples is not None:
         judged += f"; {prepared.validation_examples:,} validation examples"

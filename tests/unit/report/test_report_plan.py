@@ -50,6 +50,14 @@ def test_facts_and_warnings_are_shown() -> None:
         assert part in text
 
 
+def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric() -> None:
+    loop = {"own_loop": True, "quality_metric": "", "quality_direction": None}
+    text = " ".join(plan(**loop, steps_per_epoch=None).split())
+    assert "epoch" not in text.partition("judged by")[0]
+    assert "its time alone" in text
+    assert "300 updates, after which a run ends" in plan(**loop, steps_per_epoch=300)
+
+
 def test_unknown_facts_are_left_out() -> None:
     text = plan(steps_per_epoch=None, batch_size=None, validation_examples=None, baseline="",
                 versions={}, data_before={}, data_after={})  # fmt: skip

@@ -70,12 +70,13 @@ class Applied:
 @pytest.fixture(scope="session")
 def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
     """`tfopt apply recipe.toml --json out.json` on real data, its output piped."""
+    from support.forked_command import HASTY
     from support.real_process import environment, make_project, tfopt
 
     project = make_project(tmp_path_factory.mktemp("applied"), RECIPE, loud=LOUD)
     done = tfopt(
         "apply", "recipe.toml", "--json", "out.json",
-        cwd=project, env=environment(FOO_TOKEN=SECRET),
+        cwd=project, env=environment(FOO_TOKEN=SECRET), before=HASTY,
     )  # fmt: skip
     assert (project / "out.json").exists(), done.err
     data = json.loads((project / "out.json").read_text())

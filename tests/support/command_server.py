@@ -232,6 +232,10 @@ def _fork() -> int:
 # What a command starts
 
 
+def _is_reaper(command: Sequence[str]) -> bool:
+    return any(str(word).endswith("tfopt_core/workers/reaper.py") for word in command)
+
+
 def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     """What tfopt starts as a Python of its own and may be forked; None for anything else."""
     words = [str(word) for word in command]
@@ -272,9 +276,9 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     return as_a_program if known else None
 
 
-def _may_be_forked(environment: Mapping[str, str]) -> bool:
+def _may_be_forked(environment: Mapping[str, str], *, takes_locks: bool = True) -> bool:
     # whatever another thread holds a lock of would be locked for ever in a fork
-    alone = threading.active_count() == 1
+    alone = not takes_locks or threading.active_count() == 1
     context = sys.modules["tensorflow.python.eager.context"]._context
     unused = context is None or not context._initialized  # a fork of what computes hangs
     return alone and unused and _beside_path(environment) == _beside_path(os.environ)
@@ -290,7 +294,9 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
     """Fork what may be forked, and otherwise do what `subprocess.Popen` does."""
     program = None if isinstance(command, str) else _program_of(command)
     environment = options.get("env") or dict(os.environ)
-    if program is None or not _may_be_forked(environment):
+    # the reaper is imported already, and shares nothing with the threads that wait for other runs
+    takes_locks = not _is_reaper(command)
+    if program is None or not _may_be_forked(environment, takes_locks=takes_locks):
         return real_popen(command, **options)
     kept = {0, 1, 2, *options.get("pass_fds", ())}
 

@@ -232,8 +232,10 @@ def _fork() -> int:
 # What a command starts
 
 
-def _is_reaper(command: Sequence[str]) -> bool:
-    return any(str(word).endswith("tfopt_core/workers/reaper.py") for word in command)
+def _shares_no_lock(command: Sequence[str]) -> bool:
+    """Whether it is a program of `tfopt_core.workers`, which neither prints nor imports first."""
+    words = [str(word) for word in command]
+    return FORK_SERVER in words or any(word.endswith("workers/reaper.py") for word in words)
 
 
 def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
@@ -294,8 +296,8 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
     """Fork what may be forked, and otherwise do what `subprocess.Popen` does."""
     program = None if isinstance(command, str) else _program_of(command)
     environment = options.get("env") or dict(os.environ)
-    # the reaper is imported already, and shares nothing with the threads that wait for other runs
-    takes_locks = not _is_reaper(command)
+    # those of threads that wait for other runs, or show on a terminal how far they are
+    takes_locks = not _shares_no_lock(command)
     if program is None or not _may_be_forked(environment, takes_locks=takes_locks):
         return real_popen(command, **options)
     kept = {0, 1, 2, *options.get("pass_fds", ())}

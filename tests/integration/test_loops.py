@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -91,7 +90,7 @@ STOCK: dict[Any, Any] = {}
 
 def stock(folder, make, *beside):
     """The same training without the loop; once for all loops that are compared with it."""
-    key = (make, beside) if hasattr(make, "__name__") else (make.func, make.args, beside)
+    key = make, beside
     if key not in STOCK:
         built, outcome = trained(folder / "plain", make(), *beside)
         STOCK[key] = built.model.get_weights(), outcome
@@ -243,30 +242,15 @@ def test_batches_of_any_size_come_in_their_order(loop, tmp_path):
     assert_like_stock(tmp_path, sizes_that_change, loop)
 
 
-def shuffled(buffer_size, seed, behind=False):
-    def scaled(x, y):
-        return x * 2, y
-
-    plan = DataPlan.from_arrays(*arrays())
-    if not behind:
-        plan = plan.map(scaled)
-    plan = plan.shuffle(buffer_size, seed=seed)
-    if behind:
-        plan = plan.map(scaled)
+def shuffled():
+    plan = DataPlan.from_arrays(*arrays()).map(lambda x, y: (x * 2, y)).shuffle(10, seed=3)
     plan = plan.batch(BATCH_SIZE).map(lambda x, y: (x - 1, y))
     return unvalidated(train=plan.prefetch())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param((10, 3), id="a small buffer"),
-        pytest.param((None, None), id="no seed", marks=pytest.mark.thorough),
-        pytest.param((None, 7, True), id="a map behind it", marks=pytest.mark.thorough),
-    ],
-)
-def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
-    assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
+# test_drawn_fits.py draws other shuffles
+def test_the_order_is_that_of_the_stock_pipeline(tmp_path):
+    assert_like_stock(tmp_path, shuffled, RESIDENT_FIVE)
 
 
 @over(CHUNKED, RESIDENT_FIVE)
@@ -293,25 +277,7 @@ def each_batch():
     return [EachBatch()]
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        CHUNKED,
-        # whose plugin the next test is about
-        pytest.param(RESIDENT, marks=pytest.mark.thorough),
-    ],
-    ids=type,
-)
-def test_a_callback_that_needs_each_step_vetoes_the_loop(loop, tmp_path):
-    built, outcome = trained(tmp_path, unvalidated(callbacks=each_batch), loop, epochs=1)
-    effect = effect_of(built, loop)
-    assert not effect.applied
-    assert effect.detail == "the callback EachBatch acts on every batch"
-    assert outcome.steps == STEPS
-    assert built.model.steps_per_execution == 1
-
-
-def test_one_that_hears_of_validation_batches_does_not(tmp_path):
+def test_a_callback_that_hears_of_validation_batches_vetoes_no_loop(tmp_path):
     class Counts(keras.callbacks.Callback):
         batches = 0
 
@@ -332,7 +298,7 @@ class AddsBatchCallback(Plugin):
         return attrs.evolve(options, callbacks=tuple(each_batch()))
 
 
-def test_a_callback_that_a_later_plugin_adds_vetoes_it_too(tmp_path):
+def test_a_callback_that_a_later_plugin_adds_vetoes_the_loop(tmp_path):
     built, outcome = trained(tmp_path, unvalidated(), RESIDENT, AddsBatchCallback(), epochs=1)
     assert effect_of(built, RESIDENT).detail == "the callback EachBatch acts on every batch"
     assert outcome.steps == STEPS

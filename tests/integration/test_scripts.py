@@ -407,7 +407,7 @@ def test_updates_of_a_scripts_own_are_made_within_a_strategy_in_a_dry_build_too(
     (tmp_path / "own.py").write_text(UPDATES_BEFORE_FIT)
     recipe = '[workload]\nscript = "own.py"\n[[plugins]]\nuse = "one-device"\n'
     (tmp_path / "recipe.toml").write_text(recipe)
-    done = tfopt("plan", "recipe.toml", cwd=tmp_path)
+    done = tfopt("plan", "recipe.toml", cwd=tmp_path, imported=True)
     assert done.code == 0, done.err
 
 
@@ -428,10 +428,10 @@ def test_a_script_trains_within_its_own_strategy_and_no_other_is_built_beside_it
     (tmp_path / "other.toml").write_text(
         '[workload]\nscript = "own.py"\n[[plugins]]\nuse = "one-device"\n'
     )
-    done = tfopt("train", "empty.toml", cwd=tmp_path)
+    done = tfopt("train", "empty.toml", cwd=tmp_path, imported=True)
     assert done.code == 0, done.err
     assert "updates: 1" in done.out
-    refused = tfopt("train", "other.toml", cwd=tmp_path)
+    refused = tfopt("train", "other.toml", cwd=tmp_path, imported=True)
     assert refused.code == 2
     message = 'plugin "one-device": the script has a strategy of its own, MirroredStrategy'
     assert message in " ".join(refused.err.split())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -105,11 +103,3 @@ def test_it_is_frozen_and_compares_by_identity(name: str) -> None:
     for attribute in attrs.fields(type(plugin)):
         with pytest.raises(attrs.exceptions.FrozenInstanceError):
             setattr(plugin, attribute.name, None)
-
-
-def test_all_are_imported_without_tensorflow() -> None:
-    modules = ", ".join(sorted({found.entry_point.module for found in OURS.values()}))
-    code = f"import sys, {modules}; print({{'tensorflow', 'keras', 'numpy'}} & set(sys.modules))"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -7,7 +7,6 @@ from tfopt_core.commands.check import (
     check_script,
     factory_of,
     for_recipe_in,
-    refuse_script,
     script_of,
 )
 from tfopt_core.errors import InputError, RecipeError
@@ -96,9 +95,3 @@ def test_the_recipe_of_a_script_lies_where_the_user_is(tmp_path, monkeypatch):
     )
     with pytest.raises(RecipeError, match=r"--set workload.max_epoch=2"):
         check_as_recipe(spec, ["workload.max_epoch=2"])
-
-
-def test_where_a_stack_is_needed_a_script_is_refused():
-    refuse_script("recipe.toml", "tfopt export")
-    with pytest.raises(InputError, match="tfopt export needs a recipe with its stack"):
-        refuse_script("train.py", "tfopt export")

@@ -23,6 +23,14 @@ INDICES = [2, 5, 2, 7, 0, 2]
 SLOTS_WITHIN, WEIGHTS_WITHIN = 2e-5, 2e-6
 
 
+# optimizers, and whether XLA compiles the step
+KEPT = [("adam", False), ("adam", True), ("adamw", False), ("nesterov", False), ("rmsprop", False)]
+REST = [
+    ("averaged", False), ("accumulating", False), ("scaling", False), ("descent", False),
+    ("momentum", True), ("nesterov", True), ("rmsprop", True),
+]  # fmt: skip
+
+
 def made(name: str) -> Any:
     from keras import optimizers as kinds
 
@@ -72,22 +80,7 @@ def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = Fa
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    ("name", "compiled"),
-    [
-        ("adam", False),
-        ("adam", True),
-        ("adamw", False),
-        pytest.param("averaged", False, marks=pytest.mark.thorough),
-        pytest.param("accumulating", False, marks=pytest.mark.thorough),
-        pytest.param("scaling", False, marks=pytest.mark.thorough),
-        pytest.param("descent", False, marks=pytest.mark.thorough),
-        pytest.param("momentum", False, marks=pytest.mark.thorough),
-        pytest.param("momentum", True, marks=pytest.mark.thorough),
-        ("nesterov", False),
-        pytest.param("nesterov", True, marks=pytest.mark.thorough),
-        ("rmsprop", False),
-        pytest.param("rmsprop", True, marks=pytest.mark.thorough),
-    ],
+    ("name", "compiled"), [*KEPT, *(pytest.param(*one, marks=pytest.mark.thorough) for one in REST)]
 )
 def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> None:
     updates = FusedUpdates(min_elements=1)

@@ -15,12 +15,9 @@ from support.lazy_modules import tf
 from support.plugin_drive import CPU, FakeProbe, machine_with, make_run
 from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.parameter_server import ParameterServer
-from tfopt_distribute.strategy_settings import OWNERS
 from tfopt_distribute.tpu import Tpu, check_full_batches
 
 from tfopt_core import DataPlan
-from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import Cluster, ClusterOptions, PluginRefused, Serve
 from tfopt_core.testing import stack_of
@@ -51,12 +48,6 @@ def cluster(index: int, workers: int = 2) -> Cluster:
 
 def numbers(size: int = 8) -> DataPlan:
     return DataPlan.from_arrays(np.arange(32)).shuffle(seed=1).batch(size)
-
-
-@pytest.mark.parametrize("name", OWNERS)
-def test_strategies_name_each_other_as_conflicts(name: str) -> None:
-    plugin = registrations()[name][0].load()
-    assert {other for other in OWNERS if other != name} <= set(traits(name, plugin).conflicts)
 
 
 def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:

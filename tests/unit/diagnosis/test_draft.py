@@ -24,6 +24,13 @@ from tfopt_core.recipe import WorkloadSpec, read_recipe
 from tfopt_core.report.first_contact import render_nothing, render_written
 
 
+@pytest.fixture
+def path(tmp_path):
+    """Where the recipe of a script is written."""
+    (tmp_path / "train.py").touch()
+    return tmp_path / "train.tfopt.toml"
+
+
 def shown(renderable) -> str:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(renderable)
@@ -94,9 +101,7 @@ def test_a_bound_is_rounded_up_so_that_it_stays_one():
     assert "at most about 1.10x" in why_chosen(suggestion("loop", bound=1.1), Diagnosed())
 
 
-def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
-    (tmp_path / "train.py").write_text("")
-    path = tmp_path / "train.tfopt.toml"
+def test_the_written_recipe_reads_back_with_its_plugins(path):
     path.write_text(left(draft("cache"), ("prefetch", "slower")).text(["faster: 2x"]))
     recipe = read_recipe(path).require()
     assert recipe.workload.script == "train.py"
@@ -107,8 +112,7 @@ def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
     assert "# faster: 2x" in text
 
 
-def test_a_recipe_that_somebody_changed_is_not_written_over(tmp_path):
-    path = tmp_path / "train.tfopt.toml"
+def test_a_recipe_that_somebody_changed_is_not_written_over(path):
     path.write_text(draft("cache").text().replace("90s", "5m"))
     with pytest.raises(InputError, match="was changed since tfopt wrote it"):
         check_free(path)
@@ -129,9 +133,7 @@ def read(path):
     return {entry.use: dict(entry.settings) for entry in recipe.plugins}
 
 
-def test_what_is_not_exact_is_written_as_a_comment_in_its_place(tmp_path):
-    (tmp_path / "train.py").write_text("")
-    path = tmp_path / "train.tfopt.toml"
+def test_what_is_not_exact_is_written_as_a_comment_in_its_place(path):
     path.write_text(draft("a", "loop", additions=(LOW,)).text())
     assert read(path) == {"a": {}, "loop": {}}
     text = path.read_text()
@@ -142,9 +144,7 @@ def test_what_is_not_exact_is_written_as_a_comment_in_its_place(tmp_path):
     assert read(path) == {"a": {}, "loop": {}, "low": {"policy": "auto"}}
 
 
-def test_another_setting_of_a_plugin_is_a_comment_below_its_own(tmp_path):
-    (tmp_path / "train.py").write_text("")
-    path = tmp_path / "train.tfopt.toml"
+def test_another_setting_of_a_plugin_is_a_comment_below_its_own(path):
     exact = suggestion("loop", settings={"xla": False})
     other = suggestion("loop", settings={"xla": True}, equivalence="rounding")
     made = draft(additions=(other,))
@@ -155,9 +155,7 @@ def test_another_setting_of_a_plugin_is_a_comment_below_its_own(tmp_path):
     assert path.read_text().count('use = "loop"') == 1
 
 
-def test_a_plugin_that_was_tried_with_two_settings_stands_once(tmp_path):
-    (tmp_path / "train.py").write_text("")
-    path = tmp_path / "train.tfopt.toml"
+def test_a_plugin_that_was_tried_with_two_settings_stands_once(path):
     made = left(
         draft("a"), ("loop", "kept exact: slow"), ("loop", "slow"),
         ("a", "where it may round differently: slow"),
@@ -168,9 +166,7 @@ def test_a_plugin_that_was_tried_with_two_settings_stands_once(tmp_path):
     assert "left out: kept exact: slow; slow" in path.read_text()
 
 
-def test_where_nothing_exact_stays_the_recipe_says_so_and_stacks_nothing(tmp_path):
-    (tmp_path / "train.py").write_text("")
-    path = tmp_path / "train.tfopt.toml"
+def test_where_nothing_exact_stays_the_recipe_says_so_and_stacks_nothing(path):
     path.write_text(draft(additions=(LOW,)).text())
     assert read(path) == {}
     assert "No plugin that leaves each value as it is" in path.read_text()
@@ -204,8 +200,7 @@ def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it
     assert "only a recipe with a target" in made.left_out[0].reason
 
 
-def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path):
-    path = tmp_path / "train.tfopt.toml"
+def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(path):
     told = " ".join(shown(render_written(draft("a", additions=(LOW,)), path)).split())
     assert "the stack a: should not change the results; checked by a replay" in told
     assert "on top of it low: not exact" in told

@@ -67,17 +67,16 @@ def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
     assert stays.hopeful
 
 
-def test_a_plugin_without_effect_that_gives_no_reason_is_left_out_too():
-    stays, _ = screen(draft("a"), attempt({("a",): about(5)}, {"a": ""}))
-    assert names(stays) == []
-
-
-def test_nothing_without_effect_is_measured_anyway():
+@pytest.mark.parametrize(
+    ("why", "reason"), [("nothing to cache", "not applied: nothing to cache"), ("", "not applied")]
+)
+@pytest.mark.parametrize("measure_anyway", [False, True])
+def test_a_plugin_without_effect_is_left_out_even_if_all_is_measured(why, reason, measure_anyway):
     stays, tried = screen(
-        draft("a"), attempt({("a",): about(5)}, {"a": "nothing to cache"}),
-        measure_anyway=True,
-    )  # fmt: skip
+        draft("a"), attempt({("a",): about(5)}, {"a": why}), measure_anyway=measure_anyway
+    )
     assert (names(stays), tried) == ([], None)
+    assert stays.left_out[0].reason.startswith(reason)
     assert stays.left_out[0].estimate is None
 
 
@@ -114,16 +113,6 @@ def test_a_trial_is_compared_with_the_baseline_of_its_own_moment():
 
 def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():
     assert 20 < try_seconds(None) < 120
-
-
-def test_a_plugin_without_effect_is_left_out():
-    stays, tried = screen(
-        draft("a"),
-        attempt({("a",): about(5)}, {"a": "there is nothing to cache"}),
-    )
-    assert names(stays) == []
-    assert tried is None
-    assert stays.left_out[0].reason == "not applied: there is nothing to cache"
 
 
 def test_where_steps_cannot_be_counted_what_works_stays():

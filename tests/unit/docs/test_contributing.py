@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tfopt_core import DataPlan
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.testing import check_plugin, make_run
+from tfopt_core.testing import check_plugin
 
 TEXT = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MODULE = "tfopt_data_threads"
@@ -44,20 +43,10 @@ def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop(module, None)
 
 
-def test_plugin_keeps_the_contract(plugin_class: Any) -> None:
-    check_plugin("data-threads", plugin_class)
-
-
 def test_a_suggestion_that_does_not_fit_its_settings_breaks_the_contract(plugin_class: Any) -> None:
     plugin_class.suggest = lambda self, diagnosis: {"threads": 0}
     with pytest.raises(PluginDefinitionError, match=r"suggest\(diagnosis\) fails.*threads"):
         check_plugin("data-threads", plugin_class)
-
-
-@pytest.mark.tensorflow
-def test_plugin_can_be_driven(plugin_class: Any) -> None:
-    plan = plugin_class(threads=3).build_dataset(make_run(), DataPlan.from_arrays([1, 2, 3]))
-    assert plan.stages[-1].options.threading.private_threadpool_size == 3
 
 
 @pytest.mark.tensorflow

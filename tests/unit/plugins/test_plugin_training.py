@@ -130,17 +130,14 @@ def test_unwrapped_model_can_be_trained_on(train: Callable[..., Driven]) -> None
 
 
 @pytest.mark.tensorflow
-def test_training_stops_at_the_target(train: Callable[..., Driven]) -> None:
-    driven = train(TargetStop(metric="loss", at_most=1e9), epochs=5)
+@pytest.mark.parametrize("patience", [1, 3])
+def test_training_stops_after_so_many_epochs_at_the_target(
+    train: Callable[..., Driven], patience: int
+) -> None:
+    driven = train(TargetStop(metric="loss", at_most=1e9, patience=patience), epochs=5)
     assert driven.effect.applied
-    assert "stopped after epoch 1 of 5" in driven.effect.detail
-    assert int(driven.model.optimizer.iterations) == 4
-
-
-@pytest.mark.tensorflow
-def test_patience_counts_epochs_in_a_row(train: Callable[..., Driven]) -> None:
-    effect = train(TargetStop(metric="loss", at_most=1e9, patience=3), epochs=5).effect
-    assert "stopped after epoch 3 of 5" in effect.detail
+    assert f"stopped after epoch {patience} of 5" in driven.effect.detail
+    assert int(driven.model.optimizer.iterations) == 4 * patience
 
 
 @pytest.mark.tensorflow

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from tfopt_workloads import fashion_efficientnet
 
-from tfopt_core.errors import WorkloadError
-
 pytestmark = pytest.mark.tensorflow
 
 
@@ -23,12 +21,6 @@ def test_pictures_are_enlarged_to_three_equal_channels_up_to_255():
     assert enlarged.shape == (40, 40, 3)
     assert np.ptp(np.asarray(enlarged), axis=-1).max() == 0
     assert 200 < float(np.max(enlarged)) <= 255
-
-
-@pytest.mark.parametrize("option", ["examples", "held_out"])
-def test_more_pictures_than_there_are_is_an_error(option):
-    with pytest.raises(WorkloadError, match=option):
-        fashion_efficientnet.build(classes=2, **{option: 10_000})
 
 
 @pytest.mark.thorough

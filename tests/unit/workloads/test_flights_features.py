@@ -8,7 +8,6 @@ from support.lazy_modules import keras
 from tfopt_workloads import flights_features
 
 from tfopt_core import DataPlan
-from tfopt_core.errors import WorkloadError
 
 pytestmark = pytest.mark.tensorflow
 
@@ -32,11 +31,3 @@ def test_its_training_batches_are_shuffled_anew_and_encoded_by_one_map():
     kinds = [stage.kind for stage in plan.stages]
     assert kinds == ["source", "shuffle", "batch", "map_batches", "prefetch"]
     assert plan.stages[1].describe() == "shuffle: buffer of 40, anew each epoch"
-
-
-@pytest.mark.parametrize(
-    "options", [{"examples": 80_001}, {"batch_size": 0}, {"prepare": "map"}, {"width": 0}]
-)
-def test_wrong_options_are_refused(options):
-    with pytest.raises(WorkloadError):
-        flights_features.build(**options)

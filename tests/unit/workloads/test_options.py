@@ -3,8 +3,11 @@
 import pytest
 from tfopt_workloads import (
     clipart_jpeg,
+    clipart_transfer,
+    fashion_efficientnet,
     fashion_mnist,
     flights,
+    flights_features,
     locations,
     stdlib_text,
     weather,
@@ -17,6 +20,11 @@ WRONG = {
     fashion_mnist: {
         "examples": (0, 10_001, 5.0, True), "classes": (1, 11, "5"), "width": (0, 1.5),
         "source": ("ful", 3),
+    },
+    fashion_efficientnet: {"examples": (10_001,), "held_out": (10_000,)},
+    clipart_transfer: {"examples": (0, 584), "train_base": ("yes",)},
+    flights_features: {
+        "examples": (80_001,), "batch_size": (0,), "prepare": ("map",), "width": (0,),
     },
     flights: {"examples": (-1, 80_001), "width": (0,), "prepare": ("mapp",)},
     clipart_jpeg: {

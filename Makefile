@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 	@sh tools/make_venv.sh .venv
 	@touch $@
 
-demo: venv ## Train a real model faster, and see how sure that is (about six minutes)
+demo: venv ## Train a real model faster, and see how sure that is (about four minutes)
 	@.venv/bin/tfopt apply quickstart
 
 # A worker for each core: most of a test is the start of a process, which one core does. Where no

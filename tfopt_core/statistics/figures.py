@@ -33,11 +33,14 @@ def compared_seconds(
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
     if kind is ComparisonKind.STEPS:
-        steps = [[seconds_in_steps(run) for run in side] for side in sides]
-        if any(seconds is None for side in steps for seconds in side):
+        steps = [
+            (seconds_in_steps(p.without, p.with_), seconds_in_steps(p.with_, p.without))
+            for p in pairs
+        ]
+        known = [(before, after) for before, after in steps if before and after]
+        if len(known) < len(pairs):
             return "void: of some runs the time of a step is not known"
-        before, after = ([s for s in side if s is not None] for side in steps)
-        return before, after
+        return [before for before, _ in known], [after for _, after in known]
     if kind is not ComparisonKind.TIME_TO_TARGET:
         return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
     figures = []
@@ -64,16 +67,19 @@ def total_seconds(run: RunResult) -> float:
     return math.fsum(seconds for seconds in totals if seconds is not None)
 
 
-def seconds_in_steps(run: RunResult) -> float | None:
+def seconds_in_steps(run: RunResult, other: RunResult | None = None) -> float | None:
     """Return the seconds of all steps of a whole training, at their mean; None if unknown.
 
-    Start-up and the starts of epochs are left out.
+    Start-up and the starts of epochs are left out. Where the number of steps is unknown, it is that
+    of the other side, and where neither side knows it, one.
+
+    :param other: the run of the other side of a pair.
     """
     fits = run.timed_fits
+    others = [None] * len(fits) if other is None else other.timed_fits
     known = [
-        # where their number is unknown, it is the same on both sides
-        fit.step_seconds * (fit.planned_steps or 1)
-        for fit in fits
+        fit.step_seconds * (fit.planned_steps or (pair and pair.planned_steps) or 1)
+        for fit, pair in zip(fits, others, strict=False)
         if fit.step_seconds is not None
     ]
     return math.fsum(known) if known and len(known) == len(fits) else None

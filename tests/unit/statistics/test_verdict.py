@@ -407,6 +407,21 @@ def test_where_no_total_is_known_the_verdict_is_about_steps(factor, certificate,
     assert "projected" not in comparison.statement
 
 
+@pytest.mark.parametrize("side", ["baseline", "full"])
+def test_steps_are_compared_where_only_one_side_knows_their_number(side):
+    # a stack may count what the script's own data do not tell
+    runs = [
+        attrs.evolve(run, fits=(attrs.evolve(run.fit, steps_per_epoch=None),))
+        if run.variant == side
+        else run
+        for run in steps_alone(1.5)
+    ]
+    judgement = make_judgement(projected=True, per_step=True, certificate=CERTIFIED)
+    comparison = compare(runs, judgement)
+    assert comparison.statement.startswith("steps are faster: 1.5")
+    assert comparison.speedup == pytest.approx(compare(steps_alone(1.5), judgement).speedup)
+
+
 def test_a_loop_of_a_scripts_own_is_faster_by_time_alone():
     pairs = make_pairs(BASE, FAST)
     judgement = make_judgement(metric="", equivalence="exact")

@@ -54,7 +54,7 @@ from tfopt_core.workers.supervise import Limits
 # Once a plugin stays, no further one is tried so many seconds after the look began, and after twice
 # as many in any case: the verdict is due two minutes and the runs' starts after that beginning.
 # Some are always tried.
-TRYING_SECONDS, ALWAYS_TRIED = 50.0, 2
+TRYING_SECONDS, ALWAYS_TRIED = 40.0, 2
 
 
 def check_contact(options: ApplyOptions, spec: WorkloadSpec) -> WorkloadSpec:

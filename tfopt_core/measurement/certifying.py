@@ -24,7 +24,7 @@ from tfopt_core.workers.spawn import Runner
 
 ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
 # A longer epoch is cut down to the batches of so many seconds, or to these where none is timed.
-EPOCH_SECONDS, LEAST_BATCHES, UNTIMED_BATCHES = 3.0, 10, 100
+EPOCH_SECONDS, LEAST_BATCHES, UNTIMED_BATCHES = 2.0, 10, 100
 
 
 def certified(

@@ -90,8 +90,9 @@ def recipe_text(
 
 def text_of(recipe: Recipe) -> str:
     """Return the text of a recipe that was read: after `extends` and `--set`, without comments."""
-    # a fixed number of pairs takes as long as it takes, and a budget beside it is an error
-    measure = {key: v for key, v in recipe.measure.to_dict().items() if key != "budget"}
+    measure = recipe.measure.to_dict()
+    if "budget" in measure:
+        del measure["pairs"]  # which it chooses; both are an error
     return recipe_text(
         name=recipe.name, description=recipe.description, workload=recipe.workload.to_dict(),
         plugins=[PlannedPlugin(one.use, to_json(one.settings)) for one in recipe.plugins],

@@ -653,7 +653,7 @@ def test_a_run_that_fails_beside_another_one_is_made_alone_and_so_are_all_that_f
 @pytest.mark.parametrize(
     ("training_seconds", "steps", "batches"),
     [
-        (2.0, 100, None), (20.0, 100, 75), (2000.0, 100, 10), (2000.0, 9, None),
+        (2.0, 100, None), (20.0, 100, 50), (2000.0, 100, 10), (2000.0, 9, None),
         (None, 1000, 100), (None, 50, None), (None, None, 100),
     ],
 )  # fmt: skip

@@ -80,6 +80,8 @@ class Case:
         data = f"{self.train} {self.validation}"
         if self._reads_again and "endless=True" in data:
             return "several readings share a generator"
+        if "endless=True, fresh=True" in data:
+            return "a generator that never ends draws as far as it is read ahead"
         given = " ".join(argument for one in self.fits for argument in one.arguments)
         cut = re.search(r"(steps_per_epoch|validation_steps)=", given)
         if "mixed=True" in data and cut:

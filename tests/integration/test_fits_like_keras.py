@@ -412,6 +412,24 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     assert "in 1 of 3 fits" in found.effects["chunked"][1]
 
 
+def test_an_optimizer_that_a_plugin_replaced_goes_on_where_the_script_compiles_with_its_own_again():
+    fits = """
+        own = keras.optimizers.SGD(0.05, momentum=0.9)
+        model = network(own)
+        fit("fit 1", model, x, y)
+        for number in (2, 3):
+            model.compile(own if number == 2 else model.optimizer, "mse", metrics=["mae"])
+            fit(f"fit {number}", model, x, y)
+        model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae"])
+        fit("fit 4", model, x, y)
+    """
+    warm_up = [{"use": "lr-schedule", "schedule": "constant", "warmup_epochs": 0.5}]
+    found = trainer().run(script(fits, warm_up))
+    made = {name: int(value) for name, value in found.notes if name.endswith(".iterations")}
+    assert [made[f"fit {number}.iterations"] for number in (1, 2, 3, 4)] == [2, 4, 6, 2]
+    assert found.effects["lr-schedule"] == (True, "CosineDecay, learning rate 0.05 after 2 steps")
+
+
 @pytest.mark.parametrize("loop", ["chunked", "resident", "steps-per-execution"])
 def test_a_loop_makes_as_many_steps_as_there_are_batches_where_a_plugin_drops_the_last(loop):
     fits = """

@@ -331,7 +331,7 @@ def of_validator(validator: Any) -> Schema:
         return {k: v for part in validator._validators for k, v in of_validator(part).items()}
     if isinstance(validator, _OPTIONAL):
         return of_validator(validator.validator)
-    if isinstance(validator, _BOUND):
+    if isinstance(validator, _BOUND) and abs(validator.bound) != math.inf:  # JSON has no infinity
         return {_KEYWORDS[validator.compare_op]: validator.bound}
     if isinstance(validator, _MIN_LENGTH):
         return {"minItems": validator.min_length, "minLength": validator.min_length}

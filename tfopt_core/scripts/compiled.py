@@ -37,10 +37,11 @@ class Compiled:
     _own_jit_compile: Any = None
 
     def compiled_with(self, given: Mapping[str, Any]) -> None:
-        """Record a call of `compile`, and forget what came from earlier ones."""
+        """Record a call of `compile`, and forget what came from earlier ones, but for the optimizer
+        that trained in the place of the script's own: with that it may compile again."""
         self.given = given
         self.function_cache.forget()
-        self._made_optimizer = self._own_jit_compile = None
+        self._own_jit_compile = None
 
     def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:
         """Return the training options of the script, for the plugins."""
@@ -113,18 +114,21 @@ class Compiled:
         options: TrainingOptions,
         precision: PrecisionPolicy,
     ) -> None:
-        if self._made_optimizer is not None and model.optimizer is self._made_optimizer:
-            return  # an earlier fit has trained this optimizer: keep it
         import keras
 
         own = model.optimizer
+        if self._made_optimizer is not None and _inner(own) in (
+            _inner(self._made_optimizer), _inner(self._own_optimizer),
+        ):  # fmt: skip
+            model.optimizer = self._made_optimizer  # an earlier fit has trained it: keep it
+            return
         made = with_changes(options, precision, scaled=False)
         if made is own or made is before.optimizer:
             return
         if own is not None and int(own.iterations.numpy()) > 0:
             raise WorkloadError(
-                "the stack changes the optimizer, which has trained before this fit; what it has "
-                "learned would be lost"
+                "the stack changes the optimizer, which has trained before this fit, and what it "
+                "has learned would be lost; leave out the plugin that changes it or its rate"
             )
         if isinstance(own, keras.optimizers.LossScaleOptimizer) and not isinstance(
             made, keras.optimizers.LossScaleOptimizer
@@ -132,6 +136,12 @@ class Compiled:
             made = keras.optimizers.LossScaleOptimizer(made, name="loss_scale_optimizer")
         self._own_optimizer, self._made_optimizer = own, made
         model.optimizer = made
+
+
+def _inner(optimizer: Any) -> Any:
+    """Return what `compile` has wrapped to scale the loss, each time anew; other optimizers as they
+    are."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def compiled_of(model: Any) -> Compiled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -33,7 +34,9 @@ class Odd(Plugin):
 
     needed: str
     size: int = field(default=8, validator=[validators.ge(1), validators.lt(100)])
-    share: float | None = field(default=None, validator=validators.optional(validators.gt(0)))
+    share: float | None = field(
+        default=None, validator=validators.optional([validators.gt(0), validators.lt(math.inf)])
+    )
     calls: int | Literal["auto"] = field(default="auto", metadata={"help": "How many at once."})
     names: tuple[str, ...] = field(default=("a",), validator=validators.min_len(1))
     device: str = field(default="/gpu:0", validator=validators.matches_re(r"auto|/.*"))
@@ -67,7 +70,7 @@ def schema() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def validator(schema: dict[str, Any]) -> Draft7Validator:
     Draft7Validator.check_schema(schema)
-    return Draft7Validator(json.loads(json.dumps(schema)))
+    return Draft7Validator(json.loads(json.dumps(schema, allow_nan=False)))
 
 
 def refusals(validator: Draft7Validator, text: str) -> list[str]:

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tfopt_core.commands.request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
 from tfopt_core.hooks.card import equivalence_of
@@ -149,15 +151,19 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     [certificate] = replay_all(
         processes, [(stack, equivalence)], seed=SEED, batches=most_batches(prepared)
     )
-    yield exactness(
+    run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
+    mathematics = exactness(
         equivalence_of(stacked.name, resolved.plugin), certificate,
         [one.name for one in prepared.plugins if one.equivalence == "changes"],
     )  # fmt: skip
-    run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
     if not run.ok:
+        yield mathematics
         yield DoctorFinding("training", False, f"a training with it failed: {run.error}")
         return
     effect = run.effects[stacked.name]
+    if mathematics.ok and not effect.applied:
+        mathematics = attrs.evolve(mathematics, ok=None)  # of what it would do that shows nothing
+    yield mathematics
     if "report_effect" not in implementations(type(stacked.plugin)):
         detail = f"is not read back (no report_effect); from its hooks: {effect.detail}"
         yield DoctorFinding("effect", None, detail, "read back in report_effect what is in effect")
@@ -185,7 +191,7 @@ def exactness(
         return DoctorFinding("mathematics", None, detail, mend)
     if certificate is None:
         detail = "declares another training algorithm: it is judged by the time to a target"
-        return DoctorFinding("mathematics", True, detail)
+        return DoctorFinding("mathematics", None, detail)
     ok: bool | None = certificate.certified or equivalence == "rounding"
     mend = "" if ok else "declare what it does, or mend it"
     if equivalence == "unknown":

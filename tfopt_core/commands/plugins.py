@@ -75,7 +75,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     "--into",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The new folder; tfopt-NAME by default.",
+    help="The folder to make of it, ./tfopt-NAME by default.",
 )
 @debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
@@ -88,8 +88,8 @@ def new(name: str, into: Path | None, debug: bool) -> None:
     for path in write_distribution(names, folder):
         click.echo(path)
     click.echo(
-        f"\nChange {folder / names.package / 'plugin.py'}, and its settings in recipe.toml and "
-        f"README.md; then in {folder}:\n"
+        f"\nChange {folder / names.package / 'plugin.py'} and its tests, its settings in "
+        f"recipe.toml, its description in README.md and pyproject.toml; then in {folder}:\n"
         '  pip install -e ".[dev]"\n  python -m pytest\n'
         f"  tfopt plugins check {names.name} recipe.toml\n  tfopt apply recipe.toml"
     )

@@ -136,8 +136,9 @@ def ends(tmp_path_factory):
 @pytest.mark.promise(38, injected="SIGKILL of one worker while it trains")
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(project):
+    # new processes, which are known by their environment
     with started(
-        "launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project
+        "launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project, anew=True
     ) as process:
 
         def trains():

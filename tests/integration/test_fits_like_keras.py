@@ -412,6 +412,21 @@ def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_fro
     assert "in 1 of 3 fits" in found.effects["chunked"][1]
 
 
+def test_a_call_that_finds_fewer_batches_ends_no_epoch_whose_steps_are_given():
+    fits = """
+        data = slices((x, y)).batch(15).filter(lambda x, y: True)
+        model = network(steps_per_execution=2, jit_compile=False)
+        fit("fit 1", model, data, epochs=2)
+        fit("fit 2", model, data, epochs=3, steps_per_epoch=4)
+        fit("fit 3", model, data, epochs=2, steps_per_epoch=3)
+    """
+    stack = STACKS["steps-per-execution"]
+    plain, found = (trainer().run(script(fits, one)) for one in (None, stack))
+    assert plain.ended is None
+    assert found.effects["steps-per-execution"][0]
+    assert not compare(plain, found).differences
+
+
 def test_an_optimizer_that_a_plugin_replaced_goes_on_where_the_script_compiles_with_its_own_again():
     fits = """
         own = keras.optimizers.SGD(0.05, momentum=0.9)

@@ -221,10 +221,13 @@ class PassEnd:
 
     :param own_steps: the steps of a call of Keras' own loop, which makes that step where it is 1.
     :param unknown: whether Keras does not know the number of batches.
+    :param steps_given: whether `fit` is told how many steps an epoch has: it may then end before a
+        call that finds no batch.
     """
 
     own_steps: int = 1
     unknown: bool = False
+    steps_given: bool = False
     _most: int | None = None
     _iterator: Any = None
     _made: int = 0
@@ -249,6 +252,8 @@ class PassEnd:
         self._made += made
         if made == most or (made and not self.unknown):
             return
+        if made and self.steps_given and self.own_steps > 1:
+            return  # as Keras' own call of so many steps; the next one ends the pass, if it is made
         if self.own_steps == 1:
             self._make_step(step, ended())
         own_calls = -(-self._made // self.own_steps)

@@ -60,6 +60,7 @@ def pass_end(built: Built) -> PassEnd:
     return PassEnd(
         own_steps=built.model.steps_per_execution,
         unknown=built.batches.get("train") is None,
+        steps_given=built.steps_given,
     )
 
 

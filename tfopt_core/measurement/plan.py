@@ -24,7 +24,7 @@ from tfopt_core.trials.turns import longest_uninterrupted
 # What a run takes beside its training, at least: its process, and validations behind the cut.
 BESIDE_SECONDS = 3.0
 # With a budget each run trains for so long at least, and there are so many pairs at most.
-LEAST_SECONDS, MOST_PAIRS = 2.0, 12
+LEAST_SECONDS, MOST_PAIRS = 2.0, 24
 # Plugins are left out in turn where that takes no longer, unless a budget says otherwise.
 ISOLATING_SECONDS = 150.0
 # Whole trainings judge the quality where they take no longer, unless a budget says otherwise.

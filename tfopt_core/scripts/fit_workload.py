@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +18,7 @@ from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled
 from tfopt_core.scripts.fit_data import FitData, LoweredData, unchanged
 from tfopt_core.scripts.limits import stopping_after
+from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import with_data_loss
@@ -164,7 +163,7 @@ class FitWorkload(Workload):
                     [stopping_after(1)], replaced, **changed, verbose=0, **once
                 )
         except Exception as error:
-            said = f"{_line_of_the_script()}fit {self.call.number} {describe(error)}"
+            said = f"{place_now()}fit {self.call.number} {describe(error)}"
             if hasattr(error, "__notes__"):  # a plugin may have caused it
                 raise PreparationFailed(said) from error  # of which the script hides none
             raise WorkloadError(said) from error
@@ -282,14 +281,6 @@ class FitWorkload(Workload):
         assert plan is not None
         is_whole = known is None or unchanged(plan, self.own_plans[split])
         return known if is_whole else plan.cardinality
-
-
-def _line_of_the_script() -> str:
-    """Return the innermost line of the script that is being carried out: `train.py:12: `."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") != "__main__":
-        frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
 
 
 def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tuple[str, ...]:

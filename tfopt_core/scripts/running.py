@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import io
 import os
 import sys
@@ -144,6 +145,14 @@ def _place(error: BaseException, trace: TracebackType | None) -> str:
             place = f"{file.name}:{step.tb_lineno}: "
         step = step.tb_next
     return place
+
+
+def place_now() -> str:
+    """Return the innermost line of the script that is being carried out: `train.py:12: `."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != "__main__":
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
 
 
 def _end_fork(status: int) -> NoReturn:

@@ -102,7 +102,9 @@ def stacks(draw: DrawFn, case: Case) -> Stack:
         other = chosen | {draw(names)}
         if admissible(other | base, known()):
             chosen = other
-    return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in chosen)
+    order = ordered(chosen, known())
+    assert order is not None
+    return tuple({"use": name, **draw(st.sampled_from(SETTINGS[name]))} for name in order)
 
 
 def whole(case: Case, stack: Stack | None) -> Stack | None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import attrs
@@ -92,9 +93,9 @@ class OwnData:
 
         @functools.wraps(begin)
         def replaced_iter(dataset: Any) -> Any:
-            if not self._is_of_the_script():
-                return begin(dataset)
             caller = sys._getframe(1)
+            if not self._is_of_the_script(caller):
+                return begin(dataset)
             served = self._served(dataset, (caller.f_code, caller.f_lineno))
             if not self.updates:
                 self.begun = running_ns()
@@ -145,13 +146,12 @@ class OwnData:
         """Yield the data sets of a split, in the order in which the loop came to them."""
         return (one for one in self.sets if one.split == split)
 
-    def _is_of_the_script(self) -> bool:
+    def _is_of_the_script(self, caller: FrameType) -> bool:
         """Return whether the script's own code begins to iterate, eagerly."""
         import tensorflow as tf
 
-        # behind this function's frame, and that of the replacement
-        caller = str(sys._getframe(2).f_globals.get("__name__", ""))
-        if not self.active or caller.partition(".")[0] in LIBRARIES:
+        module = str(caller.f_globals.get("__name__", ""))
+        if not self.active or module.partition(".")[0] in LIBRARIES:
             return False
         if not tf.executing_eagerly():
             self.in_graph = True

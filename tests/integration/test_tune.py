@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.forked_command import HASTY
 from support.real_process import (
+    TIME_LIMIT_SECONDS,
     Done,
     alive,
     descendants,
@@ -158,7 +159,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
         wait_until("a first trial", lambda: trials(folder))
         begun = descendants(process)
         signal_once(process, signal.SIGINT)
-        assert process.wait() == 130
+        assert process.wait(TIME_LIMIT_SECONDS) == 130
         wait_until("the end of its processes", lambda: not alive(begun))
     found = json.loads((folder / "found.json").read_text())
     assert found["interrupted"]

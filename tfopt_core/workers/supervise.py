@@ -114,6 +114,10 @@ def converse(
             tell(message)
             if isinstance(message, TurnOver):  # it was stopped until its next turn
                 deadlines.leave_out(time.monotonic() - told)
+        # without its connection it can give no result; what has no limits may take any time
+        while limits.silence is None and process.poll() is None:
+            deadlines.check()
+            time.sleep(POLL_SECONDS)
     except _Killed as error:
         end_group(process)
         return None, str(error)
@@ -127,8 +131,7 @@ def converse(
     finally:
         deadlines.end_joining()
     try:
-        # without its connection it can give no result
-        code = process.wait(None if limits.silence is None else GRACE_SECONDS)
+        code = process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         _end_gently(process)
         return None, "closed its connection to tfopt and did not end"

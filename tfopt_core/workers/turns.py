@@ -88,8 +88,8 @@ class TurnsOfProcesses(Generic[Result]):
         """
         waits = False
         with ThreadPoolExecutor(len(self.work)) as threads:
-            futures = [threads.submit(self._one, place) for place in range(len(self.work))]
             try:
+                futures = [threads.submit(self._one, place) for place in range(len(self.work))]
                 watch = _Watch()
                 while wait(futures, timeout=1.0).not_done and not waits:
                     several = len(self._begun - self._over) > 1

@@ -59,3 +59,10 @@ def test_a_process_that_closes_all_its_files_and_hangs_is_ended() -> None:
 @pytest.mark.thorough
 def test_a_training_without_limits_is_waited_for() -> None:
     assert told(NO_LIMITS, 1.5) == (None, "ended with status 0 without a result")
+
+
+def test_a_server_that_is_called_off_is_not_waited_for() -> None:
+    """Its chief ends once the server has closed its connection, and hangs."""
+    later = time.monotonic() + 1.5
+    limits = Limits(silence=None, called_off=lambda: "ended" if time.monotonic() > later else None)
+    assert told(limits, 20) == (None, "ended")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -181,6 +182,20 @@ def test_an_interruption_ends_the_process_that_waits_and_the_one_that_runs(worke
         in_turns([first, interrupts], ended.set)
     assert first.process.returncode == second.process.returncode == -signal.SIGKILL
     assert len(first.pieces) < COUNT
+
+
+def test_an_interruption_before_all_have_begun_ends_those_that_have(monkeypatch):
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, *given):
+            if self._threads:
+                raise KeyboardInterrupt
+            return super().submit(*given)
+
+    monkeypatch.setattr(turns, "ThreadPoolExecutor", Interrupted)
+    ended = threading.Event()
+    with pytest.raises(KeyboardInterrupt):
+        in_turns([lambda tell: ended.wait(10), lambda tell: None], ended.set)
+    assert ended.is_set()
 
 
 def test_a_stopped_fork_ends_with_the_process_that_would_resume_it():

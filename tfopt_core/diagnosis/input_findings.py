@@ -79,7 +79,7 @@ def _alone(plan: DataPlan, end: int, size: int) -> float:
 
 
 def _timed(data: Any) -> float:
-    loop = DataLoop(data, None)
+    loop = DataLoop(data)
     loop.run(RecordingLimits(0, 0.05))  # traces, and fills buffers
     return seconds_a_step(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)), None)
 

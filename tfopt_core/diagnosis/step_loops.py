@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.step_parts import Clock, Recorder, RecordingLimits, TimedEpoch
-from tfopt_core.records.run import StepTrace
+from tfopt_core.diagnosis.step_parts import RecordingLimits, TimedEpoch
+from tfopt_core.records.run import Block, StepTrace
 from tfopt_core.training.build import Built
 from tfopt_core.training.input.sources import weighed
-from tfopt_core.training.loops.train_functions import loop_of
+from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction
 
 # How long a call of a graph loop, or of one that reads batches, takes: long enough for the clock,
@@ -75,24 +75,11 @@ class FitLoop:
     """
 
     built: Built
-    timed: TimedFunction
-    sync: Callable[[], None] | None = None
-    _recorder: Recorder | None = None
+    timed: TimedFunction = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        model = self.built.model
+        self.timed = TimedFunction(self.built)
         self.timed.install()
-        inner = model.train_function
-
-        def train_function(iterator: Any) -> Any:
-            traces = self.timed.clock.traces
-            result = inner(iterator)
-            assert self._recorder is not None
-            if self._recorder.called(traced=self.timed.clock.traces != traces):
-                model.stop_training = True
-            return result
-
-        model.train_function = train_function
 
     @property
     def traces(self) -> list[StepTrace]:
@@ -103,49 +90,64 @@ class FitLoop:
         """Train on the data until the limits are reached. Return the timed epochs."""
         import tensorflow as tf
 
-        model, run = self.built.model, self.built.run
-        recorder = Recorder(limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync)
-        self._recorder = recorder
-        shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
-        data, class_weight = weighed(data, self.built.workload.class_weight)
+        workload, epochs = self.built.workload, list[TimedEpoch]()
+        shuffle = workload.shuffle and not isinstance(data, tf.data.Dataset)
+        data, class_weight = weighed(data, workload.class_weight)
+        callbacks = self._recording(epochs, limits)
         self.timed.begin_fit()
-        model.fit(
+        self.built.model.fit(
             data,
             # more epochs than any limit allows
             epochs=10**6,
             class_weight=class_weight,
-            callbacks=_recording_callbacks(self.built, recorder),
+            callbacks=callbacks,
             shuffle=shuffle,
             verbose=0,
         )
-        return recorder.epochs
+        return epochs
+
+    def _recording(self, epochs: list[TimedEpoch], limits: RecordingLimits) -> Any:
+        """Return the workload's callbacks, with the clock and the limits around them."""
+        import keras
+
+        run, model, clock = self.built.run, self.built.model, self.timed.clock
+        before, begun, calls = len(clock.blocks), len(clock.epoch_begins), 0
+
+        def stop_after(most: float) -> None:
+            seconds = (clock.now() - clock.epoch_begins[begun]) / 1e9
+            traced = sum(block.cold == "trace" for block in clock.blocks[before:])
+            if limits.are_over(most, calls, seconds, traced):
+                model.stop_training = True
+
+        def on_call(epoch: int, done: int) -> None:
+            nonlocal calls
+            calls += 1
+            stop_after(limits.at_most)
+
+        class Recording(keras.callbacks.CallbackList):  # type: ignore[misc]
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                self.known = len(clock.blocks)
+                clock.on_epoch_begin(epoch)
+                super().on_epoch_begin(epoch, logs)
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                clock.end_steps()
+                blocks = tuple(clock.blocks[self.known :])
+                epochs.append(TimedEpoch(blocks, complete=not model.stop_training))
+                stop_after(limits.seconds)
+
+            def on_train_end(self, logs: Any = None) -> None:
+                pass
+
+        clock.on_call = on_call
+        return Recording(
+            list(self.built.training.callbacks), add_history=True, model=model, verbose=0,
+            epochs=run.epochs, steps=run.steps_per_epoch,
+        )  # fmt: skip
 
     def finish(self) -> None:
         """Leave the model as Keras made it."""
         self.timed.uninstall()
-
-
-def _recording_callbacks(built: Built, recorder: Recorder) -> Any:
-    import keras
-
-    model = built.model
-
-    class Recording(keras.callbacks.CallbackList):  # type: ignore[misc]
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            recorder.begin_epoch()
-            super().on_epoch_begin(epoch, logs)
-
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            if recorder.end_epoch(complete=not model.stop_training):
-                model.stop_training = True
-
-        def on_train_end(self, logs: Any = None) -> None:
-            pass
-
-    return Recording(
-        list(built.training.callbacks), add_history=True, model=model, verbose=0,
-        epochs=built.run.epochs, steps=built.run.steps_per_epoch,
-    )  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -157,15 +159,15 @@ class GraphLoop:
 
     built: Built
     batch: Any
-    sync: Callable[[], None] | None = None
-    now: Clock = perf_counter_ns
     call_steps: int = 1
     _function: Any = None
+    _sync: Any = None
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
         model, batch = self.built.model, self.batch
+        self._sync = device_sync(self.built.run.machine)
         # compiled by XLA if Keras compiles the step, once and not for each call
         step = tf.function(model.train_step, jit_compile=model.jit_compile, reduce_retracing=True)
 
@@ -195,10 +197,8 @@ class GraphLoop:
     def run(self, limits: RecordingLimits) -> list[float]:
         """Return the seconds of a step, one figure for each call."""
         seconds: list[float] = []
-        begin = self.now()
-        while not limits.enough(len(seconds), elapsed := (self.now() - begin) / 1e9) or (
-            elapsed < limits.seconds
-        ):
+        begin = perf_counter_ns()
+        while not limits.are_over(limits.seconds, len(seconds), _since(begin)):
             seconds.append(self._timed(self.call_steps) / self.call_steps)
         return seconds
 
@@ -206,23 +206,18 @@ class GraphLoop:
         import tensorflow as tf
 
         count = tf.constant(steps)
-        begin = self.now()
+        begin = perf_counter_ns()
         self._function(count)
-        if self.sync is not None:
-            self.sync()
-        return (self.now() - begin) / 1e9
+        if self._sync is not None:
+            self._sync()
+        return _since(begin)
 
 
 @attrs.define(eq=False)
 class DataLoop:
-    """Reads batches without using them, in a graph unless the data are a PyDataset.
-
-    :param steps_per_epoch: None if unknown.
-    """
+    """Reads batches without using them, in a graph unless the data are a PyDataset."""
 
     data: Any
-    steps_per_epoch: int | None
-    now: Clock = perf_counter_ns
     _function: Any = None
 
     def __attrs_post_init__(self) -> None:
@@ -251,20 +246,21 @@ class DataLoop:
 
     def run(self, limits: RecordingLimits) -> list[TimedEpoch]:
         """Read until the limits are reached. Return the timed epochs."""
-        recorder = Recorder(limits, None, now=self.now)
-        stop = False
-        while not stop:
-            recorder.begin_epoch()
-            left = False
-            for steps in self._calls(limits):
-                recorder.steps_per_call = steps
-                left = recorder.called()
+        epochs: list[TimedEpoch] = []
+        begun, calls, left = perf_counter_ns(), 0, False
+        while not left and not limits.are_over(limits.seconds, calls, _since(begun)):
+            blocks: list[Block] = []
+            start = perf_counter_ns()
+            for steps in self._calls():
+                blocks.append(Block(steps, _since(start)))
+                start, calls = perf_counter_ns(), calls + 1
+                left = limits.are_over(limits.at_most, calls, _since(begun))
                 if left:
                     break
-            stop = recorder.end_epoch(complete=not left) or left
-        return recorder.epochs
+            epochs.append(TimedEpoch(tuple(blocks), complete=not left))
+        return epochs
 
-    def _calls(self, limits: RecordingLimits) -> Iterator[int]:
+    def _calls(self) -> Iterator[int]:
         """Read an epoch, yielding the number of batches after each call."""
         import tensorflow as tf
 
@@ -276,11 +272,16 @@ class DataLoop:
             return
         iterator, count = iter(self.data), 1
         while True:
-            begin = self.now()
+            begin = perf_counter_ns()
             read = int(self._function(iterator, tf.constant(count)))
             if read:
                 yield read
             if read < count:
                 return
-            if (self.now() - begin) / 1e9 < DATA_CALL_SECONDS:
+            if _since(begin) < DATA_CALL_SECONDS:
                 count *= 2
+
+
+def _since(begin: int) -> float:
+    """Return the seconds since a reading of the clock in nanoseconds."""
+    return (perf_counter_ns() - begin) / 1e9

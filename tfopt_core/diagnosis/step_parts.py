@@ -1,35 +1,22 @@
-"""Record when the calls of timed loops returned, and split the time of a step into input, dispatch
-and compute. No TensorFlow."""
+"""Split the time of a step into input, dispatch and compute, from timed loops. No TensorFlow."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
-from time import perf_counter_ns
 
 import attrs
 
 from tfopt_core.records.diagnosis import Round, StepPart
-
-Clock = Callable[[], int]
-
-
-@attrs.frozen
-class Call:
-    """The end of a call in nanoseconds, the steps that it made, and whether it traced."""
-
-    end: int
-    steps: int
-    traced: bool = False
+from tfopt_core.records.run import Block
 
 
 @attrs.frozen
 class TimedEpoch:
-    """An epoch, or the beginning of an epoch that was stopped (`complete` is False)."""
+    """The steps of an epoch, or of the beginning of one that was stopped (`complete` is False)."""
 
-    begin: int
-    calls: tuple[Call, ...]
+    blocks: tuple[Block, ...]
     complete: bool
 
 
@@ -45,67 +32,14 @@ class RecordingLimits:
     calls: int = 2
     longest: float = math.inf
 
-    def enough(self, calls: int, seconds: float, traced: int = 0) -> bool:
-        """Return whether so many calls are enough, of so many seconds in all.
+    def are_over(self, most: float, calls: int, seconds: float, traced: int = 0) -> bool:
+        """Return whether a loop ends that has made so many calls in so many seconds.
 
-        :param traced: how many of them traced, and so tell nothing of a step.
+        :param most: `seconds` at the end of an epoch, `at_most` within one.
+        :param traced: how many of the calls traced, and so tell nothing of a step.
         """
-        return calls >= self.calls or (calls > traced and seconds >= self.longest)
-
-
-@attrs.define(eq=False)
-class Recorder:
-    """Records the calls of one loop, epoch by epoch, and decides when to stop.
-
-    :param sync: waits for the device before a time is read at an epoch's edge; None on a CPU.
-    """
-
-    limits: RecordingLimits
-    steps_per_epoch: int | None
-    steps_per_call: int = 1
-    sync: Callable[[], None] | None = None
-    now: Clock = perf_counter_ns
-    epochs: list[TimedEpoch] = attrs.field(factory=list)
-    _begun: int | None = None
-    _epoch_begin: int = 0
-    _calls: list[Call] = attrs.field(factory=list)
-    _made: int = 0
-    _count: int = 0
-    _traced: int = 0
-
-    def begin_epoch(self) -> None:
-        """Note that the first batch is about to be fetched."""
-        self._epoch_begin = self.now()
-        if self._begun is None:
-            self._begun = self._epoch_begin
-        self._calls, self._made = [], 0
-
-    def called(self, *, traced: bool = False) -> bool:
-        """Note that a call has returned. Return whether the loop should stop within the epoch."""
-        steps = self.steps_per_call
-        if self.steps_per_epoch is not None:
-            steps = min(steps, max(0, self.steps_per_epoch - self._made))
-        if self.sync is not None and not self._calls:
-            self.sync()  # separates the epoch's beginning from the calls that follow
-        end = self.now()
-        self._calls.append(Call(end, steps, traced))
-        self._made += steps
-        self._count += 1
-        self._traced += traced
-        return self._is_over(self.limits.at_most, end)
-
-    def end_epoch(self, *, complete: bool) -> bool:
-        """Note that the epoch is over or was left. Return whether the loop should stop."""
-        if self._calls:
-            if self.sync is not None:
-                self.sync()
-                self._calls[-1] = attrs.evolve(self._calls[-1], end=self.now())
-            self.epochs.append(TimedEpoch(self._epoch_begin, tuple(self._calls), complete))
-        return self._is_over(self.limits.seconds, self.now())
-
-    def _is_over(self, seconds: float, now: int) -> bool:
-        elapsed = (now - (now if self._begun is None else self._begun)) / 1e9
-        return elapsed >= seconds and self.limits.enough(self._count, elapsed, self._traced)
+        enough = calls >= self.calls or (calls > traced and seconds >= self.longest)
+        return enough and seconds >= most
 
 
 @attrs.frozen(kw_only=True)
@@ -174,9 +108,9 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
 
     Whole epochs count with their beginning, which may fill a shuffle buffer. Without a whole epoch
     the beginning of one that was stopped is spread over the steps of a whole epoch, or over the
-    steps that were seen if its length is unknown. Calls that traced are left out.
+    steps that were seen if its length is unknown. Steps that were traced are left out.
 
-    :raises ValueError: if no call is left.
+    :raises ValueError: if no step is left.
     """
     whole = [epoch for epoch in epochs if epoch.complete]
     seconds = [_epoch_seconds(epoch, steps_per_epoch) for epoch in whole or epochs]
@@ -186,33 +120,23 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
     return math.fsum(total for total, _ in seconds) / steps
 
 
-def _spans(epoch: TimedEpoch) -> list[tuple[float, Call]]:
-    """Return the seconds of each call; the time between two calls belongs to the second."""
-    ends = [epoch.begin, *(call.end for call in epoch.calls)]
-    return [
-        ((call.end - begin) / 1e9, call) for begin, call in zip(ends, epoch.calls, strict=False)
-    ]
-
-
-def _counts(call: Call) -> bool:
-    return call.steps > 0 and not call.traced
-
-
-def _rate(calls: Sequence[tuple[float, int]]) -> float:
-    return math.fsum(seconds for seconds, _ in calls) / sum(steps for _, steps in calls)
-
-
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:
     """Return the seconds of an epoch's steps, and how many steps these are."""
-    spans = _spans(epoch)
-    calls = [(seconds, call.steps) for seconds, call in spans if _counts(call)]
-    total, steps = math.fsum(seconds for seconds, _ in calls), sum(count for _, count in calls)
-    if epoch.complete or len(calls) < 2 or spans[0][1].traced or steps_per_epoch is None:
-        return total, steps
-    (first, first_steps), *rest = calls
-    extra = max(0.0, first - _rate(rest) * first_steps)
+    steady = [block for block in epoch.blocks if block.cold != "trace"]
+    seconds, steps = _sum(steady)
+    if epoch.complete or len(steady) < 2 or steps_per_epoch is None:
+        return seconds, steps
+    first, *rest = steady
+    if first is not epoch.blocks[0]:
+        return seconds, steps
+    rest_seconds, rest_steps = _sum(rest)
+    extra = max(0.0, first.seconds - rest_seconds / rest_steps * first.steps)
     # the steps that were seen carry their share of the beginning
-    return total - extra + extra * steps / max(steps, steps_per_epoch), steps
+    return seconds - extra + extra * steps / max(steps, steps_per_epoch), steps
+
+
+def _sum(blocks: Sequence[Block]) -> tuple[float, int]:
+    return math.fsum(block.seconds for block in blocks), sum(block.steps for block in blocks)
 
 
 def with_first_epoch(step_seconds: float, filling_seconds: float, epochs: int) -> float:

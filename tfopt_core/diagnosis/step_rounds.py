@@ -16,8 +16,6 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.records.run import StepTrace
 from tfopt_core.training.build import Built
-from tfopt_core.training.runtime import device_sync
-from tfopt_core.training.timed_function import TimedFunction
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
@@ -100,7 +98,7 @@ class _Loops:
     """The loops of one diagnosis, and warnings about loops that could not be timed."""
 
     def __init__(self, built: Built, share: float) -> None:
-        self.built, self.sync = built, device_sync(built.run.machine)
+        self.built = built
         self.data, self.steps = built.run.datasets["train"], built.run.steps_per_epoch
         # `share` shortens the usual time of a round
         self.real_limits, self.cached_limits, self.graph_limits, self.data_limits = (
@@ -110,8 +108,7 @@ class _Loops:
         self.warnings: list[str] = []
         self.traced_anew: list[StepTrace] = []
         self.batch: Any = None
-        self.fit = FitLoop(built, TimedFunction(built), self.sync)
-        self.reading = DataLoop(self.data, self.steps)
+        self.fit, self.reading = FitLoop(built), DataLoop(self.data)
         self._cached: Any = None
         self._graph: GraphLoop | None = None
         self._fill_seconds: float | None = None
@@ -171,8 +168,8 @@ class _Loops:
         """Return the seconds of a step in the second call over these data; the first traces."""
         self.fit.run(data, ONCE)
         [epoch, *_] = epochs = self.fit.run(data, ONCE)
-        if any(call.traced for call in epoch.calls):  # each shape is traced anew
-            return (epoch.calls[-1].end - epoch.begin) / 1e9 / max(1, epoch.calls[-1].steps)
+        if any(block.cold == "trace" for block in epoch.blocks):  # each shape is traced anew
+            return epoch.blocks[-1].seconds / epoch.blocks[-1].steps
         return seconds_a_step(epochs, self.steps)
 
     def _make_cached(self) -> None:
@@ -192,7 +189,7 @@ class _Loops:
             )
             return
         try:
-            graph = GraphLoop(self.built, self.batch, self.sync)
+            graph = GraphLoop(self.built, self.batch)
             graph.warm()
         except Exception as error:  # the step does not work in a graph loop; the training may
             self.warnings.append(

@@ -54,14 +54,13 @@ def test_files_of_keras_callbacks_stay_as_they_are(tmp_path):
     from tfopt_core.diagnosis.epoch_parts import with_files_in
     from tfopt_core.diagnosis.step_loops import FitLoop
     from tfopt_core.diagnosis.step_parts import RecordingLimits
-    from tfopt_core.training.timed_function import TimedFunction
 
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.mkdir()
     other.mkdir()
     (mine / "log.csv").write_text("of a training of a week\n")
     built = with_files_in(built_with(tmp_path, *writers(mine)), other)
-    loop = FitLoop(built, TimedFunction(built))
+    loop = FitLoop(built)
     loop.run(built.run.datasets["train"], RecordingLimits(0.0, 60.0, 7))
     loop.finish()
     parts = parts_of(built, folder=other)

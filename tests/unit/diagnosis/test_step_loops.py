@@ -31,9 +31,8 @@ def built(tmp_path):
 
 def fit_loop(built):
     from tfopt_core.diagnosis.step_loops import FitLoop
-    from tfopt_core.training.timed_function import TimedFunction
 
-    return FitLoop(built, TimedFunction(built))
+    return FitLoop(built)
 
 
 def limits(calls, seconds=0.0, at_most=60.0):
@@ -42,21 +41,24 @@ def limits(calls, seconds=0.0, at_most=60.0):
     return RecordingLimits(seconds, at_most, calls)
 
 
-def test_fit_goes_over_whole_epochs_and_says_which_calls_traced(built):
+def steps_of(epochs):
+    return [sum(block.steps for block in epoch.blocks) for epoch in epochs]
+
+
+def test_fit_goes_over_whole_epochs_and_says_which_steps_traced(built):
     loop = fit_loop(built)
     epochs = loop.run(built.run.datasets["train"], limits(calls=7))
-    assert [len(epoch.calls) for epoch in epochs] == [3, 3, 3]  # 16, 16 and 8 examples
+    assert steps_of(epochs) == [3, 3, 3]  # 16, 16 and 8 examples
     assert all(epoch.complete for epoch in epochs)
-    traced = [call.traced for epoch in epochs for call in epoch.calls]
-    assert traced[0]
-    assert not any(traced[1:])
+    traced = [block.steps for epoch in epochs for block in epoch.blocks if block.cold == "trace"]
+    assert traced == [1]
     assert int(built.model.optimizer.iterations) == 9
     assert {trace.shapes for trace in loop.traces} == {"(?, 3), (?, 1)"}
 
 
 def test_fit_stops_within_an_epoch_that_is_too_long(built):
     epochs = fit_loop(built).run(built.run.datasets["train"], limits(calls=2, at_most=0.0))
-    assert [(len(epoch.calls), epoch.complete) for epoch in epochs] == [(2, False)]
+    assert (steps_of(epochs), epochs[0].complete) == ([2], False)
 
 
 def test_a_repeated_batch_needs_no_new_trace(built):
@@ -68,7 +70,7 @@ def test_a_repeated_batch_needs_no_new_trace(built):
     batch = first_batch(built)
     data = repeated(batch, built.run.element_spec, built.run.steps_per_epoch)
     epochs = loop.run(data, limits(calls=6))
-    assert [len(epoch.calls) for epoch in epochs] == [3, 3]
+    assert steps_of(epochs) == [3, 3]
     assert len(loop.traces) == traces
     assert data.element_spec == built.run.element_spec
     for element in data:
@@ -128,9 +130,9 @@ def test_the_data_loop_reads_every_batch_once(count):
     data = tf.data.Dataset.range(count).map(
         lambda n: tf.py_function(lambda m: read.append(int(m)) or m, [n], tf.int64)
     )
-    epochs = DataLoop(data, count).run(limits(calls=1))
+    epochs = DataLoop(data).run(limits(calls=1))
     assert read[:count] == list(range(count))
-    assert sum(call.steps for call in epochs[0].calls) == count
+    assert steps_of(epochs)[0] == count
     assert epochs[0].complete
 
 
@@ -149,6 +151,6 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
 
     made = build_here(workload(train=Batches()), folder=tmp_path, batch_size=None)
     data = made.run.datasets["train"]
-    [epoch] = DataLoop(data, 3).run(limits(calls=3))
-    assert len(epoch.calls) == 3
+    [epoch] = DataLoop(data).run(limits(calls=3))
+    assert len(epoch.blocks) == 3
     assert first_batch(made)[0].shape == (8, 3)

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.diagnosis.step_parts import (
-    Call,
+    RecordingLimits,
     TimedEpoch,
     parts_of,
     seconds_a_step,
     with_first_epoch,
 )
 from tfopt_core.records.diagnosis import Round
+from tfopt_core.records.run import Block
 
 SECONDS = st.floats(1e-6, 10)
 
@@ -23,11 +24,11 @@ def round_(real, cached, graph, data=0.1):
 
 
 def epoch(*seconds, complete=True, traced=(), steps=1):
-    calls, now = [], 0.0
-    for number, span in enumerate(seconds):
-        now += span
-        calls.append(Call(round(now * 1e9), steps, number in traced))
-    return TimedEpoch(0, tuple(calls), complete)
+    blocks = (
+        Block(steps, span, cold="trace" if number in traced else "")
+        for number, span in enumerate(seconds)
+    )
+    return TimedEpoch(tuple(blocks), complete)
 
 
 def test_what_is_left_out_of_a_loop_is_what_a_step_spends_on_it():
@@ -88,11 +89,11 @@ def test_the_beginning_of_a_long_epoch_is_spread_over_all_its_steps():
     assert seconds_a_step([stopped], None) == pytest.approx(10.4 / 4)
 
 
-def test_calls_that_traced_are_left_out():
+def test_steps_that_were_traced_are_left_out():
     assert seconds_a_step([epoch(5.0, 0.1, 0.1, traced=(0,))], 3) == pytest.approx(0.1)
 
 
-def test_calls_of_several_steps_are_divided_by_them():
+def test_blocks_of_several_steps_are_divided_by_them():
     assert seconds_a_step([epoch(0.8, 0.8, steps=8)], 16) == pytest.approx(0.1)
 
 
@@ -104,3 +105,19 @@ def test_a_loop_that_only_traced_has_no_figure():
 def test_the_epoch_that_fills_a_cache_counts_once():
     assert with_first_epoch(1.0, 11.0, epochs=10) == pytest.approx(2.0)
     assert with_first_epoch(1.0, 11.0, epochs=1) == pytest.approx(11.0)
+
+
+@pytest.mark.parametrize(
+    ("calls", "seconds", "traced", "over"),
+    [
+        (5, 0.2, 0, False),
+        (5, 0.3, 0, True),
+        (4, 5.0, 0, False),
+        (1, 6.0, 0, True),
+        (1, 6.0, 1, False),
+        (2, 6.0, 1, True),
+    ],
+)
+def test_a_loop_ends_after_enough_calls_of_which_a_slow_one_is_enough(calls, seconds, traced, over):
+    limits = RecordingLimits(0.0, 0.3, calls=5, longest=6.0)
+    assert limits.are_over(limits.at_most, calls, seconds, traced) is over

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -56,33 +56,20 @@ class WhenImported(MetaPathFinder):
             self._searching.discard(name)
         if spec is not None and spec.loader is not None:
             # (the caller may only check that the module exists, and never load it)
-
-            def imported() -> None:
-                self._actions.pop(name, lambda: None)()
-
-            spec.loader = _ActionLoader(spec.loader, self._before, imported)
+            self._act_around(name, spec.loader)
         return spec
 
+    def _act_around(self, name: str, loader: Any) -> None:
+        """Have a module's loader, which serves this module alone, act before and after it."""
+        execute = loader.exec_module
 
-class _ActionLoader(Loader):
-    """A module's own loader, between two actions."""
+        def exec_module(module: ModuleType) -> None:
+            loader.exec_module = execute
+            self._before()
+            execute(module)
+            self._actions.pop(name, lambda: None)()
 
-    def __init__(self, loader: Loader, before: Action, action: Action) -> None:
-        self._loader, self._before, self._action = loader, before, action
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader  # for code that reads resources through it
-        module.__loader__ = self._loader
-        self._before()
-        self._loader.exec_module(module)
-        self._action()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+        loader.exec_module = exec_module
 
 
 @attrs.define

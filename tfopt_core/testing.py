@@ -116,8 +116,8 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     except (SyntaxError, TypeError) as error:
         raise PluginDefinitionError(name, f"by_hand() gives no Python code: {error}") from error
     try:
-        suggested(name, plugin_class, make_diagnosis())
-        suggested(name, plugin_class, make_diagnosis().exact_only())
+        suggested(plugin_class, make_diagnosis())
+        suggested(plugin_class, make_diagnosis().exact_only())
     except Exception as error:  # whatever the plugin's own code raises
         raise PluginDefinitionError(name, f"suggest(diagnosis) fails: {error!r}") from error
     # a run's process gets the plugin through a pipe

@@ -16,7 +16,6 @@ from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import PluginEntry
 
 # More plugins in a stack make fewer stacks, and a failure harder to bisect.
 PLUGINS_A_STACK = 10
@@ -41,7 +40,7 @@ def stacked(name: str, settings: Mapping[str, object]) -> StackedPlugin:
     :raises ValueError: for settings that it does not take.
     """
     [found, *_] = registrations()[name]
-    plugin, problems = configure(found.load(), PluginEntry(use=name, settings=dict(settings)))
+    plugin, problems = configure(found.load(), settings)
     if plugin is None:
         raise ValueError("; ".join(map(str, problems)))
     return StackedPlugin(name, plugin)

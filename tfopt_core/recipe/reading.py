@@ -46,21 +46,12 @@ class Reading:
     files: tuple[str, ...] = ()
     _root: Node = attrs.field(default=NOWHERE, eq=False, repr=False)
 
-    def where(self, path: str) -> Place:
-        """Return the place of a key: "measure.quality.metric", or "plugins.NAME.key".
+    def problem(self, path: str, message: str, mend: str = "") -> Problem:
+        """Return a problem at a key: "measure.quality.metric", or "plugins.NAME.key".
 
         A key that was not given gets the line of the nearest key above it.
         """
-        parts = split_path(path)
-        if parts[:1] == ("plugins",) and len(parts) > 1:
-            for entry in self.entries:
-                if entry.use == parts[1]:
-                    return entry.where.place_at(parts[2:])
-        return self._root.place_at(parts)
-
-    def problem(self, path: str, message: str, mend: str = "") -> Problem:
-        """Return a problem at a key, see `where`."""
-        return self.where(path).problem(message, mend)
+        return self._root.place_at(split_path(path)).problem(message, mend)
 
     def value(self, path: str) -> Any:
         """Return the unchecked value of a key, None if it is not given.

@@ -73,10 +73,6 @@ class Node:
             node = child
         return node.place
 
-    def problem(self, path: str, message: str, mend: str = "") -> Problem:
-        """Return a problem at a key below, written as a path; "" for the value itself."""
-        return self.place_at(split_path(path)).problem(message, mend)
-
     def problems(self, faults: Iterable[Fault]) -> list[Problem]:
         """Return faults of the value as problems, each at its place."""
         return [self.place_at(one.at).problem(one.message, one.mend) for one in faults]

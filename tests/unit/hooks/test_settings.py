@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.hooks.installed.settings import configure
-from tfopt_core.recipe import Place, PluginEntry
+from tfopt_core.recipe import Place
 from tfopt_core.recipe.tree import Node
 from tfopt_core.recipe.values import faults_of
+
+PLACE = Place("r.toml", 10, "plugins[0]")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -31,8 +33,8 @@ def problems(**settings):
         key: Node(value, Place("r.toml", number, f"plugins[0].{key}"))
         for number, (key, value) in enumerate(settings.items(), start=11)
     }
-    entry = PluginEntry("example", settings, Node(keys, Place("r.toml", 10, "plugins[0]")))
-    return [str(problem) for problem in configure(Example, entry)[1]]
+    _, faults = configure(Example, settings)
+    return [str(problem) for problem in Node(keys, PLACE).problems(faults)]
 
 
 def test_every_problem_is_reported_at_once_with_its_line():
@@ -61,8 +63,8 @@ def test_a_wrong_type_is_said_in_the_words_of_toml(setting, value, message):
 
 
 def test_right_settings_make_the_plugin():
-    entry = PluginEntry("example", {"size": 3, "share": 1, "names": ["a", "b"], "calls": "auto"})
-    plugin, wrong = configure(Example, entry)
+    settings = {"size": 3, "share": 1, "names": ["a", "b"], "calls": "auto"}
+    plugin, wrong = configure(Example, settings)
     assert not wrong
     assert (plugin.size, plugin.share, plugin.names, plugin.calls) == (3, 1, ("a", "b"), "auto")
 
@@ -72,7 +74,7 @@ def test_a_setting_without_a_default_must_be_given():
     class Needs:
         metric: str
 
-    _, [problem] = configure(Needs, PluginEntry("needs", {}))
+    _, [problem] = configure(Needs, {})
     assert '"metric" is missing' in str(problem)
 
 
@@ -86,10 +88,8 @@ def test_a_check_over_several_settings_is_reported_at_the_plugin():
             if (self.low is None) == (self.high is None):
                 raise ValueError("give low or high, and only one")
 
-    _, [problem] = configure(
-        Either, PluginEntry("either", {}, Node({}, Place("r.toml", 4, "plugins[0]")))
-    )
-    assert str(problem) == "r.toml:4: plugins[0]: give low or high, and only one"
+    [problem] = Node({}, PLACE).problems(configure(Either, {})[1])
+    assert str(problem) == "r.toml:10: plugins[0]: give low or high, and only one"
 
 
 @given(
@@ -110,7 +110,7 @@ def test_a_resolved_setting_that_is_none_is_taken_again():
     class Optional:
         size: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
 
-    plugin, wrong = configure(Optional, PluginEntry("optional", {"size": None}))
+    plugin, wrong = configure(Optional, {"size": None})
     assert (plugin.size, wrong) == (None, [])
 
 
@@ -119,9 +119,9 @@ def test_what_a_third_party_annotates_means_nothing_here():
     class Sized:
         size: Annotated[int, "in MiB"] = 8
 
-    plugin, wrong = configure(Sized, PluginEntry("sized", {"size": 3}))
+    plugin, wrong = configure(Sized, {"size": 3})
     assert (plugin.size, wrong) == (3, [])
-    assert "a whole number" in str(configure(Sized, PluginEntry("sized", {"size": "x"}))[1][0])
+    assert "a whole number" in str(configure(Sized, {"size": "x"})[1][0])
 
 
 def test_a_validator_beside_a_bound_has_its_own_words():
@@ -134,7 +134,7 @@ def test_a_validator_beside_a_bound_has_its_own_words():
         size: int = field(default=8, validator=[validators.ge(1), validators.le(100), even])
 
     def said(size):
-        return str(configure(Even, PluginEntry("even", {"size": size}))[1][0])
+        return str(configure(Even, {"size": size})[1][0])
 
     assert "give an even number" in said(3)
     assert "expected a whole number of at least 1 and at most 100, got 0" in said(0)

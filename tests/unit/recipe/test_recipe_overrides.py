@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tfopt_core.errors import Problem
 from tfopt_core.recipe import Reading, read_recipe
-from tfopt_core.recipe.tree import join_path
+from tfopt_core.recipe.tree import Place, join_path
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]
@@ -115,11 +115,11 @@ def test_a_bad_override_names_itself(complaints: Complaints, text: str, complain
 
 def test_a_setting_names_the_option_that_gave_it(read: Read) -> None:
     where = read(RECIPE, "plugins.cache.storage=disk", "plugins.cache.a.b=1").entries[1].where
-    assert str(where.problem("storage", "unknown storage")) == (
+    assert str(where.place_at(("storage",)).problem("unknown storage")) == (
         "--set plugins.cache.storage=disk: plugins.cache.storage: unknown storage"
     )
-    assert where.problem("a.b", "no").file == "--set plugins.cache.a.b=1"
-    assert str(where.problem("use", "no")) == "recipe.toml:9: plugins[1].use: no"
+    assert where.place_at(("a", "b")).file == "--set plugins.cache.a.b=1"
+    assert where.place_at(("use",)) == Place("recipe.toml", 9, "plugins[1].use")
 
 
 def test_bad_overrides_are_reported_beside_a_broken_file(complaints: Complaints) -> None:

@@ -23,6 +23,7 @@ from tfopt_core.recipe import (
     WorkloadSpec,
     read_recipe,
 )
+from tfopt_core.recipe.tree import Fault, Place
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]
@@ -252,7 +253,8 @@ def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
     reading = read("name = 1\n[[plugins]]\nuse = 'a'\nx = 1\n[[plugins]]\n[[plugins]]\nuse = 'b'")
     assert [entry.use for entry in reading.entries] == ["a", "b"]
     assert reading.recipe is None
-    more = [entry.where.problem("size", "unknown setting") for entry in reading.entries]
+    unknown = Fault("unknown setting", at=("size",))
+    more = [one for entry in reading.entries for one in entry.where.problems([unknown])]
     more.append(reading.problem("name", "said a second time"))
     lines = [str(problem) for problem in reading.with_problems(more).problems]
     assert lines == [
@@ -267,13 +269,14 @@ def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
 def test_a_later_check_can_place_its_problem_at_any_key(read: Read) -> None:
     reading = read(FULL)
     (first, second) = (entry.where for entry in reading.entries)
-    assert str(first.problem("policy", "no")) == "recipe.toml:14: plugins[0].policy: no"
-    assert str(second.problem("", "no", "do")) == "recipe.toml:16: plugins[1]: no; do"
-    assert second.problem("limits.files[1]", "no").line == 18
-    assert second.problem("limits.absent", "no").line == 18
-    assert second.problem("absent", "no").line == 16
+    assert first.place_at(("policy",)) == Place("recipe.toml", 14, "plugins[0].policy")
+    assert str(second.place_at(()).problem("no", "do")) == "recipe.toml:16: plugins[1]: no; do"
+    assert second.place_at(("limits", "files", 1)).line == 18
+    assert second.place_at(("limits", "absent")).line == 18
+    assert second.place_at(("absent",)).line == 16
     assert reading.problem("measure.quality.metric", "no").line == 25
-    assert reading.problem("plugins.cache.limits", "no") == second.problem("limits", "no")
+    (problem,) = second.problems([Fault("no", at=("limits",))])
+    assert reading.problem("plugins.cache.limits", "no") == problem
     assert str(reading.problem("measure.absent", "x")) == "recipe.toml:20: measure.absent: x"
     assert str(reading.problem("plugins", "empty")) == "recipe.toml:12: plugins: empty"
 

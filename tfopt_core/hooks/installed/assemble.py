@@ -20,6 +20,7 @@ from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
+from tfopt_core.recipe.tree import Fault
 
 # Plugins that ship with tfopt are tested to import; others are first imported in another process.
 OWN_DISTRIBUTION = "tfopt"
@@ -39,7 +40,7 @@ def assemble(
         try:
             plugin, wrong = _configured(entry, known)
         except (PluginLoadError, PluginDefinitionError, PluginError) as error:
-            problems.append(entry.where.problem("use", str(error)))
+            problems += entry.where.problems([Fault(str(error), at=("use",))])
             continue
         problems.extend(wrong)
         if plugin is not None:
@@ -66,7 +67,7 @@ def _configured(
             )
     plugin_class = registration.load()
     try:
-        plugin, wrong = configure(plugin_class, entry)
+        plugin, faults = configure(plugin_class, entry.settings)
         if plugin is not None:
             check_hooks(entry.use, plugin_class)
             traits(entry.use, plugin_class)
@@ -75,7 +76,7 @@ def _configured(
         raise
     except (Exception, SystemExit) as error:
         raise PluginDefinitionError(entry.use, describe(error)) from error
-    return plugin, wrong
+    return plugin, entry.where.problems(faults)
 
 
 def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:
@@ -85,29 +86,27 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
     place = {entry.use: index for index, entry in enumerate(entries)}
 
     def add(name: str, message: str, mend: str) -> None:
-        where = entries[place[name]].where
-        problems.append(where.problem("use", f'"{name}" {message}', mend))
+        problems.extend(entries[place[name]].where.problems([Fault(message, mend, at=("use",))]))
 
     for stacked in plugins:
         name, rules = stacked.name, traits(stacked.name, type(stacked.plugin))
         for other in rules.requires:
             if other not in place:
-                add(name, f'needs "{other}" in the stack', f'add "{other}"')
+                add(name, f'"{name}" needs "{other}" in the stack', f'add "{other}"')
         for other in rules.conflicts:
             # either may declare it, or both do
             if other in place and frozenset((name, other)) not in excluded:
                 excluded.add(frozenset((name, other)))
-                add(name, f'conflicts with "{other}"', "keep one of them")
+                add(name, f'"{name}" conflicts with "{other}"', "keep one of them")
         for other in rules.before:
             if other in place and place[other] < place[name]:
-                add(name, f'must stand before "{other}"', "move it up")
+                add(name, f'"{name}" must stand before "{other}"', "move it up")
         for other in rules.after:
             if other in place and place[other] > place[name]:
-                add(name, f'must stand after "{other}"', "move it down")
+                add(name, f'"{name}" must stand after "{other}"', "move it down")
     owners = [p.name for p in plugins if hasattr(p.plugin, "build_strategy")]
     for name in owners[1:]:
         if frozenset((owners[0], name)) not in excluded:
             message = f'"{owners[0]}" and "{name}" each build the distribution strategy'
-            where = entries[place[name]].where
-            problems.append(where.problem("use", message, "keep one of them"))
+            add(name, message, "keep one of them")
     return problems

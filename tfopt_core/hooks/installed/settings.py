@@ -7,43 +7,42 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import PluginDefinitionError, Problem, did_you_mean
-from tfopt_core.recipe import PluginEntry
+from tfopt_core.errors import PluginDefinitionError, did_you_mean
 from tfopt_core.recipe.formats import Choices, search_range
-from tfopt_core.recipe.tree import join_path
+from tfopt_core.recipe.tree import Fault
 from tfopt_core.recipe.values import Invalid, converted, faults_in_field, field_types, first_line
 
 
-def configure(plugin_class: type[Any], entry: PluginEntry) -> tuple[Any | None, list[Problem]]:
-    """Return the configured plugin, or None and all problems of its settings."""
-    if problems := list(_problems(plugin_class, entry)):
-        return None, problems
-    values = {key: converted(value) for key, value in entry.settings.items()}
+def configure(
+    plugin_class: type[Any], settings: Mapping[str, Any]
+) -> tuple[Any | None, list[Fault]]:
+    """Return the configured plugin, or None and all faults of its settings."""
+    if faults := list(_faults(plugin_class, settings)):
+        return None, faults
+    values = {key: converted(value) for key, value in settings.items()}
     try:
         return plugin_class(**values), []
     except (TypeError, ValueError) as error:
-        return None, [entry.where.problem("", first_line(error))]
+        return None, [Fault(first_line(error))]
 
 
-def _problems(plugin_class: type[Any], entry: PluginEntry) -> Iterator[Problem]:
-    settings, fields = entry.settings, attrs.fields(plugin_class)
+def _faults(plugin_class: type[Any], settings: Mapping[str, Any]) -> Iterator[Fault]:
+    fields = attrs.fields(plugin_class)
     known = [one.name for one in fields]
     for key in settings:
         if key not in known:
             mend = did_you_mean(key, known) or f"the settings are: {', '.join(known) or 'none'}"
-            yield entry.where.problem(join_path("", (key,)), "unknown setting", mend)
+            yield Fault("unknown setting", mend, at=(key,))
     for one in fields:
         if one.default is attrs.NOTHING and one.name not in settings:
-            message = f'"{one.name}" is missing'
-            yield entry.where.problem("", message, "add it: it has no default")
+            yield Fault(f'"{one.name}" is missing', "add it: it has no default")
     annotations = field_types(plugin_class)
     # Validators run on a blank instance, so that the problem of each setting is found.
     blank = object.__new__(plugin_class)
     for one in fields:
         if one.name in settings:
             for fault in faults_in_field(settings[one.name], annotations[one.name], one, blank):
-                place = join_path(one.name, fault.at)
-                yield entry.where.problem(place, fault.message, fault.mend)
+                yield attrs.evolve(fault, at=(one.name, *fault.at))
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from tfopt_core.hooks.installed.discovery import Registration, find, registratio
 from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.plugin_class import overrides
-from tfopt_core.recipe import PluginEntry
 
 # Smaller gains are not worth a measurement.
 LEAST_BOUND = 1.02
@@ -179,7 +178,7 @@ def _asked(
         return None
     if diagnosis.own_loop and why_not_reached(plugin_class):
         return None
-    answer = suggested(name, plugin_class, diagnosis)
+    answer = suggested(plugin_class, diagnosis)
     if answer is None:
         return None
     settings, plugin = answer
@@ -196,14 +195,14 @@ def _asked(
 
 
 def suggested(
-    name: str, plugin_class: type[Any], diagnosis: Diagnosis
+    plugin_class: type[Any], diagnosis: Diagnosis
 ) -> tuple[Mapping[str, Any], Any] | None:
     """Return the settings that a plugin's `suggest` returns, and the plugin with them.
 
     :raises TypeError: for what is no table.
     :raises ValueError: for settings that do not fit the plugin.
     """
-    default, _ = configure(plugin_class, PluginEntry(name, {}))
+    default, _ = configure(plugin_class, {})
     # a plugin without defaults is asked too: `suggest` returns its settings
     blank = object.__new__(plugin_class) if default is None else default
     settings = blank.suggest(diagnosis)
@@ -211,9 +210,9 @@ def suggested(
         return None
     if not isinstance(settings, Mapping):
         raise TypeError(f"suggest returned type {type(settings).__name__}; return a dict or None")
-    plugin, problems = configure(plugin_class, PluginEntry(name, dict(settings)))
+    plugin, faults = configure(plugin_class, settings)
     if plugin is None:
-        wrong = "; ".join(f"{p.path}: {p.message}".lstrip(": ") for p in problems)
+        wrong = "; ".join(map(str, faults))
         raise ValueError(f"suggest proposed settings that do not fit: {wrong}")
     return settings, plugin
 

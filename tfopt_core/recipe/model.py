@@ -1,4 +1,4 @@
-"""The classes of a recipe: frozen data, validated on construction."""
+"""The classes of a recipe: frozen data. Reading a file checks what they are made of."""
 
 from __future__ import annotations
 

@@ -241,7 +241,6 @@ def _structure(
             problems.append(child.place.problem("unknown key", mend))
     faults = [fault for fault in table.rules(node.value.keys()) if complete or fault.at]
     problems += node.problems(faults)
-    # Everything that the constructor checks was checked above, key by key.
     return table(**values) if whole and not faults else None
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import attrs
 
 from tfopt_core.recipe.tree import Fault
-from tfopt_core.recipe.values import faults_of, field_types
+from tfopt_core.recipe.values import field_types
 
 
 def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
@@ -53,14 +53,6 @@ class Table:
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Return the faults between the given keys, whatever their values."""
         return ()
-
-    def __attrs_post_init__(self) -> None:
-        values = self.to_dict()
-        faults = [*self.rules(values.keys())]
-        for key in keys_of(type(self)).values():
-            faults += faults_of(getattr(self, key.field.name), key.annotation)
-        for fault in faults:
-            raise ValueError(f"{type(self).__name__}: {fault.message}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data by TOML key for JSON, without absent or empty values."""

@@ -308,19 +308,6 @@ def test_dates_in_options_become_text_in_data(read: Read) -> None:
     assert recipe.to_dict()["workload"]["options"] == {"day": "2020-01-02", "at": "07:30:00"}
 
 
-def test_classes_built_from_python_are_checked() -> None:
-    for build, said in [
-        (lambda: MeasureSpec(pairs=3), "at least 4"),
-        (lambda: MeasureSpec(budget_seconds=float("nan")), "finite"),
-        (WorkloadSpec, "no workload"),
-        (lambda: WorkloadSpec(use="a", script="b"), "two workloads"),
-        (lambda: TargetSpec("a", 1, 2), "two bounds"),
-        (lambda: QualitySpec("a", tolerance=-1), ">= 0"),
-    ]:
-        with pytest.raises(ValueError, match=said):
-            build()
-
-
 tables = st.dictionaries(
     st.sampled_from(["name", "workload", "use", "plugins", "measure", "quality", "extends", "x"]),
     st.recursive(

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -94,48 +93,25 @@ def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
     """Yield the plugins that one process described, and the one that ended it."""
     from cattrs import structure
 
-    command = [sys.executable, "-P", "-m", "tfopt_core.hooks.installed.inspection", *names]
-    begun: str | None = None
-    answered = False
-    cause = f"took longer than {TIME_LIMIT_SECONDS:.0f} s"
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            for line in _lines(process):
-                answered, data = True, json.loads(line)
-                begun = data.get("begin")
-                if begun is None:
-                    yield structure(data, PluginInfo)
-            code = process.wait(TIME_LIMIT_SECONDS)
-            signalled = f"killed by {signal.Signals(-code).name}" if code < 0 else ""
-            cause = signalled or f"ended with status {code}"
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            process.kill()
-    if begun is not None:
-        yield PluginInfo(name=begun, error=f"{cause} while it was imported")
-    elif not answered:
+    module = "tfopt_core.hooks.installed.inspection"
+    command = [sys.executable, "-P", "-m", module, str(TIME_LIMIT_SECONDS), *names]
+    # no pipe: what a plugin has started may hold it open
+    with open(os.memfd_create("answers"), "w+b") as answers:
+        code = subprocess.call(
+            command, stdin=subprocess.DEVNULL, stdout=answers, stderr=subprocess.DEVNULL
+        )
+        answers.seek(0)
+        lines = [json.loads(line) for line in answers if line.endswith(b"\n")]
+    cause = f"ended with status {code}"
+    if code == -signal.SIGALRM:
+        cause = f"took longer than {TIME_LIMIT_SECONDS:.0f} s"
+    elif code < 0:
+        cause = f"killed by {signal.Signals(-code).name}"
+    if not lines:
         raise TfoptError(f"plugins could not be inspected: the process {cause}")
-
-
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a process until it closes its output.
-
-    :raises subprocess.TimeoutExpired: if it writes nothing for the time limit.
-    """
-    assert process.stdout is not None
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while selector.select(TIME_LIMIT_SECONDS):
-            data = os.read(process.stdout.fileno(), 1 << 16)
-            if not data:
-                return
-            *lines, rest = (rest + data).split(b"\n")
-            yield from lines
-    raise subprocess.TimeoutExpired(process.args, TIME_LIMIT_SECONDS)
+    yield from (structure(line, PluginInfo) for line in lines if "begin" not in line)
+    if begun := lines[-1].get("begin"):
+        yield PluginInfo(name=begun, error=f"{cause} while it was imported")
 
 
 def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
@@ -188,15 +164,20 @@ def _default(value: Any) -> str | None:
     return json.dumps(value) if isinstance(value, str) else str(value)
 
 
-def _main(names: Sequence[str]) -> None:
-    """Describe plugins in the guarded process, each after a line with its name."""
+def _main(limit: float, names: Sequence[str]) -> None:
+    """Describe plugins in the guarded process, each after a line with its name.
+
+    :param limit: the seconds that each may take; then SIGALRM ends the process.
+    """
     from cattrs import unstructure
 
     # output of a plugin during import must not mix with our lines
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     known = registrations()
     for name in names:
+        signal.setitimer(signal.ITIMER_REAL, limit)
         print(json.dumps({"begin": name}), file=answers, flush=True)
         try:
             with contextlib.redirect_stdout(io.StringIO()):
@@ -210,4 +191,4 @@ def _main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    _main(float(sys.argv[1]), sys.argv[2:])

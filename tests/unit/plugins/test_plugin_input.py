@@ -146,7 +146,9 @@ def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> 
         data = lower(plan)
         return [[int(batch[0]) for batch in data.take(count)] for count in (8, 8)]
 
-    assert orders(endless) != orders(endless.prefetch(16))
+    # how far it reads ahead is the business of a thread, which may be late on a busy machine
+    plain = orders(endless)
+    assert any(orders(endless.prefetch(16)) != plain for _ in range(50))
     assert with_prefetch(endless, 16).plan is endless
     assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.forked_command import HASTY
 from support.memory_group import GREEDY, memory_group
 from support.real_process import (
     environment,
@@ -86,7 +87,9 @@ def test_variants_that_run_out_of_a_devices_memory_fail_and_the_others_go_on(tmp
     )
     project = tiny_project(tmp_path / "project")
     make_project(project, RECIPE)
-    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project, site=site)
+    done = tfopt(
+        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site, before=HASTY
+    )
     data = json.loads((project / "out.json").read_text())
     found = {(run["variant"], run["status"], run["out_of_memory"]) for run in data["runs"]}
     assert found == {

@@ -33,6 +33,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tfopt_core.workers.interrupts import HoldInterrupt
+
 PACKET_BYTES = 1 << 18
 MOST_DESCRIPTORS = 16
 # Above all that a program is passed.
@@ -303,6 +305,8 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
     kept = {0, 1, 2, *options.get("pass_fds", ())}
 
     def instead_of_its_program() -> NoReturn:
+        if ours != signal.SIG_IGN:  # as in a program that begins
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         gc.enable()  # which `subprocess` has put off
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does when it starts
             signal.signal(number, signal.SIG_IGN)
@@ -311,7 +315,9 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
 
     sys.stdout.flush()
     sys.stderr.flush()
-    with warnings.catch_warnings():
+    ours = signal.getsignal(signal.SIGINT)
+    # Python drops a Ctrl-C in what it calls around a fork, with the lock of `logging` still held
+    with HoldInterrupt(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # as in `_fork`
         return real_popen(command, **options, preexec_fn=instead_of_its_program)
 

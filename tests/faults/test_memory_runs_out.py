@@ -87,9 +87,7 @@ def test_variants_that_run_out_of_a_devices_memory_fail_and_the_others_go_on(tmp
     )
     project = tiny_project(tmp_path / "project")
     make_project(project, RECIPE)
-    done = tfopt(
-        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site, before=HASTY
-    )
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project, site=site, before=HASTY)
     data = json.loads((project / "out.json").read_text())
     found = {(run["variant"], run["status"], run["out_of_memory"]) for run in data["runs"]}
     assert found == {

@@ -470,11 +470,16 @@ def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
 def test_a_callback_list_of_the_script_s_own_is_kept(tmp_path):
     import keras
 
-    made = network()
-    listed = keras.callbacks.CallbackList([], add_history=True, model=made, epochs=1, steps=3)
+    made, own = network(), keras.callbacks.Callback()
+    given = {"epochs": 1, "steps": 3}
+    listed = keras.callbacks.CallbackList([own], add_history=True, model=made, **given)
+    kept = list(listed.callbacks)
     with session(tmp_path) as (_, fits):
         made.fit(*examples(), callbacks=listed, verbose=0)
     assert len(fits[0].outcome.history["loss"]) == 1
+    # where Keras makes the list, its callbacks learn more, and there are some that it adds
+    assert own.params == given
+    assert listed.callbacks == kept
 
 
 def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):

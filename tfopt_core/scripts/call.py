@@ -159,7 +159,9 @@ class FitCall:
         :param changed: further arguments.
         :returns: the `keras.callbacks.History`.
         """
-        arguments = {**self.arguments, "callbacks": list(callbacks)}
+        listed = getattr(self.arguments["callbacks"], "callbacks", [])
+        own = list(listed)
+        arguments = {**self.arguments, "callbacks": self._callbacks(callbacks)}
         arguments["epochs"] = self.last_epoch
         arguments["steps_per_epoch"] = self.steps_per_epoch
         if arguments["steps_per_epoch"] is not None and self.cut is not None:
@@ -167,7 +169,10 @@ class FitCall:
             arguments["batch_size"] = arguments["batch_size"] or self._own_batch_size()
         if replaced:
             arguments.update(self._with_data(replaced))
-        return self.fit(self.model, **{**arguments, **changed})
+        try:
+            return self.fit(self.model, **{**arguments, **changed})
+        finally:
+            listed[:] = own  # the script may pass its `CallbackList` to another fit
 
     def validate_again(self, replaced: Mapping[str, Any]) -> dict[str, float] | None:
         """Validate once more, as the call does. Return the metrics; None, without validating,
@@ -206,6 +211,19 @@ class FitCall:
             whole = y is None and weight is None  # a data set; or inputs alone
             changed["validation_data"] = x if whole else (x, y, weight)
         return changed
+
+    def _callbacks(self, callbacks: Sequence[Any]) -> Any:
+        """Return the callbacks as Keras takes them; a `CallbackList` is extended."""
+        import keras
+
+        given = self.arguments["callbacks"]
+        if not isinstance(given, keras.callbacks.CallbackList):
+            return list(callbacks)
+        for callback in callbacks:
+            if callback not in given.callbacks:
+                callback.set_model(self.model)
+                given.callbacks.append(callback)
+        return given
 
     def _own_batch_size(self) -> int | None:
         """Return the batch size that Keras uses for arrays if the script sets none."""

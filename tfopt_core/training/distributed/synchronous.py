@@ -162,7 +162,7 @@ class ReplicatedFunction:
 
     def _while_there(self, iterator: Any) -> Any:
 
-        made, logs, _ = one_by_one(iterator, self._traced(True), self.steps)
+        made, logs = one_by_one(iterator, self._traced(True), self.steps)
         return made, self._of_all_replicas(logs)
 
     def _traced(self, uneven: bool) -> Any:

@@ -29,8 +29,8 @@ class ChunkedFunction:
 
     :param traced: the steps of the model.
     :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
-    :param batch_size: examples of a whole batch, None if unknown. Then, or if other axes vary, the
-        first batch of all counts as a whole batch, and the first call is not compiled.
+    :param batch_size: examples of a whole batch, None if unknown. Then, or if other axes vary, XLA
+        compiles single steps.
     :param whole: whether XLA compiles a chunk as one function, rather than each step.
     :param ends: what a call does that finds too few batches.
     :param report: counts the steps and calls.
@@ -43,12 +43,11 @@ class ChunkedFunction:
     whole: bool = True
     ends: PassEnd = attrs.field(factory=PassEnd)
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
-    _whole_batch: Any = None
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)
     _single: Any = attrs.field(init=False)
     _alone: Any = attrs.field(init=False)
-    _chunk: Any = None
+    _chunk: Any = attrs.field(init=False)
     _logs: Any = None
 
     def __attrs_post_init__(self) -> None:
@@ -62,6 +61,7 @@ class ChunkedFunction:
             lambda iterator: step(iterator.get_next()), autograph=False, reduce_retracing=True
         )
         self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
+        self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps and return the logs of the last one.
@@ -85,10 +85,8 @@ class ChunkedFunction:
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
         else:
-            made, logs, sizes = self._alone(iterator, tf.constant(most))
+            made, logs = self._alone(iterator, tf.constant(most))
             self.report.count(int(made), 0)
-            if self.jit_compile and self.whole and not self.report.why_not_whole and int(made):
-                self._whole_batch = sized(iterator.element_spec, sizes)
         self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
         self._logs = logs
         return logs
@@ -102,33 +100,23 @@ class ChunkedFunction:
         return logs
 
     def _compiles_chunk(self, spec: Any) -> bool:
-        """Return whether chunks are compiled whole, as far as is known by now."""
-        import tensorflow as tf
-
-        if not self.jit_compile or not self.whole or self.report.why_not_whole:
+        """Return whether chunks of batches of this specification are compiled whole."""
+        if not self.jit_compile or not self.whole:
             return False
-        if self._chunk is None:
-            self.report.why_not_whole = why_not_stacked(spec)
-            if self.report.why_not_whole:
-                return False
-            if self._whole_batch is None:
-                self._whole_batch = sized(spec, self.batch_size)
-            if self._whole_batch is not None:
-                self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
-        return self._chunk is not None
+        self.report.why_not_whole = why_not_stacked(sized(spec, self.batch_size))
+        return not self.report.why_not_whole
 
     def _steps_alone(self, iterator: Any, most: Any) -> Any:
-        """Return the number of steps, the logs of the last one, and the first batch's sizes."""
+        """Return the number of steps, and the logs of the last one."""
         by_step = self.report.why_not_whole or not self.whole
-        step = self._compiled_step if by_step else self._step
-        return one_by_one(iterator, step, most, first=sizes_of)
+        return one_by_one(iterator, self._compiled_step if by_step else self._step, most)
 
     def _steps_whole(self, iterator: Any) -> Any:
         """Return the steps made in a compiled chunk, those made alone, and the logs of the last
         one."""
         import tensorflow as tf
 
-        spec = self._whole_batch
+        spec = sized(iterator.element_spec, self.batch_size)
         stack, count, odd, batch = stacked(iterator, spec, self.steps)
 
         # a separate function: one that was traced for any size would be reused here, and XLA cannot
@@ -147,7 +135,7 @@ class ChunkedFunction:
 
         def with_odd() -> Any:
             limit = self.steps - count - 1
-            made, last, _ = one_by_one(iterator, self._step, limit, self._step(batch))
+            made, last = one_by_one(iterator, self._step, limit, self._step(batch))
             return made + 1, last
 
         alone, logs = tf.cond(odd, with_odd, lambda: (tf.constant(0), logs))
@@ -165,50 +153,21 @@ def why_not_stacked(spec: Any) -> str:
             return "batches hold tensors of unknown rank"
         if not (part.dtype.is_floating or part.dtype.is_integer or part.dtype.is_bool):
             return f"batches hold {part.dtype.name} tensors"
+        if not part.shape.is_fully_defined():
+            return "batches hold tensors of unknown size"
     return ""
 
 
-def sizes_of(batch: Any) -> Any:
-    """Return the lengths of all axes of a batch's plain tensors, or of their specifications, in a
-    vector."""
+def sized(spec: Any, batch_size: int | None) -> Any:
+    """Return the specification of a batch of so many examples."""
     import tensorflow as tf
 
-    shapes = [
-        tf.constant([size or 0 for size in part.shape], tf.int32)
-        if isinstance(part, tf.TensorSpec)
-        else tf.shape(part)
-        for part in tf.nest.flatten(batch)
-        if isinstance(part, tf.TensorSpec | tf.Tensor) and part.shape.rank is not None
-    ]
-    return tf.concat(shapes, 0) if shapes else tf.zeros([0], tf.int32)
+    def closed(part: Any) -> Any:
+        if not isinstance(part, tf.TensorSpec) or not part.shape.rank or part.shape[0] is not None:
+            return part
+        return tf.TensorSpec([batch_size, *part.shape[1:]], part.dtype)
 
-
-def sized(spec: Any, sizes: Any) -> Any:
-    """Return the specification with all axes known; None if some stay unknown.
-
-    :param sizes: the result of `sizes_of` for such a batch; or its number of examples, or None.
-    """
-    import tensorflow as tf
-
-    if sizes is None or isinstance(sizes, int):
-
-        def closed(part: Any) -> Any:
-            axes = list(part.shape)
-            if axes and axes[0] is None:
-                axes[0] = sizes
-            return tf.TensorSpec(axes, part.dtype)
-
-        result = tf.nest.map_structure(closed, spec)
-        known = all(part.shape.is_fully_defined() for part in tf.nest.flatten(result))
-        return result if known else None
-    left = [int(size) for size in sizes]
-
-    def taken(part: Any) -> Any:
-        rank = part.shape.rank
-        shape, left[:rank] = left[:rank], []
-        return tf.TensorSpec(shape, part.dtype)
-
-    return tf.nest.map_structure(taken, spec)
+    return tf.nest.map_structure(closed, spec)
 
 
 def stacked(iterator: Any, spec: Any, steps: int) -> Any:
@@ -221,7 +180,6 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
 
     specs, open_specs = tf.nest.flatten(spec), tf.nest.flatten(iterator.element_spec)
     arrays = [tf.TensorArray(s.dtype, steps, element_shape=s.shape) for s in specs]
-    whole_sizes = sizes_of(spec)
 
     def zeros() -> Any:
         return [tf.zeros(s.shape, s.dtype) for s in specs]
@@ -230,7 +188,8 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
         following = iterator.get_next_as_optional()
         there = following.has_value()
         batch = tf.cond(there, lambda: tf.nest.flatten(following.get_value()), lambda: batch)
-        goes_on = there & tf.reduce_all(sizes_of(batch) == whole_sizes)
+        sizes = [tf.shape(part) == s.shape for part, s in zip(batch, specs, strict=True)]
+        goes_on = there & tf.reduce_all(tf.concat(sizes, 0))
         # padding past the end must have the size of the others
         fits = tf.cond(
             goes_on,
@@ -256,7 +215,8 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
 
 
 def _with_shape(tensor: Any, shape: Any) -> Any:
-    """Return the tensor with its static shape set."""
+    """Return the tensor with its static shape set. (`tf.ensure_shape` is checked in a branch that
+    is not taken, too.)"""
     import tensorflow as tf
 
     result = tf.identity(tensor)

@@ -128,49 +128,30 @@ def repeated(
     return logs
 
 
-def one_by_one(
-    iterator: Any,
-    step: Any,
-    limit: Any,
-    logs: Any = None,
-    first: Callable[[Any], Any] = lambda batch: (),
-) -> Any:
+def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
     """Make steps on an iterator's batches, until they end.
 
     :param limit: the most steps.
-    :param first: returns a vector of int32, or nothing, for a batch.
-    :returns: how many steps, the logs of the last one, and what `first` returned for the first
-        batch.
+    :returns: how many steps, and the logs of the last one.
     """
     import tensorflow as tf
 
     spec, scalar = logs_spec(step, iterator.element_spec), tf.TensorShape([])
-    noted = tf.nest.map_structure(lambda _: tf.zeros([0], tf.int32), first(iterator.element_spec))
 
-    def body(made: Any, _: Any, logs: Any, noted: Any) -> Any:
+    def body(made: Any, _: Any, logs: Any) -> Any:
         batch = iterator.get_next_as_optional()
         there = batch.has_value()
-        logs, now = tf.cond(
-            there,
-            lambda: (step(batch.get_value()), first(batch.get_value())),
-            lambda: (logs, noted),
-        )
-        noted = tf.nest.map_structure(
-            lambda old, new: tf.cond(made > 0, lambda: old, lambda: new), noted, now
-        )
-        return made + tf.cast(there, tf.int32), there, logs, noted
+        logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
+        return made + tf.cast(there, tf.int32), there, logs
 
-    made, _, logs, noted = tf.while_loop(
+    made, _, logs = tf.while_loop(
         lambda made, there, *_: there & (made < limit),
         body,
-        (tf.constant(0), tf.constant(True), no_logs(spec) if logs is None else logs, noted),
-        shape_invariants=(
-            scalar, scalar, shapes_of_logs(spec),
-            tf.nest.map_structure(lambda _: tf.TensorShape([None]), noted),
-        ),
+        (tf.constant(0), tf.constant(True), no_logs(spec) if logs is None else logs),
+        shape_invariants=(scalar, scalar, shapes_of_logs(spec)),
         parallel_iterations=1,
-    )  # fmt: skip
-    return made, logs, noted
+    )
+    return made, logs
 
 
 def without_optionals(data: Any) -> Any:

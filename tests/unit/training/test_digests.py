@@ -22,7 +22,7 @@ def of_dict():
 
 
 def strings():
-    return np.array([b"a", b"", b"b\0c", b"d"], dtype=object)
+    return np.array([b"a", b"", b"a\0", b"a\0b"], dtype=object)
 
 
 def ragged():

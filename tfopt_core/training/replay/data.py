@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 from typing import Any
-
-import attrs
 
 from tfopt_core.records.replay import ReadEpoch
 
@@ -134,94 +133,48 @@ def example_digests(batch: Any) -> list[bytes]:
     # the names of a dict's keys; tf.nest sorts them, as Keras does
     names = tf.nest.map_structure(lambda leaf: type(leaf).__name__, batch)
     leaves = [_leaf(tensor) for tensor in tf.nest.flatten(batch) if tensor is not None]
-    lengths = {leaf.length for leaf in leaves}
-    common = lengths.pop() if len(lengths) == 1 else None
-    indices = [None] if common is None else range(common)
-    start = hashlib.blake2b(
-        f"{names} {[leaf.kind for leaf in leaves]}".encode(), digest_size=DIGEST_BYTES
-    )
+    kinds, parts = [kind for kind, _ in leaves], [examples for _, examples in leaves]
+    rows: Iterable[Sequence[bytes]]
+    if all(isinstance(part, list) for part in parts) and len(set(map(len, parts))) == 1:
+        rows = zip(*parts, strict=True)
+    else:
+        rows = [[b"".join(map(_with_length, part)) for part in parts]]
+    start = hashlib.blake2b(f"{names} {kinds}".encode(), digest_size=DIGEST_BYTES)
     digests = []
-    for index in indices:
+    for row in rows:
         digest = start.copy()
-        for leaf in leaves:
-            digest.update(leaf.bytes_of(index))
+        digest.update(b"".join(row))
         digests.append(digest.digest())
     return digests
 
 
-@attrs.frozen
-class _Leaf:
-    """One tensor of a batch.
-
-    :param length: how many examples it holds, None for a single value.
-    :param kind: its type and the shape of an example.
-    :param bytes_of: the bytes of one example; of all of them for None.
-    """
-
-    length: int | None
-    kind: str
-    bytes_of: Callable[[int | None], bytes]
-
-
-def _leaf(tensor: Any) -> _Leaf:
+def _leaf(tensor: Any) -> tuple[str, Sequence[bytes]]:
+    """Return the type of a tensor with the shape of an example, and the bytes of each example in a
+    list; in a tuple those of a tensor without axes."""
+    import numpy as np
     import tensorflow as tf
 
     if isinstance(tensor, tf.RaggedTensor):
-        return _ragged(tensor)
+        values = tensor.flat_values
+        kind = f"ragged {tensor.ragged_rank} {values.dtype.name} {values.shape[1:]}"
+        return kind, [repr(row).encode() for row in tensor.to_list()]
     if isinstance(tensor, tf.SparseTensor):
-        return _sparse(tensor)
-    return _dense(tf.convert_to_tensor(tensor).numpy())
-
-
-def _dense(array: Any) -> _Leaf:
-    import numpy as np
-
-    array = np.asarray(array)
+        tensor = tf.sparse.reorder(tensor)
+        indices, shape = tensor.indices.numpy(), tensor.dense_shape.numpy()
+        places, values = indices[:, 1:].tolist(), tensor.values.numpy().tolist()
+        borders = np.searchsorted(indices[:, 0], np.arange(shape[0] + 1))
+        return f"sparse {shape[1:].tolist()} {tensor.dtype.name}", [
+            repr((places[low:high], values[low:high])).encode() for low, high in pairwise(borders)
+        ]
+    array = np.asarray(tf.convert_to_tensor(tensor).numpy())
     kind = f"{array.dtype} {array.shape[1:]}"
-
-    def of(index: int | None) -> bytes:
-        part = array if index is None else array[index]
-        if array.dtype == object:
-            return b"".join(_with_length(text) for text in np.ravel(part))
-        return bytes(np.asarray(part).tobytes())
-
-    return _Leaf(len(array) if array.ndim else None, kind, of)
-
-
-def _ragged(tensor: Any) -> _Leaf:
-    splits = [row.numpy() for row in tensor.nested_row_splits]
-    values = tensor.flat_values.numpy()
-    inner = _dense(values)
-
-    def of(index: int | None) -> bytes:
-        low, high = (0, len(splits[0]) - 1) if index is None else (index, index + 1)
-        parts = []
-        for row in splits:
-            held = row[low : high + 1]
-            parts.append(_with_length((held - held[0]).tobytes()))
-            low, high = int(held[0]), int(held[-1])
-        return b"".join([*parts, *(inner.bytes_of(i) for i in range(low, high))])
-
-    return _Leaf(len(splits[0]) - 1, f"ragged {len(splits)} {inner.kind}", of)
-
-
-def _sparse(tensor: Any) -> _Leaf:
-    import numpy as np
-    import tensorflow as tf
-
-    tensor = tf.sparse.reorder(tensor)
-    indices, shape = tensor.indices.numpy(), tensor.dense_shape.numpy()
-    inner = _dense(tensor.values.numpy())
-
-    def of(index: int | None) -> bytes:
-        low, high = 0, len(indices)
-        if index is not None:
-            low, high = np.searchsorted(indices[:, 0], [index, index + 1])
-        start = 0 if index is None else 1
-        places = _with_length(indices[low:high, start:].tobytes())
-        return places + b"".join(inner.bytes_of(i) for i in range(low, high))
-
-    return _Leaf(int(shape[0]), f"sparse {shape[1:].tolist()} {inner.kind}", of)
+    count = len(array) if array.ndim else 1
+    rows = array.reshape(count, array.size // max(1, count))
+    if array.dtype == object:
+        examples = [b"".join(map(_with_length, row)) for row in rows]
+    else:
+        examples = [row.tobytes() for row in rows]
+    return kind, examples if array.ndim else tuple(examples)
 
 
 def _with_length(data: bytes) -> bytes:

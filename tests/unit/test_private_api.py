@@ -155,31 +155,29 @@ def test_every_feature_is_asked_for(scanned):
 
 
 def _readers(module, table):
-    """Yield class, feature and the code that reads it, of each row of a table in a module."""
+    """Yield class and the code that reads it, of each row of a table in a module."""
     tree = ast.parse(inspect.getsource(module))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     [rows] = [
         node.value for node in tree.body
         if isinstance(node, ast.AnnAssign) and node.target.id == table
     ]  # fmt: skip
-    for key, row in zip(rows.keys, rows.values, strict=True):
-        feature, read = row.elts
-        yield key.value, feature.value, functions[read.id] if hasattr(read, "id") else read
+    for key, read in zip(rows.keys, rows.values, strict=True):
+        yield key.value, functions[read.id] if hasattr(read, "id") else read
 
 
-def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
+def test_what_is_read_of_the_class_of_each_step_is_listed():
     always = set(dict(FEATURES["data-steps"].each()).values()) | {"_input_dataset"}
-    for name, feature, tree in (*_readers(apart, "_SOURCES"), *_readers(steps, "_STEPS")):
-        members = dict.fromkeys(name for _, name in FEATURES[feature].each())
-        owners = {owner.rpartition(":")[2] for owner, _ in FEATURES[feature].each()}
-        assert name in owners
+    kinds = FEATURES["data-kinds"].members
+    listed = {owner.rpartition(":")[2]: names.split() for owner, names in kinds.items()}
+    for name, tree in (*_readers(apart, "_SOURCES"), *_readers(steps, "_STEPS")):
         attributes = {
             node.attr
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             and node.value.id == "dataset" and node.attr.startswith("_")
         }  # fmt: skip
-        assert attributes <= {*members, *always}
+        assert attributes <= {*listed[name], *always}
     repeating = {owner.rpartition(":")[2] for owner, _ in FEATURES["data-repeats"].each()}
     steps_as_well = {"CacheDataset", "_DenseToRaggedDataset"}
     assert repeating | steps_as_well == apart._REPEATING

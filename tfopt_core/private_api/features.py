@@ -35,64 +35,45 @@ class Feature(NamedTuple):
                 yield owner, name
 
 
-# By step of tf.data: the class in `tensorflow.python.data.ops`, and what is read of it.
+# The classes of tf.data's steps in `tensorflow.python.data.ops`, and what is read of them.
 _STEPS = {
-    "arrays": ("from_tensor_slices_op:_TensorSliceDataset", "_tensors"),
-    "tensors": ("from_tensors_op:_TensorDataset", "_tensors"),
-    "range": ("range_op:_RangeDataset", "_start _stop _step"),
-    "enumerate": ("dataset_ops:_VariantDataset", ""),
-    "concatenate": ("concatenate_op:_ConcatenateDataset", "_dataset_to_concatenate _input_dataset"),
-    "text-lines": ("readers:TextLineDatasetV2", "_impl"),
-    "records": ("readers:TFRecordDatasetV2", "_impl"),
-    "fixed-length-records": ("readers:FixedLengthRecordDatasetV2", "_impl"),
-    "map": ("map_op:_MapDataset", "_force_synchronous _map_func _preserve_cardinality"),
-    "parallel-map": (
-        "map_op:_ParallelMapDataset",
-        "_deterministic _map_func _num_parallel_calls _preserve_cardinality "
-        "_use_unbounded_threadpool",
-    ),
-    "filter": ("filter_op:_FilterDataset", "_predicate"),
-    "take-while": ("take_while_op:_TakeWhileDataset", "_predicate"),
-    "flat-map": ("flat_map_op:_FlatMapDataset", "_map_func"),
-    "interleave": ("interleave_op:_InterleaveDataset", "_block_length _cycle_length _map_func"),
-    "parallel-interleave": (
-        "interleave_op:_ParallelInterleaveDataset",
-        "_block_length _cycle_length _map_func _num_parallel_calls",
-    ),
-    "shuffle": (
-        "shuffle_op:_ShuffleDataset",
-        "_buffer_size _reshuffle_each_iteration _seed _seed2",
-    ),
-    "batch": ("batch_op:_BatchDataset", "_batch_size _drop_remainder"),
-    "parallel-batch": (
-        "batch_op:_ParallelBatchDataset",
-        "_batch_size _deterministic _drop_remainder _num_parallel_calls",
-    ),
-    "ragged-batch": ("ragged_batch_op:_DenseToRaggedDataset", ""),
-    "padded-batch": (
-        "padded_batch_op:_PaddedBatchDataset",
-        "_batch_size _drop_remainder _padded_shapes _padding_values",
-    ),
-    "unbatch": ("unbatch_op:_UnbatchDataset", ""),
-    "window": ("window_op:_WindowDataset", "_drop_remainder _shift _size _stride"),
-    "repeat": ("repeat_op:_RepeatDataset", "_count"),
-    "take": ("take_op:_TakeDataset", "_count"),
-    "skip": ("skip_op:_SkipDataset", "_count"),
-    "shard": ("shard_op:_ShardDataset", "_index _num_shards"),
-    "cache": ("cache_op:CacheDataset", "_filename"),
-    "prefetch": ("prefetch_op:_PrefetchDataset", "_buffer_size"),
-    "options": ("dataset_ops:_OptionsDataset", ""),
+    "from_tensor_slices_op:_TensorSliceDataset": "_tensors",
+    "from_tensors_op:_TensorDataset": "_tensors",
+    "range_op:_RangeDataset": "_start _stop _step",
+    "dataset_ops:_VariantDataset": "",
+    "zip_op:_ZipDataset": "_datasets",
+    "concatenate_op:_ConcatenateDataset": "_dataset_to_concatenate _input_dataset",
+    "readers:TextLineDatasetV2": "_impl",
+    "readers:TFRecordDatasetV2": "_impl",
+    "readers:FixedLengthRecordDatasetV2": "_impl",
+    "map_op:_MapDataset": "_force_synchronous _map_func _preserve_cardinality",
+    "map_op:_ParallelMapDataset": "_deterministic _map_func _num_parallel_calls "
+    "_preserve_cardinality _use_unbounded_threadpool",
+    "filter_op:_FilterDataset": "_predicate",
+    "take_while_op:_TakeWhileDataset": "_predicate",
+    "flat_map_op:_FlatMapDataset": "_map_func",
+    "interleave_op:_InterleaveDataset": "_block_length _cycle_length _map_func",
+    "interleave_op:_ParallelInterleaveDataset": "_block_length _cycle_length _map_func "
+    "_num_parallel_calls",
+    "shuffle_op:_ShuffleDataset": "_buffer_size _reshuffle_each_iteration _seed _seed2",
+    "batch_op:_BatchDataset": "_batch_size _drop_remainder",
+    "batch_op:_ParallelBatchDataset": "_batch_size _deterministic _drop_remainder "
+    "_num_parallel_calls",
+    "ragged_batch_op:_DenseToRaggedDataset": "",
+    "padded_batch_op:_PaddedBatchDataset": "_batch_size _drop_remainder _padded_shapes "
+    "_padding_values",
+    "unbatch_op:_UnbatchDataset": "",
+    "window_op:_WindowDataset": "_drop_remainder _shift _size _stride",
+    "repeat_op:_RepeatDataset": "_count",
+    "take_op:_TakeDataset": "_count",
+    "skip_op:_SkipDataset": "_count",
+    "shard_op:_ShardDataset": "_index _num_shards",
+    "cache_op:CacheDataset": "_filename",
+    "prefetch_op:_PrefetchDataset": "_buffer_size",
+    "dataset_ops:_OptionsDataset": "",
 }
 # By the name by which the code checks for the feature.
 FEATURES: Mapping[str, Feature] = {
-    **{
-        f"data-step-{step}": Feature(
-            f"a tf.data set is not taken apart before its last {step} step, so plugins change "
-            "nothing before it",
-            {f"{_DATA}.{owner}": names},
-        )
-        for step, (owner, names) in _STEPS.items()
-    },
     # tf.data
     "data-sets": Feature(
         "a tf.data set that is given cannot be trained on with tfopt; give arrays, or a Keras "
@@ -111,19 +92,14 @@ FEATURES: Mapping[str, Feature] = {
             "tensorflow.python.data.util.structure": "from_compatible_tensor_list to_tensor_list",
         },
     ),
-    "data-graphs": Feature(
-        "parallel interleaves and enumerations of tf.data are not taken apart",
-        {_DATASET: "_as_serialized_graph"},
-    ),
-    "data-step-array-specs": Feature(
-        "arrays in a tf.data set are not seen as such, so plugins change nothing in it",
-        {"tensorflow.python.framework.tensor:TensorSpec": "_batch"},
-    ),
-    "data-step-zip": Feature(
-        "the parts of zipped tf.data sets are not taken apart",
+    "data-kinds": Feature(
+        "a tf.data set is not taken apart before a step of a kind that cannot be read, so plugins "
+        "change nothing before it",
         {
-            f"{_DATA}.zip_op:_ZipDataset": "_datasets",
+            **{f"{_DATA}.{owner}": names for owner, names in _STEPS.items()},
+            _DATASET: "_as_serialized_graph",
             "tensorflow.python.data.util.nest": "flatten pack_sequence_as",
+            "tensorflow.python.framework.tensor:TensorSpec": "_batch",
         },
     ),
     "data-repeats": Feature(

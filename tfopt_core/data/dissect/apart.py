@@ -77,6 +77,7 @@ def _one_off(dataset: Any, plan_of: PlanOf, deterministic: bool) -> tuple[Stage,
     try:
         return step_of(dataset)
     except Exception:
+        why_without("data-kinds")  # a warning, if members are missing
         return _in_one_piece(dataset, plan_of, deterministic), None
 
 
@@ -141,16 +142,14 @@ def source_of(dataset: Any, plan_of: PlanOf) -> Source:
     name = class_name(dataset)
     if name not in _SOURCES:
         raise NotUnderstood(type(dataset).__name__)
-    feature, read = _SOURCES[name]
-    require("data-steps", feature)
-    return read(dataset, plan_of)
+    require("data-steps")
+    return _SOURCES[name](dataset, plan_of)
 
 
 def _slices(dataset: Any, _: PlanOf) -> Source:
     import tensorflow as tf
     from tensorflow.python.data.util import structure
 
-    require("data-step-array-specs")
     specs = tf.nest.flatten(dataset.element_spec)
     if any(isinstance(spec, tf.data.DatasetSpec) for spec in specs):
         raise NotUnderstood("slices of data sets")
@@ -236,12 +235,12 @@ def _of_parts(dataset: Any, origin: Origin, parts: Iterable[Any], layout: Any) -
     )
 
 
-# By class: the feature of `tfopt_core.private_api` that it needs, and the function that reads it.
-_SOURCES: dict[str, tuple[str, Callable[[Any, PlanOf], Source]]] = {
-    "_TensorSliceDataset": ("data-step-arrays", _slices),
-    "_TensorDataset": ("data-step-tensors", _one),
-    "_RangeDataset": ("data-step-range", _range),
-    "_VariantDataset": ("data-step-enumerate", _enumeration),
-    "_ZipDataset": ("data-step-zip", _zip),
-    "_ConcatenateDataset": ("data-step-concatenate", _concatenate),
+# The function that reads a source, by its class.
+_SOURCES: dict[str, Callable[[Any, PlanOf], Source]] = {
+    "_TensorSliceDataset": _slices,
+    "_TensorDataset": _one,
+    "_RangeDataset": _range,
+    "_VariantDataset": _enumeration,
+    "_ZipDataset": _zip,
+    "_ConcatenateDataset": _concatenate,
 }

@@ -17,12 +17,8 @@ from tfopt_core.data.functions import Filter, Interleave, Map, TakeWhile
 from tfopt_core.data.stage import Parallelism, Stage
 from tfopt_core.data.stages import Cache, Options, Prefetch, Repeat, Shard, Shuffle, Skip, Take
 
-# By class, the feature of `tfopt_core.private_api` that it needs.
-_READERS = {
-    "TextLineDatasetV2": "data-step-text-lines",
-    "TFRecordDatasetV2": "data-step-records",
-    "FixedLengthRecordDatasetV2": "data-step-fixed-length-records",
-}
+# Each holds a data set of files, and a flat_map or interleave that reads them.
+_READERS = ("TextLineDatasetV2", "TFRecordDatasetV2", "FixedLengthRecordDatasetV2")
 _ORDERED = {"default": None, "true": True, "false": False}
 
 
@@ -32,15 +28,11 @@ def step_of(dataset: Any) -> tuple[Stage, Any]:
     :raises NotUnderstood: if the stage is of an unknown kind.
     """
     require("data-steps")
-    reader = _READERS.get(class_name(dataset))
-    if reader is not None:
-        require(reader)
-        dataset = dataset._impl  # a data set of files, and a flat_map or interleave that reads each
-    known = _STEPS.get(class_name(dataset))
-    if known is None:
+    if class_name(dataset) in _READERS:
+        dataset = dataset._impl
+    read = _STEPS.get(class_name(dataset))
+    if read is None:
         raise NotUnderstood(type(dataset).__name__)
-    feature, read = known
-    require(feature)
     stage = read(dataset)
     parent = dataset._input_dataset
     if isinstance(stage, RaggedBatch):
@@ -101,7 +93,6 @@ def _shuffle(dataset: Any) -> Shuffle:
 def _batch(dataset: Any, **parallel: Any) -> Batch:
     size, drop = int(dataset._batch_size), bool(dataset._drop_remainder)
     if class_name(dataset._input_dataset) == "_DenseToRaggedDataset":
-        require("data-step-ragged-batch")
         return RaggedBatch(size=size, drop_remainder=drop, row_splits=_row_splits(dataset))
     return Batch(size=size, drop_remainder=drop, **parallel)
 
@@ -175,43 +166,32 @@ def _auto_as(auto: Any, tensor: Any) -> Any:
     return auto if number == tf.data.AUTOTUNE else number
 
 
-# By class: the feature that it needs, and the function that reads it.
-_STEPS: dict[str, tuple[str, Callable[[Any], Stage]]] = {
-    "CacheDataset": ("data-step-cache", _cache),
-    "_BatchDataset": ("data-step-batch", _batch),
-    "_FilterDataset": (
-        "data-step-filter",
-        lambda dataset: Filter(function=TracedFunction(dataset._predicate)),
+# The function that reads a step, by its class.
+_STEPS: dict[str, Callable[[Any], Stage]] = {
+    "CacheDataset": _cache,
+    "_BatchDataset": _batch,
+    "_FilterDataset": lambda dataset: Filter(function=TracedFunction(dataset._predicate)),
+    "_FlatMapDataset": _flat_map,
+    "_InterleaveDataset": _interleave,
+    "_MapDataset": _map,
+    "_OptionsDataset": lambda dataset: Options(options=dataset.options()),
+    "_PaddedBatchDataset": _padded_batch,
+    "_ParallelBatchDataset": lambda dataset: _batch(
+        dataset, parallel=_parallelism(dataset), ordered=_ORDERED[dataset._deterministic]
     ),
-    "_FlatMapDataset": ("data-step-flat-map", _flat_map),
-    "_InterleaveDataset": ("data-step-interleave", _interleave),
-    "_MapDataset": ("data-step-map", _map),
-    "_OptionsDataset": ("data-step-options", lambda dataset: Options(options=dataset.options())),
-    "_PaddedBatchDataset": ("data-step-padded-batch", _padded_batch),
-    "_ParallelBatchDataset": (
-        "data-step-parallel-batch",
-        lambda dataset: _batch(
-            dataset, parallel=_parallelism(dataset), ordered=_ORDERED[dataset._deterministic]
-        ),
+    "_ParallelInterleaveDataset": _parallel_interleave,
+    "_ParallelMapDataset": _parallel_map,
+    "_PrefetchDataset": lambda dataset: Prefetch(
+        buffer_size=_auto_as("auto", dataset._buffer_size), inside=True
     ),
-    "_ParallelInterleaveDataset": ("data-step-parallel-interleave", _parallel_interleave),
-    "_ParallelMapDataset": ("data-step-parallel-map", _parallel_map),
-    "_PrefetchDataset": (
-        "data-step-prefetch",
-        lambda dataset: Prefetch(buffer_size=_auto_as("auto", dataset._buffer_size), inside=True),
+    "_RepeatDataset": _repeat,
+    "_ShardDataset": lambda dataset: Shard(
+        count=int(dataset._num_shards), index=int(dataset._index)
     ),
-    "_RepeatDataset": ("data-step-repeat", _repeat),
-    "_ShardDataset": (
-        "data-step-shard",
-        lambda dataset: Shard(count=int(dataset._num_shards), index=int(dataset._index)),
-    ),
-    "_ShuffleDataset": ("data-step-shuffle", _shuffle),
-    "_SkipDataset": ("data-step-skip", lambda dataset: Skip(count=int(dataset._count))),
-    "_TakeDataset": ("data-step-take", lambda dataset: Take(count=int(dataset._count))),
-    "_TakeWhileDataset": (
-        "data-step-take-while",
-        lambda dataset: TakeWhile(function=TracedFunction(dataset._predicate)),
-    ),
-    "_UnbatchDataset": ("data-step-unbatch", lambda dataset: Unbatch()),
-    "_WindowDataset": ("data-step-window", _window),
+    "_ShuffleDataset": _shuffle,
+    "_SkipDataset": lambda dataset: Skip(count=int(dataset._count)),
+    "_TakeDataset": lambda dataset: Take(count=int(dataset._count)),
+    "_TakeWhileDataset": lambda dataset: TakeWhile(function=TracedFunction(dataset._predicate)),
+    "_UnbatchDataset": lambda dataset: Unbatch(),
+    "_WindowDataset": _window,
 }

@@ -28,15 +28,14 @@ class NotUnderstood(Exception):
     """A data set is of an unknown kind; it stays in one piece."""
 
 
-def require(*features: str) -> None:
-    """Check that the installed TensorFlow has what these features need.
+def require(feature: str) -> None:
+    """Check that the installed TensorFlow has what this feature needs.
 
     :raises NotUnderstood: if it does not.
     """
-    for feature in features:
-        missing = why_without(feature)
-        if missing:
-            raise NotUnderstood(missing)
+    missing = why_without(feature)
+    if missing:
+        raise NotUnderstood(missing)
 
 
 def known_cardinality(dataset: Any) -> int | None:
@@ -170,7 +169,6 @@ def last_step(dataset: Any) -> tuple[Any, dict[str, Any]]:
     """
     import tensorflow as tf
 
-    require("data-graphs")
     held = sum(
         tensor.shape.num_elements() * tensor.dtype.size
         for part in datasets(dataset)

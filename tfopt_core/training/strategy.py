@@ -1,10 +1,10 @@
-"""The strategy of a run: its kind, its addresses, and building it before the workload is loaded."""
+"""The strategy of a run: its data, its addresses, and building it before the workload is loaded."""
 
 from __future__ import annotations
 
 import errno
 import socket
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
@@ -14,22 +14,6 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import ClusterJoined, ClusterJoining, Tell
 from tfopt_core.training.job import Job
-
-Kind = Literal["single", "synchronous", "coordinated"]
-
-
-def kind_of(strategy: Any) -> Kind:
-    """Return whether the strategy makes steps on one device, on several together, or on workers."""
-    import tensorflow as tf
-
-    if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy):
-        return "coordinated"
-    together = (
-        tf.distribute.MirroredStrategy,
-        tf.distribute.MultiWorkerMirroredStrategy,
-        tf.distribute.TPUStrategy,
-    )
-    return "synchronous" if isinstance(strategy, together) else "single"
 
 
 def feeds_itself(strategy: Any) -> bool:

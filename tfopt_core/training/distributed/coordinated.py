@@ -16,7 +16,6 @@ from tfopt_core.data import DataPlan, Opaque, Shuffle
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import ClusterError, WorkloadError
-from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.models import build_model, check_data
 from tfopt_core.training.distributed.serving import loss_in_words, who_is_gone
@@ -81,21 +80,11 @@ class Coordinated:
     def train_function(self) -> CoordinatedFunction:
         import tensorflow as tf
 
-        built, strategy = self.built, self.built.run.strategy
-        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
-        steps = built.training.steps_per_execution
-        function = CoordinatedFunction(
-            strategy=strategy,
-            coordinator=self._coordinator,
-            model=built.model,
-            data=self._coordinator.create_per_worker_dataset(
-                tf.autograph.experimental.do_not_convert(self._dataset)
-            ),
-            steps=steps if steps > 1 else closure * strategy._num_workers,
-            steps_per_closure=closure,
-            cluster=built.run.cluster,
+        data = self._coordinator.create_per_worker_dataset(
+            tf.autograph.experimental.do_not_convert(self._dataset)
         )
-        function.report = continued(built.model, function.report)
+        function = CoordinatedFunction(self.built, self._coordinator, data)
+        function.report = continued(self.built.model, function.report)
         return function
 
     def _dataset(self) -> Any:
@@ -147,28 +136,30 @@ def _from_anywhere(data: Any, count: int) -> Any:
     return data.skip(start).concatenate(data.take(start))
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class CoordinatedFunction:
     """A train function that hands out `steps` steps a call, and waits until all are made.
 
     :param data: the coordinator's data set for each worker.
-    :param steps_per_closure: how many steps a worker makes at a time.
+    :ivar steps_per_closure: how many steps a worker makes at a time.
     """
 
-    strategy: Any
+    built: Built
     coordinator: Any
-    model: Any
     data: Any
-    steps: int
-    steps_per_closure: int
-    cluster: Cluster | None = None
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
+    steps: int = attrs.field(init=False)
+    steps_per_closure: int = attrs.field(init=False)
     _iterators: Any = None
     _function: Any = None
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
+        strategy, steps = self.built.run.strategy, self.built.training.steps_per_execution
+        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
+        self.steps_per_closure = closure
+        self.steps = steps if steps > 1 else closure * strategy._num_workers
         self.report.steps_per_call = self.steps
         self._function = tf.function(self._closure, autograph=False)
 
@@ -204,7 +195,7 @@ class CoordinatedFunction:
             if now - looked < LOOK_SECONDS:
                 continue
             looked = now
-            gone = who_is_gone(self.cluster)
+            gone = who_is_gone(self.built.run.cluster)
             missed = missed + 1 if gone else 0
             if missed >= GONE_AFTER:
                 raise ClusterError(loss_in_words(gone))
@@ -212,7 +203,7 @@ class CoordinatedFunction:
 
     def _closure(self, iterator: Any, count: int) -> Any:
         """Make `count` steps on one worker and return the logs of the last one."""
-        logs = None
+        logs, strategy, model = None, self.built.run.strategy, self.built.model
         for _ in range(count):
-            logs = self.strategy.run(self.model.train_step, args=(next(iterator),))
+            logs = strategy.run(model.train_step, args=(next(iterator),))
         return logs

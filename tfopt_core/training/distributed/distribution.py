@@ -22,7 +22,7 @@ from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.input.sources import with_class_weight
 from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.train_functions import over_replicas
-from tfopt_core.training.strategy import feeds_itself, kind_of
+from tfopt_core.training.strategy import feeds_itself
 
 # More steps than anybody makes.
 ENDLESS = 2**62
@@ -35,15 +35,22 @@ def distribution_of(built: Built) -> Synchronous | Coordinated | None:
     :raises WorkloadError: for data that no strategy can share out, or if a private member of
         TensorFlow or Keras that it needs is missing.
     """
-    kind = kind_of(built.run.strategy)
-    if kind == "single" or built.workload.own_strategy is not None:
+    import tensorflow as tf
+
+    strategy = built.run.strategy
+    coordinated = isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
+    synchronous = isinstance(
+        strategy,
+        tf.distribute.MirroredStrategy
+        | tf.distribute.MultiWorkerMirroredStrategy
+        | tf.distribute.TPUStrategy,
+    )
+    if not (coordinated or synchronous) or built.workload.own_strategy is not None:
         return None
     missing = why_without("replicas")
     if missing:
         raise WorkloadError(missing)
-    if kind == "coordinated":
-        return Coordinated(built)
-    return Synchronous(built)
+    return Coordinated(built) if coordinated else Synchronous(built)
 
 
 @attrs.define(eq=False)

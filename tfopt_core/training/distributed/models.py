@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.build import Built
-from tfopt_core.training.model.layers import optimizers_of
+from tfopt_core.training.model.layers import method_replaced, optimizers_of
 
 
 def check_data(built: Built) -> None:
@@ -183,7 +183,7 @@ class SharedOptimizers:
     """
 
     model: Any
-    _mended: list[tuple[Any, str]] = attrs.field(factory=list)
+    _replaced: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
     _weight: threading.local = attrs.field(factory=threading.local)
 
     def install(self) -> None:
@@ -207,9 +207,7 @@ class SharedOptimizers:
 
     def uninstall(self) -> None:
         """Restore the optimizers as Keras made them."""
-        for optimizer, name in self._mended:
-            delattr(optimizer, name)
-        self._mended.clear()
+        self._replaced.close()
 
     @contextlib.contextmanager
     def weighing(self, weight: Any) -> Iterator[None]:
@@ -235,8 +233,7 @@ class SharedOptimizers:
                     return original(grads, trainable_variables)
             return original(grads, trainable_variables)
 
-        optimizer.apply = apply
-        self._mended.append((optimizer, "apply"))
+        self._replaced.enter_context(method_replaced(optimizer, "apply", apply))
 
     def _mend_clipping(self, optimizer: Any) -> None:
         original = optimizer._clip_gradients
@@ -252,8 +249,7 @@ class SharedOptimizers:
             replicas = replica.num_replicas_in_sync
             return [None if g is None else g / replicas for g in original(whole)]
 
-        optimizer._clip_gradients = clipped
-        self._mended.append((optimizer, "_clip_gradients"))
+        self._replaced.enter_context(method_replaced(optimizer, "_clip_gradients", clipped))
 
     def _mend_check(self, optimizer: Any) -> None:
         original = optimizer.check_finite
@@ -265,8 +261,7 @@ class SharedOptimizers:
             replica = tf.distribute.get_replica_context()
             return replica.all_reduce(tf.distribute.ReduceOp.SUM, overflows) < 0.5
 
-        optimizer.check_finite = check_finite
-        self._mended.append((optimizer, "check_finite"))
+        self._replaced.enter_context(method_replaced(optimizer, "check_finite", check_finite))
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:

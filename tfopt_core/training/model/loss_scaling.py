@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
-from tfopt_core.training.model.layers import optimizers_of
+from tfopt_core.training.model.layers import method_replaced, optimizers_of
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
@@ -161,8 +161,6 @@ class _ScaledTape:
 
         optimizer, gradient = self.optimizer, tf.GradientTape.gradient
         scale_loss, apply = optimizer.scale_loss, optimizer.apply
-        # through vars(): Keras would track the attributes
-        before = {name: vars(optimizer).get(name) for name in ("scale_loss", "apply")}
 
         def noted(loss: Any) -> Any:
             self.by_step = True
@@ -178,16 +176,15 @@ class _ScaledTape:
         def rescaled(grads: Any, trainable_variables: Any = None) -> Any:
             return apply(grads if self.by_step else self._rescaled(grads), trainable_variables)
 
-        vars(optimizer).update(scale_loss=noted, apply=rescaled)
-        tf.GradientTape.gradient = scaled
-        try:
-            yield
-        finally:
-            tf.GradientTape.gradient = gradient
-            for name, own in before.items():
-                del vars(optimizer)[name]
-                if own is not None:
-                    vars(optimizer)[name] = own
+        with (
+            method_replaced(optimizer, "scale_loss", noted),
+            method_replaced(optimizer, "apply", rescaled),
+        ):
+            tf.GradientTape.gradient = scaled
+            try:
+                yield
+            finally:
+                tf.GradientTape.gradient = gradient
 
     @property
     def scale(self) -> Any:

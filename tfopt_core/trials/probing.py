@@ -18,7 +18,7 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.card import traits
-from tfopt_core.hooks.context import ProbedTraining
+from tfopt_core.hooks.context import Probe, ProbedTraining
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
@@ -37,8 +37,8 @@ SAMPLE_EXAMPLES = 64
 
 
 @attrs.define(eq=False)
-class ProcessProbe:
-    """The `Probe` of one plugin.
+class ProcessProbe(Probe):
+    """The probe of one plugin; `Probe` says what each of its answers is.
 
     :param job: the full stack, with the settings that are resolved so far.
     :param index: the index of the plugin in the stack.
@@ -54,17 +54,14 @@ class ProcessProbe:
 
     @property
     def machine(self) -> Machine:
-        """This machine."""
         return self.job.machine
 
     @property
     def epochs(self) -> int:
-        """How many epochs a run trains."""
         return self.job.epochs(self.workload)
 
     @property
     def conflicts(self) -> dict[str, str]:
-        """The plugins that others of the stack conflict with, each with the one that says so."""
         others = (*self.job.plugins[: self.index], *self.job.plugins[self.index + 1 :])
         return {
             name: stacked.name
@@ -74,7 +71,6 @@ class ProcessProbe:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """The steps of one epoch, from the number of examples; None if unknown."""
         plan = as_plan(self.workload.train, "train")
         if plan.batched:
             return plan.cardinality
@@ -82,21 +78,12 @@ class ProcessProbe:
         return None if plan.examples is None else math.ceil(plan.examples / size)
 
     def plan(self, split: str = "train") -> DataPlan:
-        """Return the data of a split as they are without any plugin.
-
-        :raises ValueError: if the workload has no data for the split.
-        """
         own = self._own_plan(split)
         if isinstance(self.workload, FitWorkload):
             return own
         return baseline_plans(self.job, self.workload)[split]
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """Return the mean bytes of an example after the deterministic stages, and the number of
-        examples.
-
-        :raises ValueError: if the workload has no data for the split.
-        """
         plan = self._own_plan(split)
         if plan.examples is None and self.index:
             # the plugins before this one may have counted them
@@ -107,31 +94,19 @@ class ProcessProbe:
         return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.examples
 
     def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """Return the same, with the memory that tensors take beside their values once kept.
-
-        :raises ValueError: if the workload has no data for the split.
-        """
         size, count = self.element_bytes(split)
         return size + overhead_bytes(self._own_plan(split)), count
 
     def available_disk_bytes(self) -> int:
-        """Return the free space of the disk that holds the runs' files."""
         return shutil.disk_usage(self.job.folder).free
 
     def available_memory_bytes(self) -> int:
-        """Return the memory that is free now, within the limit of the cgroup."""
         return available_memory_bytes()
 
     def note(self, text: str) -> None:
-        """Have the output say how the settings were found."""
         self.notes.append(text)
 
     def peak_memory_bytes(self, plugin: Any) -> int | None:
-        """Return the peak memory of a process that trains some steps with this plugin, None where
-        memory ran out.
-
-        :raises PluginRefused: with the reason, if the process failed otherwise.
-        """
         folder = Path(self.job.folder) / "memory"
         shutil.rmtree(folder, ignore_errors=True)
         job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
@@ -151,7 +126,6 @@ class ProcessProbe:
         return report.peak_rss_bytes
 
     def step_seconds(self, plugins: Sequence[Any]) -> list[float]:
-        """Return the median seconds of a steady step with each of these plugins, timed in turns."""
         timed = time_steps([partial(self._built, plugin) for plugin in plugins], choosing=True)
         name = self.job.plugins[self.index].name
         for plugin, time in zip(plugins, timed, strict=True):
@@ -162,11 +136,9 @@ class ProcessProbe:
         return [time.step_seconds for time in timed]
 
     def model(self, plugin: Any) -> Any:
-        """Return the compiled model with the full stack around this plugin."""
         return self._built(plugin).model
 
     def training(self, plugin: Any) -> ProbedTraining:
-        """Return the training with the full stack around this plugin, ready for a step."""
         built = self._built(plugin)
         wrap, step = built.training.wrap_train_step, built.model.train_step
         batch = next(iter(built.run.datasets["train"]))

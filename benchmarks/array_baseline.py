@@ -53,7 +53,7 @@ def shipped(name: str) -> Callable[..., Any]:
     """Return the factory of a shipped workload."""
 
     def load(**options: Any) -> Any:
-        from tfopt_core.recipe import Recipe, WorkloadSpec
+        from tfopt_core.recipe.model import Recipe, WorkloadSpec
         from tfopt_core.training.factory import load_workload
 
         return load_workload(Recipe(name=name, workload=WorkloadSpec(use=name, options=options)))
@@ -108,8 +108,8 @@ def epoch_clock() -> Any:
 
 def baseline(line: Line, workload: Any, seed: int, folder: str) -> Any:
     """Return the training that a run with an empty stack builds."""
-    from tfopt_core.hooks import read_machine
-    from tfopt_core.recipe import Recipe, WorkloadSpec
+    from tfopt_core.hooks.machine import read_machine
+    from tfopt_core.recipe.model import Recipe, WorkloadSpec
     from tfopt_core.training.build import build
     from tfopt_core.training.job import Job
 

@@ -21,7 +21,7 @@ from catalogue_rounds import Catalogue
 from catalogue_rows import ROWS, Place
 from measured import speedup
 
-from tfopt_core.hooks import read_machine
+from tfopt_core.hooks.machine import read_machine
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.figures import INDIFFERENCE, Pair
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS

@@ -81,7 +81,7 @@ def in_fork(work: Callable[..., T], *arguments: Any) -> T:
     ours, theirs = context.Pipe(duplex=False)
 
     def called() -> None:
-        from tfopt_core.hooks import RuntimeOptions
+        from tfopt_core.hooks.values import RuntimeOptions
         from tfopt_core.training.runtime import start_tensorflow
 
         start_tensorflow(RuntimeOptions(), debug=False)
@@ -105,7 +105,7 @@ def _import_tensorflow() -> None:
     """Import TensorFlow without opening devices: a fork with open devices would hang."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from tfopt_core.hooks import RuntimeOptions
+    from tfopt_core.hooks.values import RuntimeOptions
     from tfopt_core.training.runtime import start_tensorflow
 
     start_tensorflow(RuntimeOptions(), debug=False, devices=False)

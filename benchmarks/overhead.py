@@ -56,7 +56,7 @@ class ByTfopt:
     """The same training through core: its clock, its epoch events, its callback list."""
 
     def __init__(self, recipe: Any, workload: Any) -> None:
-        from tfopt_core.hooks import read_machine
+        from tfopt_core.hooks.machine import read_machine
         from tfopt_core.training.build import build
         from tfopt_core.training.fit_monitor import FitMonitor
         from tfopt_core.training.job import Job
@@ -136,7 +136,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
 
     from tfopt_core.data import DataPlan
     from tfopt_core.data.lower import lower
-    from tfopt_core.recipe import Recipe, WorkloadSpec
+    from tfopt_core.recipe.model import Recipe, WorkloadSpec
     from tfopt_core.statistics.intervals import log_ratios
     from tfopt_core.training.factory import load_workload
     from tfopt_core.training.input.sources import as_plan, batched_plan

@@ -33,7 +33,7 @@ from peers.limits import Limits, Work
 from peers.lines import LINES
 from peers.rounds import Race
 
-from tfopt_core.hooks import read_machine
+from tfopt_core.hooks.machine import read_machine
 
 HERE = Path(__file__).resolve().parent
 SMOKE_EXAMPLES, SMOKE_EPOCHS = 256, 2

@@ -25,7 +25,7 @@ from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import CheckedRecipe, check_recipe
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import read_machine
+from tfopt_core.hooks.machine import read_machine
 from tfopt_core.records.results import FitResult, Results, RunResult
 from tfopt_core.scripts.in_process import Stacked, optimized_dataset, stacked_here
 from tfopt_core.training.job import Job

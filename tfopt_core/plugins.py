@@ -2,29 +2,27 @@
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused, WorkloadError
-from tfopt_core.hooks import (
-    Change,
+from tfopt_core.hooks.context import (
     Cluster,
     ClusterOptions,
-    Control,
-    Diagnosis,
-    Effect,
-    Finding,
-    FoundTable,
-    Machine,
-    Plugin,
-    PrecisionPolicy,
     Probe,
     ProbedTraining,
     RunContext,
-    RuntimeOptions,
     Serve,
-    TrainingOptions,
-    hookimpl,
-    plugin,
-    setting,
 )
-from tfopt_core.hooks.specs import Split
+from tfopt_core.hooks.diagnosis import Diagnosis, Finding
+from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.plugin_class import Plugin, plugin, setting
+from tfopt_core.hooks.specs import Split, hookimpl
+from tfopt_core.hooks.values import (
+    Change,
+    Control,
+    Effect,
+    FoundTable,
+    PrecisionPolicy,
+    RuntimeOptions,
+    TrainingOptions,
+)
 
 __all__ = [
     # the class, its hooks, and what they take and return

@@ -25,7 +25,7 @@ from support.stack_array import (
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.assemble import assemble
-from tfopt_core.recipe import PluginEntry
+from tfopt_core.recipe.model import PluginEntry
 
 KNOWN = candidates(TRIED)
 STACKS = covering_array(KNOWN)

@@ -15,7 +15,7 @@ from support.real_process import stored_runs, tfopt, tiny_project
 from tfopt_core import Workload
 from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.fingerprint import CodeAtStart
-from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.store.lock import LOCK_FILE, measuring_alone
 
 # Several in one project

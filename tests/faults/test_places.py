@@ -22,7 +22,7 @@ from tfopt_core.commands.request import (
 )
 from tfopt_core.commands.training import checkpoints_of
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.store.database import store_path
 
 ROOT = Path(__file__).parents[2]

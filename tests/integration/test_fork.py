@@ -20,7 +20,7 @@ from tfopt_distribute.one_device import OneDevice
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.run import RunReport
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.testing import make_machine

@@ -11,7 +11,7 @@ from support.real_process import TINY, environment, make_project, run, tfopt, tf
 from tfopt_core import __version__
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.recipe import shipped_recipes
+from tfopt_core.recipe.shipped import shipped_recipes
 
 PLAN = """
     name = "planned"

@@ -22,7 +22,7 @@ from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console

@@ -32,7 +32,7 @@ from tfopt_core.data.anatomy import random_ops
 from tfopt_core.data.dissect import steps, walk
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginRefused, WorkloadError
-from tfopt_core.hooks import PrecisionPolicy
+from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.callbacks import unset_initial_epoch

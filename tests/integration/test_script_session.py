@@ -27,7 +27,7 @@ from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.variants import Variant
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.scripts.session import Session

@@ -20,7 +20,7 @@ from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console

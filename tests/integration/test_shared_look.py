@@ -13,9 +13,9 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads
 
 from tfopt_core.errors import CannotShare
-from tfopt_core.hooks import RuntimeOptions
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.hooks.values import RuntimeOptions
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import FitState, train_fit
 from tfopt_core.scripts.session import Session

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.recipe import shipped_recipes
+from tfopt_core.recipe.shipped import shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_recipes_of_the_repository_ship_in_the_wheel_and_are_found_there(
     unpacked: Path,
 ) -> None:
-    asked = "from tfopt_core.recipe import shipped_recipes as s; print(*s().values(), sep='\\n')"
+    asked = "import tfopt_core.recipe.shipped as s; print(*s.shipped_recipes().values(), sep='\\n')"
     # -P and a folder of its own: nothing of the checkout stands before the unpacked wheel
     answer = subprocess.run(
         [sys.executable, "-P", "-c", asked],

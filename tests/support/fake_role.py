@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 
-from tfopt_core.hooks import Cluster
+from tfopt_core.hooks.context import Cluster
 from tfopt_core.records.messages import (
     ClusterJoined,
     ClusterJoining,

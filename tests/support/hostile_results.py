@@ -11,7 +11,7 @@ from support.report_results import (
     make_results,
     make_run,
 )
-from tfopt_core.hooks import Effect, FoundTable
+from tfopt_core.hooks.values import Effect, FoundTable
 from tfopt_core.records.results import Results
 from tfopt_core.records.run import Block
 

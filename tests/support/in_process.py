@@ -21,7 +21,7 @@ from tfopt_core.commands.main import run
 from tfopt_core.data.stages import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.run import FitOutcome
 from tfopt_core.testing import make_machine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfopt_core.hooks import Effect
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.hooks.values import Effect
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import Block, FitOutcome
 from tfopt_core.statistics.figures import Judgement

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from rich.console import RenderableType
 
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.records.results import (
     Attribution,

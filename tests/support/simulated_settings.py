@@ -11,7 +11,7 @@ import attrs
 from support.measure_runs import make_outcome
 from support.report_results import make_prepared
 from support.simulated_search import make_tune
-from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport

@@ -17,7 +17,7 @@ from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant

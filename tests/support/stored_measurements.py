@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.measure_runs import make_fit
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store

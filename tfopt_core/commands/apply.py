@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.recipe import WorkloadSpec
+    from tfopt_core.recipe.model import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner

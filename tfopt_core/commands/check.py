@@ -19,7 +19,8 @@ from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
+from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.tree import Node, Place
 from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.training.factory import missing_workload, module_file

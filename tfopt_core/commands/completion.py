@@ -29,7 +29,7 @@ Items = list[CompletionItem[str]]
 
 def recipes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Return the recipes that ship."""
-    from tfopt_core.recipe import shipped_recipes, summary
+    from tfopt_core.recipe.shipped import shipped_recipes, summary
 
     return [
         CompletionItem(name, help=summary(path))

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
 from tfopt_core.errors import MESSAGE_LENGTH, WITH_CUDA, InputError, cure_of
-from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.hooks.machine import ask_driver
+from tfopt_core.hooks.machine import Machine, ask_driver, read_machine
 from tfopt_core.private_api import FEATURES
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.training.runtime import check_environment

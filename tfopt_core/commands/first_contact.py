@@ -37,7 +37,7 @@ from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared

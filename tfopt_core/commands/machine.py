@@ -43,7 +43,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     status 1 if a control failed; the no-op fails by chance in one of twenty selftests.
     """
     from tfopt_core.commands.request import new_id
-    from tfopt_core.hooks import read_machine
+    from tfopt_core.hooks.machine import read_machine
     from tfopt_core.measurement.selftest import CONTROLS, ControlTrial, run_trial
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.report.results.selftest import render_selftest

@@ -22,7 +22,7 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
         refuse_json(context, json_path)
         return
     from tfopt_core.commands.output import show_list
-    from tfopt_core.recipe import shipped_recipes, summary
+    from tfopt_core.recipe.shipped import shipped_recipes, summary
     from tfopt_core.report.listing import render_recipes
 
     found = [
@@ -40,7 +40,7 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
 def copy(name: str, target: Path | None, debug: bool) -> None:
     """Copy the recipe NAME to TARGET (NAME.toml here by default), for editing."""
     from tfopt_core.files import write_text
-    from tfopt_core.recipe import shipped_recipes
+    from tfopt_core.recipe.shipped import shipped_recipes
 
     shipped = shipped_recipes()
     if name not in shipped:

@@ -22,10 +22,12 @@ from tfopt_core.commands.check import check_as_recipe, check_recipe, script_of
 from tfopt_core.commands.versions import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
-from tfopt_core.hooks import ClusterOptions, read_machine
+from tfopt_core.hooks.context import ClusterOptions
+from tfopt_core.hooks.machine import read_machine
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.recipe import Recipe, shipped_recipes
 from tfopt_core.recipe.formats import duration
+from tfopt_core.recipe.model import Recipe
+from tfopt_core.recipe.shipped import shipped_recipes
 from tfopt_core.recipe.values import Invalid
 from tfopt_core.store.lock import measuring_alone
 from tfopt_core.training.runtime import check_environment

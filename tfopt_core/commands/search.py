@@ -24,8 +24,9 @@ from tfopt_core.errors import InputError, Problem, RecipeError, StoreError, did_
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
-from tfopt_core.recipe import Objective, Reading, Recipe, TuneSpec
 from tfopt_core.recipe.formats import Choices
+from tfopt_core.recipe.model import Objective, Recipe, TuneSpec
+from tfopt_core.recipe.reading import Reading
 from tfopt_core.report.live import MeasurementView
 from tfopt_core.report.tuning import show_search
 from tfopt_core.store.database import Store, store_path

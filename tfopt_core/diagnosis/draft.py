@@ -13,7 +13,7 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.writing import NOTES, PlannedPlugin, SpareKey, recipe_text, spare_keys
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Estimate, Prepared

@@ -16,7 +16,7 @@ from tfopt_core.data.stage import Stage
 from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.step_loops import DataLoop
 from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.fit_figures import retraces
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from tfopt_core.hooks import Machine
+from tfopt_core.hooks.machine import Machine
 from tfopt_core.training.model.graphs import LOOPS, called_graphs, live_operations, rounds_of
 
 # Of products in each type.

@@ -14,7 +14,7 @@ from tfopt_core.diagnosis.input_findings import (
 )
 from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import LoopRounds
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.graphs import (

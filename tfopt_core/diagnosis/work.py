@@ -23,13 +23,12 @@ from tfopt_core.diagnosis.training_findings import (
     model_findings,
 )
 from tfopt_core.errors import describe
-from tfopt_core.hooks import Diagnosis, Finding
-from tfopt_core.hooks.diagnosis import StepFacts
+from tfopt_core.hooks.diagnosis import Diagnosis, Finding, StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.model import Recipe
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
 from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
 from tfopt_core.scripts.own.loop import parameters, trained_models

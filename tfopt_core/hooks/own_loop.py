@@ -11,7 +11,7 @@ from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import VALUE_HOOKS
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.hooks.values import Change, PrecisionPolicy, RuntimeOptions
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.model import Recipe
 
 # The hooks that act without `compile` and `fit`: before the model is built, on data, at the end.
 REACHING = frozenset({

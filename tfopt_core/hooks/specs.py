@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tfopt_core.hooks.context import RunContext
     from tfopt_core.hooks.machine import Machine
     from tfopt_core.hooks.values import Change
-    from tfopt_core.recipe import Recipe
+    from tfopt_core.recipe.model import Recipe
 
 
 Split = Literal["train", "validation"]

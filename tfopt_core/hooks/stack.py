@@ -32,7 +32,7 @@ from tfopt_core.hooks.values import (
     RuntimeOptions,
     TrainingOptions,
 )
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.model import Recipe
 
 # What of `TrainingOptions` computes in each step.
 CALLED_IN_STEPS = (

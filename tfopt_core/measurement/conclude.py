@@ -11,7 +11,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.files import replace_file
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import judgement_of, leave_one_out
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.results import Addition, Attribution, Comparison, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL

@@ -20,7 +20,7 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.model import Recipe
 from tfopt_core.training.factory import module_file, named_workloads
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request

@@ -9,8 +9,7 @@ import attrs
 
 from tfopt_core.hooks.card import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe
-from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
+from tfopt_core.recipe.model import PAIRS, WARM_SECONDS, Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, Contrast, ScheduledRun, Variant

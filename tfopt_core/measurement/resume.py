@@ -17,7 +17,7 @@ from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import MeasurementState, recipe_path
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import conduct
-from tfopt_core.recipe import PluginEntry, Recipe
+from tfopt_core.recipe.model import PluginEntry, Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.store.database import Store

@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.hooks import Effect, Machine, Plugin, hookimpl, plugin
+from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.plugin_class import Plugin, plugin
+from tfopt_core.hooks.specs import hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
-from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.store.database import Store

@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.machine import Gpu
 
 
 @attrs.frozen

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.hooks import Effect
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.recipe import Objective
+from tfopt_core.hooks.values import Effect
+from tfopt_core.recipe.model import Objective
 from tfopt_core.records.run import FitFacts, RunFacts
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 

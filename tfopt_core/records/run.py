@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 
 # The name under which a training loop of a script's own stands among the fits of a run.
 OWN_LOOP = "the script's own loop"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.messages import EpochDone, OthersServed
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import NAME as DATA_LOSS

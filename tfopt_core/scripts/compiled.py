@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.data import ModelStage
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
 from tfopt_core.training.loops.graph_steps import FunctionCache
 from tfopt_core.training.model.loss_scaling import scaling_optimizer, with_changes

@@ -11,8 +11,9 @@ from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError, describe
-from tfopt_core.hooks import PrecisionPolicy, RunContext
+from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import why_without
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import CannotShare
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.run import FitOutcome

@@ -11,8 +11,8 @@ import attrs
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Effect, RuntimeOptions
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import Effect, RuntimeOptions
 from tfopt_core.scripts.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job

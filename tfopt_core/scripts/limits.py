@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 
 
 @attrs.frozen

@@ -12,11 +12,11 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.errors import CannotShare, PluginRefused, WorkloadError
-from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.card import traits
+from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.hooks.values import Change
+from tfopt_core.hooks.values import Change, PrecisionPolicy
 from tfopt_core.scripts.call import FitCall
 from tfopt_core.scripts.compiled import Compiled, compiled_of, let_go
 from tfopt_core.scripts.fit_data import FitData

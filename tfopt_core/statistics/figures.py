@@ -9,7 +9,7 @@ from typing import Literal
 import attrs
 
 from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
-from tfopt_core.recipe import Objective, TargetSpec
+from tfopt_core.recipe.model import Objective, TargetSpec
 from tfopt_core.records.results import FigureRatio, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, Verdict

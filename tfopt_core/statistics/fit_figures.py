@@ -9,7 +9,7 @@ from statistics import median
 
 import attrs
 
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.records.run import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
 

@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused
-from tfopt_core.hooks import TrainingOptions
+from tfopt_core.hooks.values import TrainingOptions
 
 RateRule = Literal["keep", "linear", "sqrt"]
 # What Keras' own schedules call their rates; all else in them counts steps or is relative.

@@ -11,8 +11,9 @@ import attrs
 from tfopt_core.data import DataPlan, Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import PrecisionPolicy, RunContext, TrainingOptions
+from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.training.defaults import baseline_plans, default_model, default_options
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws

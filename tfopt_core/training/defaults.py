@@ -8,7 +8,7 @@ from typing import Any
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError, describe
-from tfopt_core.hooks import TrainingOptions
+from tfopt_core.hooks.values import TrainingOptions
 from tfopt_core.training.input.sources import as_plan, batched_plan
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload

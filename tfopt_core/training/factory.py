@@ -15,7 +15,7 @@ from typing import Any
 
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.installed.discovery import Registration, registrations
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.workload import Workload
 
 GROUP = "tfopt.workloads"

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.hooks import Control
+from tfopt_core.hooks.values import Control
 from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.records.run import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.training.build import Built

@@ -11,9 +11,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Change, Machine, RunContext, RuntimeOptions
+from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.recipe import Recipe
+from tfopt_core.hooks.values import Change, RuntimeOptions
+from tfopt_core.recipe.model import Recipe
 from tfopt_core.training.workload import Workload
 
 

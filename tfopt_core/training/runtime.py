@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Gpu, Machine, RuntimeOptions
+from tfopt_core.hooks.machine import Gpu, Machine
+from tfopt_core.hooks.values import RuntimeOptions
 
 if TYPE_CHECKING:
     from tfopt_core.training.job import Job

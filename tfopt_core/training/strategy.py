@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import ClusterError, PluginError, describe
-from tfopt_core.hooks import Cluster, ClusterOptions, Serve
+from tfopt_core.hooks.context import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import ClusterJoined, ClusterJoining, Tell

@@ -15,7 +15,7 @@ import attrs
 from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.anatomy import random_ops
 from tfopt_core.errors import WorkloadError
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.workload import Workload

@@ -17,7 +17,7 @@ from tfopt_core.errors import (
     TfoptError,
     WorkloadError,
 )
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.recipe.tree import join_path
 from tfopt_core.records.messages import Failure, OthersServed
 from tfopt_core.records.results import RunResult, RunStatus

@@ -16,10 +16,9 @@ from tfopt_core.data import Batch, DataPlan
 from tfopt_core.data.anatomy import element_bytes, overhead_bytes, random_ops, still
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginRefused
-from tfopt_core.hooks import Machine
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.context import Probe, ProbedTraining
-from tfopt_core.hooks.machine import available_memory_bytes
+from tfopt_core.hooks.machine import Machine, available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport

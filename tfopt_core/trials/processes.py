@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import RecipeError, did_you_mean
-from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import Change, RuntimeOptions
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, Tell
 from tfopt_core.records.replay import Replayed, ReplayPart

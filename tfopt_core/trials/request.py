@@ -8,9 +8,10 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Machine
+from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Reading, Recipe
+from tfopt_core.recipe.model import Recipe
+from tfopt_core.recipe.reading import Reading
 from tfopt_core.records.dry_build import Prepared
 
 # The folder of the project's results that holds what observers wrote, and the variant of their run.

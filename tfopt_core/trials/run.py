@@ -11,8 +11,7 @@ from typing import Any, cast
 import attrs
 
 from tfopt_core.errors import ClusterError
-from tfopt_core.hooks import Cluster, RunContext, Serve
-from tfopt_core.hooks.context import JOIN_SECONDS
+from tfopt_core.hooks.context import JOIN_SECONDS, Cluster, RunContext, Serve
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.records.messages import Answer, ClusterJoined, OthersServed, ProcessStarted, Tell
 from tfopt_core.records.run import RunReport

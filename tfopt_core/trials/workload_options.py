@@ -12,9 +12,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Effect, Plugin, hookimpl, plugin
+from tfopt_core.hooks.plugin_class import Plugin, plugin
+from tfopt_core.hooks.specs import hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe
+from tfopt_core.hooks.values import Effect
+from tfopt_core.recipe.model import Recipe
 
 # Its name in results; no entry point is named so.
 NAME = "workload options"

@@ -14,7 +14,7 @@ from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.recipe import Objective, TuneSpec
+from tfopt_core.recipe.model import Objective, TuneSpec
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.results import SettingsTrial, StackTrial

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.recipe import Objective
+from tfopt_core.recipe.model import Objective
 from tfopt_core.recipe.tree import split_path
 from tfopt_core.records.results import Results
 

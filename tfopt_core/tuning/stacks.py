@@ -12,9 +12,8 @@ from tfopt_core.hooks.card import requiring
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.suggest import in_order
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import PluginEntry, Recipe
 from tfopt_core.recipe.formats import SearchRange, search_range
-from tfopt_core.recipe.model import BaselineSpec
+from tfopt_core.recipe.model import BaselineSpec, PluginEntry, Recipe
 from tfopt_core.recipe.tree import join_path
 from tfopt_core.trials.workload_options import BATCH_SIZE, options_of
 from tfopt_core.tuning.context import SearchContext

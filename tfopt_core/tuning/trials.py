@@ -19,7 +19,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.recipe import Objective
+from tfopt_core.recipe.model import Objective
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from tfopt_core.hooks.machine import available_memory_bytes
-from tfopt_core.recipe import Objective, WorkloadSpec
+from tfopt_core.recipe.model import Objective, WorkloadSpec
 from tfopt_core.records.messages import Progress, Tell, TurnOver
 
 Result = TypeVar("Result")

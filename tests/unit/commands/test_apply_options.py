@@ -7,7 +7,7 @@ import pytest
 from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.first_contact import check_contact
 from tfopt_core.errors import InputError
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 
 
 @pytest.mark.parametrize(

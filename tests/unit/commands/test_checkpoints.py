@@ -8,8 +8,8 @@ from support.measure_runs import make_request
 
 from tfopt_core.commands.training import open_checkpoints, resumed
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Gpu
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.hooks.machine import Gpu
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
 

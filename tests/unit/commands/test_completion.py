@@ -8,7 +8,7 @@ from click.shell_completion import BashComplete
 from tfopt_core.commands.completion import PROGRAM, VARIABLE
 from tfopt_core.commands.main import cli, run
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.recipe import shipped_recipes
+from tfopt_core.recipe.shipped import shipped_recipes
 
 
 def completed(*words: str) -> list[str]:

@@ -14,7 +14,7 @@ from tfopt_core.commands.doctor import (
     read_steps,
 )
 from tfopt_core.errors import cure_of
-from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.device_check import missing_libraries
 

@@ -67,7 +67,7 @@ def test_an_unexpected_exception_is_a_bug_of_tfopt_and_shows_its_traceback(monke
     def broken(*_, **__):
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr("tfopt_core.recipe.shipped_recipes", broken)
+    monkeypatch.setattr("tfopt_core.recipe.shipped.shipped_recipes", broken)
     assert run(["recipes"]) == 70
     printed = capsys.readouterr().err
     assert "Traceback" in printed
@@ -79,7 +79,7 @@ def test_ctrl_c_outside_a_measurement_ends_with_130(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tfopt_core.recipe.shipped_recipes", interrupted)
+    monkeypatch.setattr("tfopt_core.recipe.shipped.shipped_recipes", interrupted)
     assert run(["recipes"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted"
 

@@ -13,7 +13,7 @@ from support.in_process import tfopt_here
 from support.report_results import make_comparison, make_results
 
 from tfopt_core.diagnosis.draft import LeftOut, NothingToMeasure
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.records.verdict import Verdict
 
 

@@ -17,7 +17,7 @@ from tfopt_core.commands.scaffold import (
 )
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.reading import read_recipe
 
 
 def test_a_name_is_the_same_name_everywhere() -> None:

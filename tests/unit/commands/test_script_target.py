@@ -10,7 +10,7 @@ from tfopt_core.commands.check import (
     script_of,
 )
 from tfopt_core.errors import InputError, RecipeError
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 
 
 def test_a_script_is_known_by_its_end_and_a_module_by_an_option():

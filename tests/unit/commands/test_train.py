@@ -9,10 +9,10 @@ from support.measure_runs import make_request
 from support.report_results import make_prepared
 
 from tfopt_core.commands.training import train_once, train_script
-from tfopt_core.hooks import ClusterOptions
+from tfopt_core.hooks.context import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.workers.spawn import ProcessOutcome

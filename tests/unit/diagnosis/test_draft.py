@@ -20,7 +20,8 @@ from tfopt_core.diagnosis.screening import screened
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import ExactForm
-from tfopt_core.recipe import WorkloadSpec, read_recipe
+from tfopt_core.recipe.model import WorkloadSpec
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.report.first_contact import render_nothing, render_written
 
 

@@ -12,7 +12,7 @@ from tfopt_core.diagnosis.matmul import (
     operations_of,
     products,
 )
-from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
 from tfopt_core.training.model.graphs import traced_step
 

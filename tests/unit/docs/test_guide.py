@@ -20,15 +20,15 @@ from tfopt_core.hooks import card
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 from tfopt_core.plugins import PrecisionPolicy, Probe, RunContext, RuntimeOptions, TrainingOptions
-from tfopt_core.recipe import (
+from tfopt_core.recipe.model import (
     MeasureSpec,
     QualitySpec,
     Recipe,
     TargetSpec,
     TuneSpec,
     WorkloadSpec,
-    read_recipe,
 )
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.table import Table, keys_of
 
 GUIDE = ROOT / "docs" / "guide"

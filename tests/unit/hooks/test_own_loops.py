@@ -7,9 +7,9 @@ import pytest
 
 from tfopt_core import DataPlan
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.hooks.own_loop import check_precision, reaching, why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.plugins import Effect, Plugin, RunContext, TrainingOptions, hookimpl
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.hooks.installed.settings import configure
-from tfopt_core.recipe import Place
-from tfopt_core.recipe.tree import Node
+from tfopt_core.recipe.tree import Node, Place
 from tfopt_core.recipe.values import faults_of
 
 PLACE = Place("r.toml", 10, "plugins[0]")

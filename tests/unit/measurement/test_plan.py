@@ -9,7 +9,7 @@ from support.report_results import make_prepared
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.plan import MOST_PAIRS, MeasurementState, plan_of
 from tfopt_core.plugins import Plugin
-from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
 from tfopt_core.statistics.certificate import Certificate
 
 

@@ -17,14 +17,14 @@ from tfopt_core.errors import (
     PreparationFailed,
     StoreError,
 )
-from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.certifying import most_batches
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
 from tfopt_core.plugins import Plugin, hookimpl
-from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, StepDone
 from tfopt_core.records.run import Block, RunReport

@@ -31,7 +31,7 @@ from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.testing import make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}

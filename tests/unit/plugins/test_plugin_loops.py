@@ -20,7 +20,7 @@ from tfopt_runtime.xla import Xla
 from tfopt_core import DataPlan
 from tfopt_core.data import Shuffle
 from tfopt_core.data.resident import why_not_gathered
-from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.plugins import Diagnosis, PluginRefused
 
 GIB = 2**30

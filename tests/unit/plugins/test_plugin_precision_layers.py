@@ -12,7 +12,8 @@ from support.plugin_drive import BFLOAT16_CPU, FakeProbe
 from tfopt_precision.layer_probe import out_of_line, relative_error
 from tfopt_precision.mixed_precision import MixedPrecision, layers_with_weights
 
-from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions
+from tfopt_core.hooks.context import ProbedTraining
+from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.training.model.loss_scaling import (
     overflow_steps,
     prepare_scaling,

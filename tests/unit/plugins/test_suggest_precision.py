@@ -6,7 +6,7 @@ import pytest
 from support.hooks_diagnosis import diagnosis
 from tfopt_precision.mixed_precision import MixedPrecision
 
-from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
 
 NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())

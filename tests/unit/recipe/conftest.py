@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.recipe import Reading, read_recipe
+from tfopt_core.recipe.reading import Reading, read_recipe
 
 Read = Callable[..., Reading]
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.hooks.installed.schema import recipe_schema
-from tfopt_core.recipe import TuneSpec, read_recipe
 from tfopt_core.recipe.formats import Between, Choices, search_range
+from tfopt_core.recipe.model import TuneSpec
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.values import Invalid
 
 HEAD = '[workload]\nfactory = "train.py:build"\n'

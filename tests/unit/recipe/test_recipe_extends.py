@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.recipe import MeasureSpec, Reading, read_recipe
-from tfopt_core.recipe.model import PAIRS
+from tfopt_core.recipe.model import PAIRS, MeasureSpec
+from tfopt_core.recipe.reading import Reading, read_recipe
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]

@@ -11,7 +11,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tfopt_core.recipe import locate
+from tfopt_core.recipe.toml import locate
 from tfopt_core.recipe.tree import join_path, split_path
 
 # A loaded machine is slow at drawing, which says nothing about the locator.

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe import Reading, read_recipe
+from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.tree import Place, join_path
 
 Read = Callable[..., Reading]

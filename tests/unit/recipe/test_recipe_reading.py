@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from support.mangled import mangled_recipes
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe import (
-    MeasureSpec,
-    PluginEntry,
-    QualitySpec,
-    Reading,
-    TargetSpec,
-    WorkloadSpec,
-    read_recipe,
-)
+from tfopt_core.recipe.model import MeasureSpec, PluginEntry, QualitySpec, TargetSpec, WorkloadSpec
+from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.tree import Fault, Place
 
 Read = Callable[..., Reading]
@@ -356,7 +349,7 @@ def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
 
 
 def test_importing_recipes_imports_no_heavy_library() -> None:
-    code = "import sys, tfopt_core.recipe; print(*sys.modules)"
+    code = "import sys, tfopt_core.recipe.reading; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "tfopt_core.recipe.reading" in loaded

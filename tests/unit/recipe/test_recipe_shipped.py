@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfopt_core.recipe import find_recipe, read_recipe, shipped_recipes, summary
+from tfopt_core.recipe.reading import read_recipe
+from tfopt_core.recipe.shipped import find_recipe, shipped_recipes, summary
 
 MINIMAL = '[workload]\nuse = "mnist"\n'
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tfopt_core.errors import RecipeError
-from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.toml import parse_toml
 
 MINIMAL = '[workload]\nuse = "mnist"\n'

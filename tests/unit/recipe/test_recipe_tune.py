@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tfopt_core.hooks.installed.schema import recipe_schema
-from tfopt_core.recipe import TuneSpec, read_recipe
+from tfopt_core.recipe.model import TuneSpec
+from tfopt_core.recipe.reading import read_recipe
 
 HEAD = '[workload]\nuse = "flights"\n'
 

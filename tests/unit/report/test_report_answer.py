@@ -16,7 +16,7 @@ from support.report_results import (
     show,
 )
 
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.answer import answer_lines, headline, render_answer

@@ -15,8 +15,7 @@ from support.diagnosed import make_part as part
 from support.report_results import show
 
 from tfopt_core.commands.output import to_json
-from tfopt_core.hooks import Finding
-from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.hooks.diagnosis import PARTS, Finding
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.diagnosis import (
     EpochPart,

@@ -21,7 +21,7 @@ from support.report_results import (
 )
 
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import FigureRatio, Results
 from tfopt_core.records.run import Block
 from tfopt_core.report.style.console import plain

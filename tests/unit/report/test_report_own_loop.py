@@ -15,9 +15,10 @@ from tfopt_core.diagnosis.draft import (
     why_chosen,
 )
 from tfopt_core.errors import InputError
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.recipe import WorkloadSpec, read_recipe
+from tfopt_core.recipe.model import WorkloadSpec
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.records.dry_build import Estimate
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.report.diagnosis import render_diagnosis

@@ -19,7 +19,7 @@ from support.report_results import (
     show,
 )
 
-from tfopt_core.hooks import Effect, FoundTable
+from tfopt_core.hooks.values import Effect, FoundTable
 from tfopt_core.records.results import FigureRatio, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.limits import CutShort, cut_in_words, cut_short
 from tfopt_core.training.workload import judged_metric

@@ -10,7 +10,7 @@ from support.measure_across import BASE, ENVIRONMENT, MACHINE, make_measured
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.errors import InputError
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.across import compare_stacks
 

@@ -108,7 +108,7 @@ def test_the_steps_and_examples_of_a_training_are_products():
 
 
 def test_a_fit_has_its_seconds_if_it_has_a_name_and_the_target_its_epochs_end():
-    from tfopt_core.recipe import TargetSpec
+    from tfopt_core.recipe.model import TargetSpec
 
     named = summarize(make_outcome(name="first"), TargetSpec("val_accuracy", at_least=0.85))
     assert (named.wall_seconds, named.seconds_to_target) == (10.0, 10.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.records.run import Block, FitOutcome
 from tfopt_core.statistics.fit_figures import (
     epochs_to_target,

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.records.run import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate

@@ -11,7 +11,7 @@ from support.lazy_modules import keras
 from tfopt_core.data import DataPlan, Shuffle
 from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import Cluster
+from tfopt_core.hooks.context import Cluster
 from tfopt_core.training.distributed.cluster import callbacks_of
 from tfopt_core.training.distributed.coordinated import Coordinated, with_known_buffers
 from tfopt_core.training.distributed.distribution import Synchronous

@@ -12,7 +12,7 @@ from support.lazy_modules import keras, tf
 from tfopt_core import Workload
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import Control, Effect, Plugin, hookimpl
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import build
 from tfopt_core.training.fit import train

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.lazy_modules import tf
 
-from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
 from tfopt_core.training.runtime import as_tensorflow_sees
 

@@ -6,8 +6,8 @@ import attrs
 from support.in_process import job_here
 from tfopt_data.prefetch import Prefetch
 
-from tfopt_core.hooks import Change
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import Change
 from tfopt_core.trials import dry_build
 from tfopt_core.trials.dry_build import _with_resolved
 

@@ -7,7 +7,7 @@ import pytest
 
 from tfopt_core.data import DataPlan, lower_plan
 from tfopt_core.errors import WorkloadError
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.training.factory import load_workload
 from tfopt_core.trials.holdout import split, with_holdout
 

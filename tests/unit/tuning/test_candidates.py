@@ -9,7 +9,7 @@ from support.simulated_search import make_tune, traits_of
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import search_space
 
 

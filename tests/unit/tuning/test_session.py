@@ -10,7 +10,7 @@ from support.simulated_settings import RATES, SimulatedTrainings, make_context
 from support.tuned import make_trial, make_tuned
 
 from tfopt_core.errors import InputError
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.results import TrialOutcome
 from tfopt_core.tuning.search import GreedySearch

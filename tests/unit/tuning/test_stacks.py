@@ -6,7 +6,7 @@ from support.simulated_search import make_tune, names_of, plugin, traits_of
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.recipe import Recipe, TuneSpec, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, TuneSpec, WorkloadSpec
 from tfopt_core.trials.workload_options import baseline_recipe
 from tfopt_core.tuning.results import values_below
 from tfopt_core.tuning.stacks import (

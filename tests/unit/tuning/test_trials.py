@@ -10,9 +10,9 @@ from support.measure_runs import make_outcome
 from support.report_results import make_prepared
 from support.simulated_search import make_tune, plugin
 
-from tfopt_core.hooks import Effect
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
+from tfopt_core.hooks.values import Effect
+from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport

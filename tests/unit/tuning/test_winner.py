@@ -10,8 +10,8 @@ from support.report_results import make_comparison, make_results
 from support.tuned import make_tuned
 
 from tfopt_core.diagnosis.draft import is_unchanged
-from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
-from tfopt_core.recipe.model import BaselineSpec
+from tfopt_core.recipe.model import BaselineSpec, MeasureSpec, Recipe, WorkloadSpec
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
 from tfopt_core.tuning.results import SettingsSearch

@@ -10,8 +10,9 @@ import attrs
 import pytest
 from support.fake_role import RUN
 
-from tfopt_core.hooks import Cluster, Effect
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.hooks.context import Cluster
+from tfopt_core.hooks.values import Effect
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.messages import (
     Answer,
     ClusterJoined,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tfopt_core.hooks import Cluster
+from tfopt_core.hooks.context import Cluster
 from tfopt_core.training.distributed.serving import answers
 from tfopt_core.workers.supervise import Gathering
 

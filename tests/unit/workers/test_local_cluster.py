@@ -15,8 +15,9 @@ import attrs
 import psutil
 import pytest
 
-from tfopt_core.hooks import ClusterOptions, RuntimeOptions
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.hooks.context import ClusterOptions
+from tfopt_core.hooks.values import RuntimeOptions
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.records.messages import (
     ClusterJoined,
     ClusterJoining,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tfopt_core.errors import CannotShare
-from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.workers.spawn import SharedProcess, SpawnRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfopt_core import WorkloadError
-from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.training.factory import load_workload
 
 pytestmark = pytest.mark.tensorflow

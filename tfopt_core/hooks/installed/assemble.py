@@ -19,7 +19,7 @@ from tfopt_core.hooks.installed.discovery import Registration, find, registratio
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import PluginEntry
+from tfopt_core.recipe.model import PluginEntry
 from tfopt_core.recipe.tree import Fault
 
 # Plugins that ship with tfopt are tested to import; others are first imported in another process.

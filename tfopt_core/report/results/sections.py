@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
-from tfopt_core.hooks import Effect
+from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
 from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.records.variants import BASELINE, FULL

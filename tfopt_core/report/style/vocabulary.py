@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.records.variants import BASELINE, FULL, PLUS
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 

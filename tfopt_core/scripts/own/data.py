@@ -13,7 +13,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks import RunContext
+from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.scripts.fit_data import unchanged
 from tfopt_core.scripts.keras_patches import replace

@@ -13,10 +13,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Effect, Finding
 from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.hooks.values import Effect
 from tfopt_core.scripts.keras_patches import replace
 from tfopt_core.scripts.own.data import OwnData
 from tfopt_core.scripts.own.update_clock import UpdateClock

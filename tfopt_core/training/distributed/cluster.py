@@ -9,8 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfopt_core.errors import ClusterError, WorkloadError
-from tfopt_core.hooks import Cluster
-from tfopt_core.hooks.context import name_of
+from tfopt_core.hooks.context import Cluster, name_of
 
 _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 # How long a worker that refuses to train stays for the others.

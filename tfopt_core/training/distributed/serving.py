@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core.errors import ClusterError
-from tfopt_core.hooks import Cluster, Serve
+from tfopt_core.hooks.context import Cluster, Serve
 from tfopt_core.training.strategy import check_address
 
 POLL_SECONDS = 0.5

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import method_replaced, optimizers_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tfopt_core.hooks import PrecisionPolicy
+from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import why_without
 from tfopt_core.training.model.layers import nested_layers
 

@@ -104,13 +104,6 @@ class Proposal:
     silent: tuple[NoAnswer, ...] = ()
 
 
-@attrs.frozen(eq=False)
-class _Candidate:
-    suggestion: Suggestion
-    traits: Traits
-    owns_strategy: bool
-
-
 def propose(
     names: Iterable[str],
     diagnosis: Diagnosis,
@@ -124,7 +117,7 @@ def propose(
     :param in_effect: the plugins of the diagnosed stack, which are not asked.
     :param tell: called with each plugin before it is imported.
     """
-    candidates: list[_Candidate] = []
+    suggestions: list[Suggestion] = []
     silent: list[NoAnswer] = []
     known = registrations()
     for name in names:
@@ -133,41 +126,42 @@ def propose(
         tell(name)
         origin = known[name][0].distribution if known.get(name) else "unknown"
         try:
-            candidate = _within_time(functools.partial(_both_forms, name, known, diagnosis))
+            suggestion = _within_time(functools.partial(_both_forms, name, known, diagnosis))
         except (Exception, SystemExit) as error:  # third-party code must do no harm
             cause = message_of(error)
             silent.append(NoAnswer(plugin=name, distribution=origin, cause=cause))
             continue
-        if candidate is not None:
-            candidates.append(candidate)
-    candidates.sort(key=lambda one: _rank(one.suggestion))
-    marked, taken = _stackable(candidates, in_effect)
+        if suggestion is not None:
+            suggestions.append(suggestion)
+    suggestions.sort(key=_rank)
+    classes = {one.plugin: find(one.plugin, known).load() for one in suggestions}
+    left_out = _left_out(suggestions, classes, in_effect)
+    stack = [name for name in classes if not left_out[name]]
     return Proposal(
-        suggestions=marked,
-        stack=in_order({one.suggestion.plugin: one.traits for one in taken}),
+        suggestions=tuple(attrs.evolve(one, left_out=left_out[one.plugin]) for one in suggestions),
+        stack=in_order({name: traits(name, classes[name]) for name in stack}),
         silent=tuple(silent),
     )
 
 
 def _both_forms(
     name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
-) -> _Candidate | None:
+) -> Suggestion | None:
     """Return what a plugin suggests; one that may round differently is asked for its exact settings
     too."""
-    candidate = _asked(name, known, diagnosis)
-    if candidate is None or candidate.suggestion.is_exact:
-        return candidate
+    suggestion = _asked(name, known, diagnosis)
+    if suggestion is None or suggestion.is_exact:
+        return suggestion
     exact = _asked(name, known, diagnosis.exact_only())
-    if exact is None or not exact.suggestion.is_exact:
-        return candidate
-    one = exact.suggestion
-    form = ExactForm(settings=one.settings, bound=one.bound, equivalence=one.equivalence)
-    return attrs.evolve(candidate, suggestion=attrs.evolve(candidate.suggestion, exact_form=form))
+    if exact is None or not exact.is_exact:
+        return suggestion
+    form = ExactForm(settings=exact.settings, bound=exact.bound, equivalence=exact.equivalence)
+    return attrs.evolve(suggestion, exact_form=form)
 
 
 def _asked(
     name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
-) -> _Candidate | None:
+) -> Suggestion | None:
     registration = find(name, known)
     plugin_class = registration.load()
     own = traits(name, plugin_class)
@@ -182,7 +176,7 @@ def _asked(
     if answer is None:
         return None
     settings, plugin = answer
-    suggestion = Suggestion(
+    return Suggestion(
         plugin=name,
         settings=plain(settings),
         bound=None if bound == float("inf") else bound,
@@ -191,7 +185,6 @@ def _asked(
         summary=card(plugin_class).summary,
         distribution=registration.distribution,
     )
-    return _Candidate(suggestion, own, hasattr(plugin_class, "build_strategy"))
 
 
 def suggested(
@@ -222,50 +215,49 @@ def _rank(one: Suggestion) -> tuple[float, int, str]:
     return (-round(one.most, 2), EQUIVALENCES.index(one.equivalence), one.plugin)
 
 
-def _stackable(
-    candidates: Sequence[_Candidate], in_effect: Sequence[str]
-) -> tuple[tuple[Suggestion, ...], list[_Candidate]]:
-    """Return all suggestions, with `left_out` set where needed, and those that can be stacked."""
-    names = [*in_effect, *(candidate.suggestion.plugin for candidate in candidates)]
-    taken: list[_Candidate] = []
+def _left_out(
+    suggestions: Sequence[Suggestion], classes: Mapping[str, type[Any]], in_effect: Sequence[str]
+) -> dict[str, str]:
+    """Return why each plugin cannot be stacked with the others, "" if it can.
+
+    :param classes: those of the suggested plugins.
+    """
     reasons: dict[str, str] = {}
 
-    def exact_first(candidate: _Candidate) -> tuple[bool, tuple[float, int, str]]:
-        exactly = candidate.suggestion.exactly
-        return exactly is None, _rank(exactly or candidate.suggestion)
+    def exact_first(one: Suggestion) -> tuple[bool, tuple[float, int, str]]:
+        return one.exactly is None, _rank(one.exactly or one)
 
-    for candidate in sorted(candidates, key=exact_first):
-        missing = [name for name in candidate.traits.requires if name not in names]
-        reason = f'needs "{missing[0]}"' if missing else _against(candidate, taken, in_effect)
-        if not reason:
-            taken.append(candidate)
-        reasons[candidate.suggestion.plugin] = reason
-    marked = (
-        attrs.evolve(one.suggestion, left_out=reasons[one.suggestion.plugin]) for one in candidates
-    )
-    return tuple(marked), sorted(taken, key=candidates.index)
+    for name in (one.plugin for one in sorted(suggestions, key=exact_first)):
+        taken = [other for other, reason in reasons.items() if not reason]
+        needs = [one for one in classes[name].requires if one not in (*in_effect, *classes)]
+        reasons[name] = (
+            f'needs "{needs[0]}"' if needs else _against(name, taken, classes, in_effect)
+        )
+    return reasons
 
 
-def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequence[str]) -> str:
+def _against(
+    name: str, taken: Sequence[str], classes: Mapping[str, type[Any]], in_effect: Sequence[str]
+) -> str:
     """Return why a plugin cannot be stacked with these, "" if it can."""
-    name = candidate.suggestion.plugin
-    for other in (*in_effect, *(earlier.suggestion.plugin for earlier in taken)):
-        if other in candidate.traits.conflicts:
+    own = classes[name]
+    for other in (*in_effect, *taken):
+        if other in own.conflicts:
             return f'conflicts with "{other}"'
-    for earlier in taken:
-        if name in earlier.traits.conflicts:
-            return f'conflicts with "{earlier.suggestion.plugin}"'
-        if candidate.owns_strategy and earlier.owns_strategy:
-            return f'builds a strategy, as "{earlier.suggestion.plugin}" does'
+    for other in taken:
+        if name in classes[other].conflicts:
+            return f'conflicts with "{other}"'
+        if hasattr(own, "build_strategy") and hasattr(classes[other], "build_strategy"):
+            return f'builds a strategy, as "{other}" does'
     return ""
 
 
-def _within_time(ask: Callable[[], _Candidate | None]) -> _Candidate | None:
+def _within_time(ask: Callable[[], Suggestion | None]) -> Suggestion | None:
     """Return the answer, or raise what the plugin raises.
 
     :raises TimeoutError: if it takes too long; its thread is abandoned.
     """
-    answer: list[_Candidate | None] = []
+    answer: list[Suggestion | None] = []
     raised: list[BaseException] = []
 
     def run() -> None:

@@ -25,7 +25,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.card import card, equivalence_of, traits
+from tfopt_core.hooks.card import HEADINGS, card, equivalence_of, traits
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import check_class, check_hooks
 from tfopt_core.hooks.diagnosis import PARTS, Diagnosis
@@ -103,8 +103,8 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     said = card(plugin_class)
     if not said.summary:
         raise PluginDefinitionError(name, "has no docstring; its first line is its summary")
-    if said.missing:
-        raise PluginDefinitionError(name, f"its card lacks: {', '.join(said.missing)}")
+    if missing := [heading for heading in HEADINGS if heading not in dict(said.sections)]:
+        raise PluginDefinitionError(name, f"its card lacks: {', '.join(missing)}")
     types = field_types(plugin_class)
     for attribute in attrs.fields(plugin_class):
         if not attribute.metadata.get("help"):

@@ -154,12 +154,6 @@ class Card:
     summary: str
     sections: tuple[tuple[str, str], ...]
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The headings that the card lacks."""
-        present = {heading for heading, _ in self.sections}
-        return tuple(heading for heading in HEADINGS if heading not in present)
-
 
 _HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):[ \t]*", re.MULTILINE)
 

@@ -1,12 +1,16 @@
-"""What a shell completes, and `tfopt completion`, which prints the script for it."""
+"""What shells and coding agents are told of tfopt: `tfopt completion`, with what a shell
+completes, and `tfopt skill`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import rich_click as click
 from click.shell_completion import CompletionItem, get_completion_class
 
 PROGRAM = "tfopt"
 VARIABLE = "_TFOPT_COMPLETE"  # where click looks for a shell's question
+_PACKAGE = Path(__file__).parent.parent
 
 
 @click.command()
@@ -22,6 +26,18 @@ def completion(context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None
     click.echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source(), nl=False)
+
+
+@click.command()
+def skill() -> None:
+    """Print how a coding agent uses tfopt: which command when, and how to read a verdict.
+
+    For an agent that reads skills from a folder: tfopt skill > .claude/skills/tfopt/SKILL.md
+    """
+    # beside the package in a wheel, in the checkout otherwise
+    places = (_PACKAGE / "skills", _PACKAGE.parent / "skills")
+    folder = next(one for one in places if one.is_dir())
+    click.echo((folder / "tfopt" / "SKILL.md").read_text(encoding="utf-8"), nl=False)
 
 
 Items = list[CompletionItem[str]]

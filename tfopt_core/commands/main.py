@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import itertools
 import os
 import re
@@ -15,14 +16,12 @@ from typing import NoReturn
 import rich_click as click
 
 from tfopt_core.commands.apply import apply
-from tfopt_core.commands.completion import PROGRAM, completion
-from tfopt_core.commands.init import init
+from tfopt_core.commands.completion import PROGRAM, completion, skill
 from tfopt_core.commands.machine import doctor, selftest
 from tfopt_core.commands.plugins import plugins
-from tfopt_core.commands.preview import diagnose, export, plan
+from tfopt_core.commands.preview import diagnose, export, init, plan
 from tfopt_core.commands.recipes import recipes, schema
 from tfopt_core.commands.results import compare, report, runs
-from tfopt_core.commands.skill import skill
 from tfopt_core.commands.train import launch, train
 from tfopt_core.commands.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
@@ -72,7 +71,9 @@ def run(arguments: Sequence[str]) -> int:
     0: done. 1: a requirement was not met. 2: bad input. 3: runs failed, or results cannot be
     written or read. 70: a bug in tfopt. 130: interrupted.
     """
-    _escape_what_streams_lack()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # one that lacks a sign writes an escape
+            stream.reconfigure(errors="backslashreplace")
     debug = "--debug" in itertools.takewhile(lambda argument: argument != "--", arguments)
     try:
         status = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
@@ -106,15 +107,6 @@ def _discard_output() -> None:
         sys.stdout.flush()
     with contextlib.suppress(OSError):  # it may be no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _escape_what_streams_lack() -> None:
-    """Have streams of another encoding than UTF-8 write escapes for the signs that they lack."""
-    for stream in (sys.stdout, sys.stderr):
-        if not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf"):
-            from tfopt_core.report.style.console import escape_unencodable  # imports rich
-
-            escape_unencodable(stream)
 
 
 def _expected(error: TfoptError, *, debug: bool) -> int:

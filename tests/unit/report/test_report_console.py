@@ -64,14 +64,6 @@ def test_piped_output_is_as_wide_as_columns_says_else_80(columns: str | None, wi
     assert make_console(file=io.StringIO(), environ=environ).width == width
 
 
-def test_an_encoding_without_the_signs_ends_nothing() -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    make_console(width=80, file=stream, environ={}).print(render_summary(make_results()))
-    stream.flush()
-    assert b"applied" in raw.getvalue()
-
-
 @given(st.text())
 def test_plain_text_steers_no_terminal(text: str) -> None:
     shown = plain(text)

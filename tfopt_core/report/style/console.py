@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import unicodedata
@@ -86,7 +85,6 @@ def make_console(
     """
     variables: dict[str, str] = dict(os.environ if environ is None else environ)
     stream: IO[str] = file if file is not None else (sys.stderr if stderr else sys.stdout)
-    escape_unencodable(stream)
     options: dict[str, Any] = {"force_jupyter": False, "_environ": variables}
     if variables.get("NO_COLOR"):
         options["color_system"] = None  # rich's own NO_COLOR still writes bold and dim
@@ -111,10 +109,3 @@ def can_redraw(console: Console) -> bool:
     """Return whether lines can be redrawn: not in a log, though FORCE_COLOR may color it."""
     terminal = console.is_terminal and not console.is_dumb_terminal
     return terminal and not console.quiet and console.file.isatty()
-
-
-def escape_unencodable(stream: IO[str]) -> None:
-    """Make a stream that cannot encode "µ" write an escape instead of raising."""
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
-    if isinstance(stream, io.TextIOWrapper) and not encoding.startswith("utf"):
-        stream.reconfigure(errors="backslashreplace")

@@ -18,6 +18,7 @@ from tfopt_core.statistics.figures import FIGURES
 
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]
+Change = Callable[[float, float], str]
 # How the ratio of a figure, baseline over stack, reads: as a factor where less is better, as one
 # where more is, as a change.
 Turn = tuple[Callable[[float], float], Show]
@@ -65,24 +66,19 @@ class _Sides:
         self.fits = [run.fit for runs in self.runs for run in runs if run.fits]
         self._ratios = {ratio.figure: ratio for ratio in results.ratios if ratio.shown}
 
-    def values(self, read: Read) -> list[list[float]]:
-        """Return the values of both sides, of the runs that have one."""
-        return [[v for run in runs if (v := read(run)) is not None] for runs in self.runs]
-
-    def means(self, read: Read) -> tuple[float, float] | None:
-        """Return the means of both sides; None if a run has no value."""
-        before, after = self.values(read)
-        whole = all(map(len, self.runs)) and [len(before), len(after)] == list(map(len, self.runs))
-        return (fmean(before), fmean(after)) if whole else None
-
     def row(
-        self, label: str, read: Read, show: Show, gain: str = "", interval: str = "",
-        mean: Callable[[Sequence[float]], float] = fmean,
+        self, label: str, read: Read, show: Show, change: Change | None = None, *,
+        gain: str = "", interval: str = "", mean: Callable[[Sequence[float]], float] = fmean,
     ) -> Rows:  # fmt: skip
-        """Return the row of a figure, or an empty tuple if no run has it."""
-        values = self.values(read)
+        """Return the row of a figure, or an empty tuple if no run has it.
+
+        :param change: says how the means differ, as the gain, if each run has the figure.
+        """
+        values = [[v for run in runs if (v := read(run)) is not None] for runs in self.runs]
         if not any(values):
             return ()
+        if change is not None and all(values) and [*map(len, values)] == [*map(len, self.runs)]:
+            gain = change(*map(fmean, values))
         before, after = (
             self._shown(side, runs, lambda side: show(mean(side)))
             for side, runs in zip(values, self.runs, strict=True)
@@ -97,7 +93,7 @@ class _Sides:
             low, high = sorted(map(change, (found.low, found.high)))
             gain, interval = text(change(found.ratio)), f"{text(low)} to {text(high)}"
         read = functools.partial(_figure, figure=figure)
-        return self.row(label, read, show, gain, interval, _mean_of_ratios)
+        return self.row(label, read, show, gain=gain, interval=interval, mean=_mean_of_ratios)
 
     @staticmethod
     def _shown(
@@ -163,23 +159,20 @@ def _quality(sides: _Sides) -> Rows:
         known = {f"{split}loss", DATA_LOSS, *_NO_METRICS}
         others = (name for name in own if name not in known)
         for name in (*losses[: None if penalized else 1], *others):
-            rows += _metric(sides, name)
+            rows += sides.row(name, _metric(name), units.metric_text, units.difference_text)
     return rows
 
 
-def _metric(sides: _Sides, name: str) -> Rows:
-    read = _of_fit(lambda fit: fit.metrics.get(name))
-    both = sides.means(read)
-    apart = "" if both is None else units.difference_text(*both)
-    return sides.row(name, read, units.metric_text, apart)
+def _metric(name: str) -> Read:
+    return _of_fit(lambda fit: fit.metrics.get(name))
 
 
 def _model(sides: _Sides) -> Rows:
     """Return how many parameters are trained; a count needs no interval."""
+
+    def change(before: float, after: float) -> str:
+        text = units.percent_text(after / before - 1) if before > 0 else "0%"
+        return "same" if before == after else "differ" if text == "0%" else text
+
     count = _of_fit(lambda fit: fit.trainable_parameters)
-    change = ""
-    if (both := sides.means(count)) is not None:
-        before, after = both
-        change = units.percent_text(after / before - 1) if before > 0 else "0%"
-        change = "same" if before == after else "differ" if change == "0%" else change
     return sides.row("trainable parameters", count, units.count_text, change)

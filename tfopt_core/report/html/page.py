@@ -177,7 +177,7 @@ def _parts(results: Results, target: str | None) -> Iterator[Section]:
     )
     facts = tuple(block for part in shared("facts") for block in part.blocks)
     yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
-    yield Section("Recipe", (_recipe(results),))
+    yield Section("Recipe", (Preformatted(results.recipe_toml),))
     raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
     yield Section("Raw numbers", (Lines((Line(raw),)),))
 
@@ -207,10 +207,3 @@ def _environment_rows(results: Results) -> Iterator[Fact]:
             yield Fact(name.removesuffix("_bytes"), units.bytes_text(value))
         else:
             yield Fact(name, setting_in_words(value or "none")[:CELL_CHARACTERS])
-
-
-def _recipe(results: Results) -> SectionPart:
-    if results.recipe_toml:
-        return Preformatted(results.recipe_toml)
-    old = "Not stored: the measurement is of an older version of tfopt. Hash: "
-    return Lines((Line(f"{old}{results.recipe_sha256}", "dim"),))

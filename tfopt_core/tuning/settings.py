@@ -11,16 +11,14 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError, TfoptError
+from tfopt_core.errors import RecipeError, TfoptError
 from tfopt_core.measurement.progress import Event, RunProgress
-from tfopt_core.recipe.formats import Between
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
 from tfopt_core.recipe.tree import join_path, split_path
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.statistics.figures import pairs_of
 from tfopt_core.trials.holdout import with_holdout
-from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.results import (
     SettingsSearch,
@@ -89,15 +87,18 @@ class ValueSearch:
     def searched(self, result: TuneResult) -> TuneResult:
         """Return the result of the search of stacks with the best settings in it.
 
-        :raises InputError: if an option is unknown.
+        :raises RecipeError: see `_check_recipe`.
         :raises StoreError: if the storage fails.
         """
         tune, shared, statement = self.maker.tune, None, NOTHING
         begun, spec = tune.elapsed(), tune.spec
+        if tune.objective == "time-to-target":
+            target = tune.request.recipe.measure.target
+            assert target is not None
+            self.metric, self.sign = target.metric, 1.0 if target.at_least is not None else -1.0
         if self.space:
             tune.observer(f"searching {', '.join(one.key for one in self.space)}")
             try:
-                self._know_the_metric()
                 study = self.study()
                 self.try_values(study)
                 shared = study.shared()
@@ -189,6 +190,7 @@ class ValueSearch:
         try:
             figure = trial.carry_out()
         except (NoFigure, TfoptError) as error:
+            self._check_recipe(error)
             ended = no_figure_of(error)
             outcome, reason = ended.outcome, ended.reason
         made = SettingsTrial(
@@ -198,6 +200,25 @@ class ValueSearch:
         tune.log.write("settings", seconds=made.seconds)
         self.trials.append(made)
         return made
+
+    def _check_recipe(self, error: Exception) -> None:
+        """Check that an error is of a trial's values, and not of the recipe.
+
+        :raises RecipeError: for an option that the workload does not have, which is named at its
+            range, and for a metric that the training does not report.
+        """
+        ranges = {
+            join_path("workload.options", (one.name,)): join_path("tune.options", (one.name,))
+            for one in self.space
+            if not one.plugin
+        }
+        for problem in error.problems if isinstance(error, RecipeError) else ():
+            if problem.path in ranges:
+                reading = self.maker.tune.request.reading
+                path = ranges[problem.path]
+                raise RecipeError([reading.problem(path, problem.message)]) from None
+            if problem.path.startswith("measure."):
+                raise error
 
     def best_values(self) -> dict[str, Any]:
         """Return the changed values of the best trial, empty if none beats the untuned training."""
@@ -209,40 +230,6 @@ class ValueSearch:
         if figure <= LEAST_RATIO:
             return {}
         return {key: one for key, one in values.items() if self.untuned.get(key) != one}
-
-    # By which metric
-
-    def _know_the_metric(self) -> None:
-        """Make a dry build of the user's own training: its options exist, its metric is reported.
-
-        :raises RecipeError: if not; an option is named at its key.
-        """
-        tune, target = self.maker.tune, self.maker.tune.request.recipe.measure.target
-        if tune.objective != "time-to-target":
-            return
-        assert target is not None
-        self.metric, self.sign = target.metric, 1.0 if target.at_least is not None else -1.0
-        options = {one.name: _first(one) for one in self.space if not one.plugin}
-        try:
-            self._dry_build(options)
-        except RecipeError as error:
-            paths = {join_path("workload.options", (name,)): name for name in options}
-            for found in error.problems:
-                if found.path in paths:
-                    path = join_path("tune.options", (paths[found.path],))
-                    problem = tune.request.reading.problem(path, found.message)
-                    raise RecipeError([problem]) from None
-            self._dry_build({})
-        except InputError:
-            self._dry_build({})  # one value may be refused: its trials say so
-
-    def _dry_build(self, options: Mapping[str, Any]) -> None:
-        request = self.maker.tune.request
-        request = attrs.evolve(
-            request, recipe=with_options(request.recipe, options), plugins=stacked(self.stack),
-            folder=request.folder / "settings",
-        )  # fmt: skip
-        prepare(request, self.maker.tune.runner)
 
 
 @attrs.define(eq=False)
@@ -316,7 +303,3 @@ class _ValuesTrial:
     def _check_applied(self, not_applied: Mapping[str, str]) -> None:
         for name in {one.plugin for one in self.search.space} & set(not_applied):
             raise NoFigure(TrialOutcome.NOT_APPLIED, f"{name}: {not_applied[name]}")
-
-
-def _first(one: Tunable) -> Any:
-    return one.range.low if isinstance(one.range, Between) else one.range.values[0]

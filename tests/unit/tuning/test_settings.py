@@ -30,6 +30,7 @@ from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.stacks import with_options
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import study_facts, study_name
+from tfopt_core.tuning.trials import TrialMaker
 
 pytest.importorskip("optuna", reason="the tune extra is not installed")
 from optuna.trial import TrialState
@@ -245,7 +246,7 @@ def test_a_trial_that_was_freed_meanwhile_is_lost_and_its_search_goes_on(tmp_pat
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from support.simulated_settings import RATES, SimulatedTrainings, searched
 from tfopt_core.tuning import storage
@@ -257,6 +258,7 @@ _, study = searched(
 )
 def attempt(asked):
     print(asked.values["options.learning_rate"], flush=True)
+    time.sleep(1)  # a thread writes the first sign of life
     os.kill(os.getpid(), signal.SIGKILL)
 study.make(attempt)
 """
@@ -340,18 +342,21 @@ def test_the_best_values_stand_in_the_result(tmp_path):
     assert nothing.searched(bare()).settings.statement.startswith("no value that was tried")
 
 
-def test_two_metrics_that_the_training_does_not_report_are_two_problems(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (("measure.quality.metric", "measure.target.metric"),) * 2,
+        (("workload.options.learning_rate",), ("tune.options.learning_rate",)),
+    ],
+)
+def test_what_is_wrong_with_the_recipe_itself_ends_the_search(wrong, named, tmp_path, monkeypatch):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
-    problems = [
-        search.maker.tune.request.reading.problem(
-            f"measure.{key}.metric", 'the training reports no "acc"'
-        )
-        for key in ("quality", "target")
-    ]
-    monkeypatch.setattr(ValueSearch, "_dry_build", Mock(side_effect=RecipeError(problems)))
+    reading = search.maker.tune.request.reading
+    problems = [reading.problem(path, "there is none") for path in wrong]
+    monkeypatch.setattr(TrialMaker, "prepared", Mock(side_effect=RecipeError(problems)))
     with pytest.raises(RecipeError) as raised:
         search.searched(bare())
-    assert raised.value.problems == tuple(problems)
+    assert tuple(problem.path for problem in raised.value.problems) == named
 
 
 def test_ctrl_c_while_a_storage_is_waited_for_interrupts_the_search_of_settings(

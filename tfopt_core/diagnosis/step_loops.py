@@ -225,24 +225,14 @@ class DataLoop:
 
         def read(iterator: Any, count: Any) -> Any:
             """Read up to `count` batches and return how many there were."""
+            done = 0
+            while done < count:  # AutoGraph makes a loop of it
+                if not iterator.get_next_as_optional().has_value():
+                    break
+                done += 1
+            return done
 
-            def following(read: Any) -> Any:
-                # do not fetch after the last batch: the element would be lost
-                return tf.cond(
-                    read < count,
-                    iterator.get_next_as_optional,
-                    lambda: tf.experimental.Optional.empty(iterator.element_spec),
-                )
-
-            read, _ = tf.while_loop(
-                lambda _, batch: batch.has_value(),
-                lambda read, _: (read + 1, following(read + 1)),
-                (tf.constant(0), following(tf.constant(0))),
-                parallel_iterations=1,
-            )
-            return read
-
-        self._function = tf.function(read, autograph=False, reduce_retracing=True)
+        self._function = tf.function(read, reduce_retracing=True)
 
     def run(self, limits: RecordingLimits) -> list[TimedEpoch]:
         """Read until the limits are reached. Return the timed epochs."""

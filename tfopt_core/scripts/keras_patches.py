@@ -19,7 +19,7 @@ OnUpdate = Callable[[Any, Any, Callable[[], Any]], Any]
 
 @attrs.define(eq=False)
 class KerasPatches:
-    """Replaces `keras.Model.compile` and `fit`, and restores them.
+    """Replaces `keras.Model.compile` and `fit`.
 
     A model that overrides them and calls `super()` uses the replacements too.
 
@@ -42,10 +42,9 @@ class KerasPatches:
     threads: set[str] = attrs.field(factory=set)
     within_fit: int = 0
     within_train_on_batch: int = 0
-    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
-    def install(self) -> None:
-        """Replace the methods."""
+    def install(self, put_back: contextlib.ExitStack) -> None:
+        """Replace the methods until `put_back` is closed."""
         import keras
         import tensorflow as tf
 
@@ -71,8 +70,6 @@ class KerasPatches:
             finally:
                 self.within_fit -= 1
 
-        self._replace(keras.Model, "compile", replaced_compile)
-        self._replace(keras.Model, "fit", replaced_fit)
         alone, apply = keras.Model.train_on_batch, keras.optimizers.Optimizer.apply
 
         @functools.wraps(alone)
@@ -103,17 +100,16 @@ class KerasPatches:
 
         unconverted = tf.autograph.experimental.do_not_convert
         counted_apply = unconverted(counted_apply)
-        self._replace(keras.Model, "train_on_batch", counted_train_on_batch)
-        self._replace(keras.optimizers.Optimizer, "apply", counted_apply)
-
-    def remove(self) -> None:
-        """Restore the methods."""
-        self._put_back.close()
-
-    def _replace(self, owner: type[Any], name: str, method: Any) -> None:
-        # on the class that defines it: Keras checks whether a model overrides `compile`
-        defining = next(each for each in owner.__mro__ if name in vars(each))
-        replace(self._put_back, defining, name, method)
+        model, optimizer = keras.Model, keras.optimizers.Optimizer
+        for owner, name, method in (
+            (model, "compile", replaced_compile),
+            (model, "fit", replaced_fit),
+            (model, "train_on_batch", counted_train_on_batch),
+            (optimizer, "apply", counted_apply),
+        ):
+            # on the class that defines it: Keras checks whether a model overrides `compile`
+            defining = next(each for each in owner.__mro__ if name in vars(each))
+            replace(put_back, defining, name, method)
 
 
 def replace(put_back: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:

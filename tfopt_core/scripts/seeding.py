@@ -31,24 +31,19 @@ class Seeding:
     seen: list[str] = attrs.field(factory=list)
     _seed: int = 0
     _inside: bool = False
-    _put_back: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
-    def begin(self, seed: int) -> None:
-        """Set all seeds, and replace the functions that set them."""
+    def begin(self, seed: int, put_back: contextlib.ExitStack) -> None:
+        """Set all seeds, and replace the functions that set them until `put_back` is closed."""
         import keras
         import numpy as np
         import tensorflow as tf
 
         self._seed = seed
         keras.utils.set_random_seed(seed)
-        self._everywhere("keras.utils.set_random_seed", keras.utils.set_random_seed)
-        self._everywhere("tf.random.set_seed", tf.random.set_seed)
+        self._everywhere("keras.utils.set_random_seed", keras.utils.set_random_seed, put_back)
+        self._everywhere("tf.random.set_seed", tf.random.set_seed, put_back)
         for module, name in ((np.random, "np.random.seed"), (random, "random.seed")):
-            replace(self._put_back, module, "seed", self._replacement(name, module.seed))
-
-    def end(self) -> None:
-        """Restore the functions."""
-        self._put_back.close()
+            replace(put_back, module, "seed", self._replacement(name, module.seed))
 
     def in_words(self) -> str | None:
         """Return a sentence for the report; None if the script set no seed."""
@@ -64,7 +59,9 @@ class Seeding:
         """Return the seed to set in place of `given`."""
         return (given * 1_000_003 + self._seed) % MODULUS
 
-    def _everywhere(self, name: str, function: Callable[..., Any]) -> None:
+    def _everywhere(
+        self, name: str, function: Callable[..., Any], put_back: contextlib.ExitStack
+    ) -> None:
         """Replace the function wherever the libraries export it."""
         replacement = self._replacement(name, function)
         for module in list(sys.modules.values()):
@@ -73,7 +70,7 @@ class Seeding:
                 continue
             for key, value in list(vars(module).items()):
                 if value is function:
-                    replace(self._put_back, module, key, replacement)
+                    replace(put_back, module, key, replacement)
 
     def _replacement(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -100,12 +100,10 @@ class Session:
             replace(self._scopes, tf.compat.v1, "reset_default_graph", reset_outside)
         self.changes = stack.all_changes
         if self.seeding is not None:
-            self.seeding.begin(job.seed)
-            self._scopes.callback(self.seeding.end)
+            self.seeding.begin(job.seed, self._scopes)
         self.shuffle_draws.install()
         self._scopes.callback(self.shuffle_draws.remove)
-        self.patches.install()
-        self._scopes.callback(self.patches.remove)
+        self.patches.install(self._scopes)
 
     def _allow_no_other(self, strategy: Any, default: Any, plugin: str) -> None:
         """Refuse the plugin of a strategy in a script that has one of its own."""

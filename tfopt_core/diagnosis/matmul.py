@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns
+from functools import partial
 from typing import Any
 
+from tfopt_core.diagnosis.step_loops import call_seconds
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.training.model.graphs import LOOPS, called_graphs, live_operations, rounds_of
 
@@ -64,27 +65,13 @@ def matmul_peak(
     :param sync: waits for the device, None on a CPU.
     """
     for size in sizes:
-        timed = _timed(products(size, dtype), sync)
+        timed = partial(call_seconds, products(size, dtype), sync)
         timed(2)
         one = min(timed(2), timed(2)) / 2
         if one >= PRODUCT_SECONDS:
             break
     count = max(2, round(seconds / RUNS / one))
     return 2.0 * size**3 * count / min(timed(count) for _ in range(RUNS))
-
-
-def _timed(function: Any, sync: Callable[[], None] | None) -> Callable[[int], float]:
-    import tensorflow as tf
-
-    def timed(count: int) -> float:
-        number = tf.constant(count)
-        begin = perf_counter_ns()
-        function(number)
-        if sync is not None:
-            sync()
-        return (perf_counter_ns() - begin) / 1e9
-
-    return timed
 
 
 def products(size: int, dtype: str) -> Any:

@@ -25,25 +25,6 @@ OWN_LOOK = "tfopt_core.diagnosis.work:diagnose_loop"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
-@attrs.define
-class _Heard:
-    """What the process has told so far."""
-
-    on_phase: OnPhase
-    measured: Diagnosed | None = None
-    asking: str | None = None
-
-    def __call__(self, message: Progress) -> None:
-        match message:
-            case Note():
-                self.on_phase(message.text)
-            case PartsMeasured():
-                self.measured = message.diagnosed
-                self.on_phase("asking the plugins")
-            case PluginAsked():
-                self.asking = message.plugin
-
-
 def diagnose(
     request: Request,
     runner: Runner,
@@ -64,16 +45,29 @@ def diagnose(
     :raises InputError: if a plugin refuses the training.
     :raises PreparationFailed: for any other error that would stop a training.
     """
-    heard = _Heard(on_phase)
+    measured: Diagnosed | None = None
+    asking: str | None = None
+
+    def hear(message: Progress) -> None:
+        nonlocal measured, asking
+        match message:
+            case Note():
+                on_phase(message.text)
+            case PartsMeasured():
+                measured = message.diagnosed
+                on_phase("asking the plugins")
+            case PluginAsked():
+                asking = message.plugin
+
     asked = tuple(info.name for info in installed if info.error is None)
     outcome = Processes(request, runner).look(
-        DiagnoseTask, "diagnose", heard, look=LOOK, own_look=OWN_LOOK, asked_plugins=asked,
+        DiagnoseTask, "diagnose", hear, look=LOOK, own_look=OWN_LOOK, asked_plugins=asked,
         quick=quick, stays=stays,
     )  # fmt: skip
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
-    elif heard.measured is not None:
-        diagnosed = _without_answers(heard.measured, heard.asking, outcome)
+    elif measured is not None:
+        diagnosed = _without_answers(measured, asking, outcome)
     else:
         raise error_of(outcome, "the diagnosis", request)
     broken = (

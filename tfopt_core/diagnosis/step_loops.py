@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from typing import Any
 
@@ -203,14 +203,22 @@ class GraphLoop:
         return seconds
 
     def _timed(self, steps: int) -> float:
-        import tensorflow as tf
+        return call_seconds(self._function, self._sync, steps)
 
-        count = tf.constant(steps)
-        begin = perf_counter_ns()
-        self._function(count)
-        if self._sync is not None:
-            self._sync()
-        return _since(begin)
+
+def call_seconds(function: Any, sync: Callable[[], None] | None, count: int) -> float:
+    """Return what a function of a number of repetitions takes.
+
+    :param sync: waits for the device; None on a CPU.
+    """
+    import tensorflow as tf
+
+    number = tf.constant(count)
+    begin = perf_counter_ns()
+    function(number)
+    if sync is not None:
+        sync()
+    return _since(begin)
 
 
 @attrs.define(eq=False)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import cast
 
 import attrs
 
 from tfopt_core.diagnosis.draft import what_bounds
-from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.inspection import PluginInfo
@@ -39,16 +37,12 @@ class SearchSpace:
     not_tried: Mapping[str, str]
 
 
-def search_space(
-    tune: SearchContext, diagnosed: Diagnosed, proposing: frozenset[str] = frozenset()
-) -> SearchSpace:
+def search_space(tune: SearchContext, diagnosed: Diagnosed) -> SearchSpace:
     """Return what is worth trying on top of the diagnosed stack, and the other plugins with the
     reason.
 
     Those that the recipe names come first, then those that answered the diagnosis; among these,
     those that can gain most.
-
-    :param proposing: the plugins that answer a diagnosis with settings or with nothing.
     """
     suggested = {one.plugin: one for one in diagnosed.suggestions}
     candidates, not_tried = [], {}
@@ -63,7 +57,7 @@ def search_space(
             silent = {other.plugin: other.cause for other in diagnosed.silent}
             why = silent.get(info.name, "")
             if not why and info.name not in suggested:
-                why = _why_not(one, info, diagnosed, tune, proposing)
+                why = _why_not(one, info, diagnosed, tune)
         if not why and one.equivalence == "changes" and tune.objective != "time-to-target":
             why = _CHANGES
         if why:
@@ -121,10 +115,7 @@ def _why_never(info: PluginInfo, tune: SearchContext, is_named: bool, diagnosed:
     return ""
 
 
-def _why_not(
-    one: Suggestion, info: PluginInfo, diagnosed: Diagnosed, tune: SearchContext,
-    proposing: frozenset[str],
-) -> str:  # fmt: skip
+def _why_not(one: Suggestion, info: PluginInfo, diagnosed: Diagnosed, tune: SearchContext) -> str:
     """Return why a plugin without a proposal is not tried; empty if it is."""
     assert info.traits is not None
     listed = " and ".join(one.targets) or "no part that it names"
@@ -139,7 +130,7 @@ def _why_not(
         return "; ".join([most, *_spread(diagnosed, one.targets)])
     if info.traits.model_change == "replaces":
         return "it replaces the model; name it in the recipe, and it is tried"
-    return "it proposes nothing for this training" if info.name in proposing else ""
+    return "it proposes nothing for this training" if info.suggests else ""
 
 
 def _spread(diagnosed: Diagnosed, targets: Sequence[str]) -> Iterator[str]:
@@ -155,20 +146,3 @@ def _rank(one: Suggestion) -> tuple[float, int, int, str]:
     # such the one for more parts of a step, which may gain what the other does and more
     place, parts = EQUIVALENCES.index(one.equivalence), len(set(one.targets) & set(PARTS))
     return -round(one.most, 2), place, -parts, one.plugin
-
-
-def proposing_plugins(installed: Sequence[PluginInfo]) -> frozenset[str]:
-    """Return the names of the plugins that have a `suggest`.
-
-    They are imported here, after they were imported in a guarded process without harm.
-    """
-    from tfopt_core.hooks.installed.discovery import find, registrations
-    from tfopt_core.hooks.plugin_class import overrides
-
-    known, proposing = registrations(), set()
-    for info in installed:
-        if info.error is None:
-            with suppress(TfoptError):  # named by `inspect_plugins` where it matters
-                if overrides(find(info.name, known).load(), "suggest"):
-                    proposing.add(info.name)
-    return frozenset(proposing)

@@ -17,7 +17,7 @@ from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.store.lock import held
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack
-from tfopt_core.tuning.candidates import SearchSpace, proposing_plugins, search_space
+from tfopt_core.tuning.candidates import SearchSpace, search_space
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import NotTried, Stack, TuneResult
 from tfopt_core.tuning.search import GreedySearch
@@ -88,10 +88,9 @@ def _facts(tune: SearchContext) -> dict[str, str]:
 
 def _search_stacks(tune: SearchContext, maker: TrialMaker) -> GreedySearch:
     """Return the search of stacks when it is over."""
-    proposing = proposing_plugins(tune.installed)
 
     def look(stack: Stack) -> SearchSpace:
-        return search_space(tune, _diagnosed(tune, maker.request, stack), proposing)
+        return search_space(tune, _diagnosed(tune, maker.request, stack))
 
     share = STACKS_SHARE if tune.spec.searches_settings else 1.0
     search = GreedySearch(tune, look, maker, share * tune.budget)

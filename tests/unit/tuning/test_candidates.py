@@ -13,10 +13,13 @@ from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import search_space
 
 
-def info(name: str, targets=("compute",), equivalence="exact", hooks=(), settings=(), **traits):
+def info(
+    name: str, targets=("compute",), equivalence="exact", hooks=(), settings=(), suggests=False,
+    **traits,
+):  # fmt: skip
     return PluginInfo(
         name=name, distribution="d", version="1", equivalence=equivalence, hooks=hooks,
-        settings=settings, traits=traits_of(targets=targets, **traits),
+        settings=settings, suggests=suggests, traits=traits_of(targets=targets, **traits),
     )  # fmt: skip
 
 
@@ -30,7 +33,7 @@ def suggestion(
 
 
 def space_of(
-    *infos, suggestions=(), silent=(), proposing=(), own=None, objective="time", is_script=False,
+    *infos, suggestions=(), silent=(), own=None, objective="time", is_script=False,
     only=(), **changes,
 ):  # fmt: skip
     workload = WorkloadSpec(**({"script": "a.py"} if is_script else {"use": "flights"}))
@@ -41,7 +44,7 @@ def space_of(
     diagnosed = attrs.evolve(
         make_diagnosed(suggestions=tuple(suggestions), silent=tuple(silent)), **changes
     )
-    return search_space(tune, diagnosed, frozenset(proposing))
+    return search_space(tune, diagnosed)
 
 
 def tried(space) -> list[str]:
@@ -82,7 +85,7 @@ def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
 
 
 def test_a_plugin_that_proposes_nothing_here_is_not_tried():
-    space = space_of(info("cache", targets=("input",)), proposing=["cache"])
+    space = space_of(info("cache", targets=("input",), suggests=True))
     assert space.not_tried == {"cache": "it proposes nothing for this training"}
 
 
@@ -154,7 +157,7 @@ def test_for_memory_what_targets_memory_is_tried():
 
 
 def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says():
-    space = space_of(info("a"), info("b", targets=()), proposing=["b"], only=["b"])
+    space = space_of(info("a"), info("b", targets=(), suggests=True), only=["b"])
     assert tried(space) == ["b"]
     assert space.candidates[0].most == float("inf")
     assert space.not_tried == {"a": "--plugin does not name it"}

@@ -19,6 +19,7 @@ from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import check_hooks, implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.settings import declared_range
+from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.values import field_expectation, field_types, setting_schema
 
@@ -43,7 +44,8 @@ class Setting:
 class PluginInfo:
     """The description of a registered plugin. With an `error`, only its origin is known.
 
-    `equivalence` is the equivalence with default settings, "" if the plugin has required settings.
+    `suggests` says whether it answers a diagnosis. `equivalence` is the equivalence with default
+    settings, "" if the plugin has required settings.
     """
 
     name: str
@@ -54,6 +56,7 @@ class PluginInfo:
     sections: tuple[tuple[str, str], ...] = ()
     traits: Traits | None = None
     hooks: tuple[str, ...] = ()
+    suggests: bool = False
     settings: tuple[Setting, ...] = ()
     equivalence: str = ""
 
@@ -128,6 +131,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
         sections=documentation.sections,
         traits=traits(name, plugin_class),
         hooks=tuple(implementations(plugin_class)),
+        suggests=overrides(plugin_class, "suggest"),
         settings=tuple(
             Setting(
                 name=attribute.name,

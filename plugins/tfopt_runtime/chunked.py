@@ -85,8 +85,8 @@ class Chunked(Plugin):
 
     Mixes with: prefetch, parallel-map, mixed-precision; with the plugin xla as with xla = true.
     Dropout draws other random numbers under XLA. A training that stops within an epoch stops at the
-    end of a chunk. Where batches are ragged or hold text, XLA compiles single steps. Not with
-    mirrored: Keras fails there, so nothing is changed.
+    end of a chunk. Where batches are ragged, hold text or are of unknown size, XLA compiles single
+    steps. Not with mirrored: Keras fails there, so nothing is changed.
 
     Reference: https://openxla.org/xla/tf2xla
     """

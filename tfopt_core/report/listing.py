@@ -42,10 +42,10 @@ def render_plugins(infos: Sequence[PluginInfo]) -> RenderableType:
     ordered = sorted(infos, key=lambda info: (origin(info), info.name))
     parts: list[RenderableType] = []
     for name, group in groupby(ordered, key=origin):
-        title = section(name, grid((_plugin(info) for info in group), NAME_WIDTH))
-        parts.append(title)
+        lines = grid((_plugin(info) for info in group), NAME_WIDTH)
+        parts += ["", words(name, "bold"), indented(lines)]
     hint = words("tfopt plugins show NAME says what one does, and when it does not help", "dim")
-    return Page((*_without_first_blank(parts), Group("", hint)))
+    return Page((*parts[1:], "", hint))
 
 
 def _plugin(info: PluginInfo) -> tuple[RenderableType, ...]:
@@ -55,12 +55,6 @@ def _plugin(info: PluginInfo) -> tuple[RenderableType, ...]:
     if info.traits is not None and info.traits.targets:
         summary.append_text(words(f" ({', '.join(info.traits.targets)})", "dim"))
     return words(info.name), summary
-
-
-def _without_first_blank(sections: Sequence[RenderableType]) -> tuple[RenderableType, ...]:
-    first, *rest = sections
-    assert isinstance(first, Group)
-    return (Group(*first.renderables[1:]), *rest)
 
 
 def render_card(info: PluginInfo) -> RenderableType:

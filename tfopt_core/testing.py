@@ -25,9 +25,9 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginDefinitionError
-from tfopt_core.hooks.card import HEADINGS, card, equivalence_of, traits
+from tfopt_core.hooks.card import HEADINGS, card, equivalence_of
 from tfopt_core.hooks.context import RunContext
-from tfopt_core.hooks.contract import check_class, check_hooks
+from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.diagnosis import PARTS, Diagnosis
 from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.installed.suggest import suggested
@@ -97,8 +97,6 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     """
     check_class(name, plugin_class)
     plugin = plugin_class(**settings)
-    check_hooks(name, plugin_class)
-    traits(name, plugin_class)
     equivalence_of(name, plugin)
     said = card(plugin_class)
     if not said.summary:

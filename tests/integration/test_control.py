@@ -55,11 +55,11 @@ def recorder():
 class Stops(Plugin):
     """Stops after an epoch, for two reasons."""
 
-    after: int
+    last: int
 
     @hookimpl
     def on_epoch_end(self, epoch, control):
-        if epoch == self.after:
+        if epoch == self.last:
             control.stop("enough")
             control.stop("too much")
 
@@ -67,7 +67,7 @@ class Stops(Plugin):
 def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path):
     records = recorder()
     _, outcome = train_here(
-        workload(lambda: [records]), Stops(after=1), folder=tmp_path, epochs=5
+        workload(lambda: [records]), Stops(last=1), folder=tmp_path, epochs=5
     )  # fmt: skip
     assert outcome.epochs == 2
     assert outcome.stop_reason == "enough"

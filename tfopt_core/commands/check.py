@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, Problem, RecipeError, WorkloadError, did_you_mean
-from tfopt_core.hooks.card import equivalence_of, traits
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
@@ -67,11 +67,7 @@ def check_recipe(
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
     problems.extend(_script_problems(reading, plugins))
-    observers = tuple(
-        stacked
-        for stacked in plugins
-        if traits(stacked.name, type(stacked.plugin)).role == "observer"
-    )
+    observers = tuple(stacked for stacked in plugins if stacked.plugin.role == "observer")
     plugins = tuple(stacked for stacked in plugins if stacked not in observers)
     if reading.recipe is not None:  # the rest of it is right
         for key, why, mend in baseline_faults(reading.recipe, compares=compares):
@@ -91,7 +87,7 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
         return []
     problems = []
     for stacked in plugins:
-        if traits(stacked.name, type(stacked.plugin)).model_change == "replaces":
+        if stacked.plugin.model_change == "replaces":
             why = f'"{stacked.name}" replaces the model, and a script makes its own'
             mend = "take it out, or write a factory"
             problems.append(reading.problem(f"plugins.{stacked.name}", why, mend))

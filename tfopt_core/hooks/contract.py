@@ -11,6 +11,7 @@ import attrs
 import pluggy
 
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
+from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.plugin_class import Plugin
 from tfopt_core.hooks.specs import ALL_HOOKS, PROJECT, HookSpecs
 from tfopt_core.recipe.rules import RESERVED_KEYS
@@ -35,7 +36,7 @@ class HookManager(pluggy.PluginManager):
 
 
 def check_class(name: str, plugin_class: Any) -> None:
-    """Check that a class can be a plugin.
+    """Check that a class keeps the contract: its base, its hooks and its attributes.
 
     :raises PluginDefinitionError: naming the plugin and what to mend.
     """
@@ -58,6 +59,8 @@ def check_class(name: str, plugin_class: Any) -> None:
         hint = did_you_mean(attribute, KNOWN_NAMES)
         if attribute not in KNOWN_NAMES and hint:
             fail(f'has no use for "{attribute}"; {hint}')
+    _check_hooks(name, plugin_class)
+    traits(name, plugin_class)
 
 
 def _own_names(plugin_class: type[Any]) -> Iterator[str]:
@@ -68,11 +71,7 @@ def _own_names(plugin_class: type[Any]) -> Iterator[str]:
         yield from (name for name in vars(base) if name[0] != "_" and name not in known)
 
 
-def check_hooks(name: str, plugin_class: type[Any]) -> None:
-    """Check the implementations of a plugin class against the specifications.
-
-    :raises PluginDefinitionError: naming plugin, hook and fix.
-    """
+def _check_hooks(name: str, plugin_class: type[Any]) -> None:
     marked = implementations(plugin_class)
     for hook in ALL_HOOKS:
         if hook not in marked and callable(getattr(plugin_class, hook, None)):

@@ -21,7 +21,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import RunContext
-from tfopt_core.hooks.contract import HookManager, check_class, check_hooks, implementations
+from tfopt_core.hooks.contract import HookManager, check_class, implementations
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.specs import OWNER_HOOK, PROJECT, VALUE_HOOKS, HookSpecs
 from tfopt_core.hooks.values import (
@@ -77,7 +77,6 @@ class Stack:
         self._manager.add_hookspecs(HookSpecs)
         for stacked in self.plugins:
             check_class(stacked.name, type(stacked.plugin))
-            check_hooks(stacked.name, type(stacked.plugin))
             self._manager.register(stacked.plugin, stacked.name)
         owners = self._implementations(OWNER_HOOK)
         if len(owners) > 1:

@@ -12,7 +12,6 @@ from weakref import WeakSet
 import attrs
 
 from tfopt_core.errors import CannotShare, PluginRefused, WorkloadError
-from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
@@ -135,8 +134,7 @@ class Session:
             raise CannotShare("the stack changes how TensorFlow starts")
         for stacked in job.plugins:
             own = BEFORE_FIT & set(implementations(type(stacked.plugin)))
-            in_place = traits(stacked.name, type(stacked.plugin)).model_change != "none"
-            if own or in_place:
+            if own or stacked.plugin.model_change != "none":
                 raise CannotShare(f'plugin "{stacked.name}" changes the model')
         settings = {stacked.name: stacked.settings for stacked in job.plugins}
         self.job, self.changes = job, tuple(job.runtime_changes)

@@ -16,7 +16,6 @@ from tfopt_core.data import Batch, DataPlan
 from tfopt_core.data.anatomy import element_bytes, overhead_bytes, random_ops, still
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginRefused
-from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.context import Probe, ProbedTraining
 from tfopt_core.hooks.machine import Machine, available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
@@ -62,11 +61,7 @@ class ProcessProbe(Probe):
     @property
     def conflicts(self) -> dict[str, str]:
         others = (*self.job.plugins[: self.index], *self.job.plugins[self.index + 1 :])
-        return {
-            name: stacked.name
-            for stacked in others
-            for name in traits(stacked.name, type(stacked.plugin)).conflicts
-        }
+        return {name: stacked.name for stacked in others for name in stacked.plugin.conflicts}
 
     @property
     def steps_per_epoch(self) -> int | None:

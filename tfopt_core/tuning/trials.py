@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from tfopt_core.errors import InputError, TfoptError, first_line
-from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.groups import Groups
@@ -258,7 +257,7 @@ class _TrialUnderWay:
             name
             for one in request.plugins
             if one.name not in self.left_out
-            for name in traits(one.name, type(one.plugin)).requires
+            for name in one.plugin.requires
         }
         gone = {name: reason for name, reason in self.left_out.items() if name not in required}
         plugin, *joined_by = (name for name in self.trial.plugins if name not in gone)

@@ -8,7 +8,7 @@ import attrs
 import pluggy
 import pytest
 
-from tfopt_core.hooks.contract import check_hooks, implementations
+from tfopt_core.hooks.contract import check_class, implementations
 from tfopt_core.plugins import Plugin, RuntimeOptions, hookimpl
 from tfopt_core.testing import make_machine, stack_of
 
@@ -57,7 +57,7 @@ def test_the_hooks_of_a_class_are_found_without_an_object() -> None:
 def test_no_attribute_of_a_plugin_is_read_to_find_its_hooks() -> None:
     plugin = Unreadable(size=3)
     assert list(implementations(type(plugin))) == ["configure_runtime"]
-    check_hooks("unreadable", type(plugin))
+    check_class("unreadable", type(plugin))
     options = stack_of(plugin, configure_runtime=RuntimeOptions()).configure_runtime(
         make_machine(), None
     )

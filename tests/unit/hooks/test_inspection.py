@@ -10,8 +10,6 @@ import pytest
 from attrs import validators
 from support.real_process import make_distribution
 
-from tfopt_core import DataPlan
-from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.installed import inspection
 from tfopt_core.plugins import Plugin, hookimpl, setting
 
@@ -54,19 +52,6 @@ def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
         "third-hangs": "took longer than 5 s while it was imported",
         "zero": None,
     }
-
-
-def test_a_class_with_a_misspelt_hook_is_not_described() -> None:
-    @attrs.frozen(kw_only=True, eq=False)
-    class Misspelt(Plugin):
-        """Takes nothing."""
-
-        @hookimpl
-        def build_datset(self, plan: DataPlan) -> DataPlan:
-            return plan
-
-    with pytest.raises(PluginDefinitionError, match='did you mean "build_dataset"'):
-        inspection.describe_plugin("misspelt", Misspelt)
 
 
 def test_what_a_setting_takes_is_said_with_its_bounds() -> None:

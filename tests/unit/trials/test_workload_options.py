@@ -9,7 +9,7 @@ from support.measure_runs import make_request
 
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.errors import RecipeError
-from tfopt_core.hooks.contract import check_hooks
+from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.plan import leave_one_out
 from tfopt_core.plugins import Plugin
@@ -79,7 +79,7 @@ def test_the_jobs_of_a_measurement_have_them(tmp_path):
 
 def test_it_is_a_plugin_that_changes_the_training_and_says_what_it_is_in_place_of():
     [options] = options_in_stack(recipe(options={"rate": 0.01}, defaults=("batch_size",)))
-    check_hooks(NAME, options.plugin)
+    check_class(NAME, type(options.plugin))
     assert options.plugin.equivalence == "changes"
     assert options.settings == {
         "values": {"rate": 0.1, "batch_size": 64},

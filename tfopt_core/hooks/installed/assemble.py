@@ -13,8 +13,7 @@ from tfopt_core.errors import (
     TfoptError,
     describe,
 )
-from tfopt_core.hooks.card import equivalence_of, traits
-from tfopt_core.hooks.contract import check_hooks
+from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.hooks.installed.settings import configure
@@ -65,12 +64,9 @@ def _configured(
             raise PluginLoadError(
                 registration.name, info.error, registration.distribution, registration.version
             )
-    plugin_class = registration.load()
     try:
-        plugin, faults = configure(plugin_class, entry.settings)
+        plugin, faults = configure(registration.load(), entry.settings)
         if plugin is not None:
-            check_hooks(entry.use, plugin_class)
-            traits(entry.use, plugin_class)
             equivalence_of(entry.use, plugin)
     except TfoptError:
         raise
@@ -89,7 +85,7 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
         problems.extend(entries[place[name]].where.problems([Fault(message, mend, at=("use",))]))
 
     for stacked in plugins:
-        name, rules = stacked.name, traits(stacked.name, type(stacked.plugin))
+        name, rules = stacked.name, stacked.plugin
         for other in rules.requires:
             if other not in place:
                 add(name, f'"{name}" needs "{other}" in the stack', f'add "{other}"')

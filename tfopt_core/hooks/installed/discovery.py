@@ -26,7 +26,7 @@ class Registration:
         """Import the plugin class.
 
         :raises PluginLoadError: for any error of the import, SystemExit included.
-        :raises PluginDefinitionError: if it is no class that can be a plugin.
+        :raises PluginDefinitionError: if it is no class that keeps the contract.
         """
         plugin_class = self.load_any()
         check_class(self.name, plugin_class)

@@ -15,6 +15,14 @@ from support.drawn_fits.training import Trainer
 SEED, SECONDS = 1, 120.0
 CASE = Case(model="dense()", compile=('loss="mse"',), fits=(Fit("x, y", ("shuffle=False",)),))
 CHUNKED: Stack = ({"use": "chunked", "steps": 3, "xla": False},)
+# What a step draws by TensorFlow goes on in later fits.
+DRAWING = attrs.evolve(
+    CASE, model="drawing()", compile=(*CASE.compile, "jit_compile=False"),
+    train="slices(x, y).batch(8)",
+)  # fmt: skip
+FREE = Fit("train", ("epochs=2",))
+SHORT = Fit("train", ("epochs=2", "steps_per_epoch=2"))
+ON_BATCHES = Fit("train", (), ("SeenBatches()",))
 PLAIN = Outcome(
     notes=(
         ("fit 1.history", {"loss": (np.float64(0.5), 0.25), "rows": (np.float32(40.0), 40.0)}),
@@ -127,8 +135,10 @@ def trainer() -> Trainer:
                 Fit("train", ("steps_per_epoch=3", "validation_data=(vx, vy)")),)),
             ({"use": "prefetch"},),
         ),
+        (attrs.evolve(DRAWING, fits=(FREE, SHORT, ON_BATCHES)), CHUNKED),
+        (attrs.evolve(DRAWING, fits=(ON_BATCHES, FREE)), CHUNKED),
     ],
-    ids=["chunked", "empty", "prefetch"],
+    ids=["chunked", "empty", "prefetch", "draws by TensorFlow", "has drawn in Keras' own loop"],
 )  # fmt: skip
 def test_a_fixed_case_is_equal(case: Case, stack: Stack, trainer: Trainer) -> None:
     [verdict] = Judge(trainer)(case, stack)

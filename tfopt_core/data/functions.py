@@ -210,6 +210,22 @@ def all_ops(graph: Any) -> set[str]:
     return ops
 
 
+# Ops whose next value depends on how often they ran: TensorFlow's runtime holds their state, and
+# nothing can read it.
+_DRAWING = (
+    "Multinomial", "ParameterizedTruncatedNormal", "RandomCrop", "RandomGamma", "RandomPoissonV2",
+    "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
+    "SampleDistortedBoundingBoxV2", "TruncatedNormal",
+)  # fmt: skip
+
+
+def drawing_ops(graph: Any) -> tuple[str, ...]:
+    """Return the ops of a graph, and of all functions it calls, by which TensorFlow draws random
+    numbers: what each draws next cannot be saved, and goes on within one traced function only."""
+    ops = {op for op in all_ops(graph) if op in _DRAWING or op.startswith("Stateful")}
+    return tuple(sorted(ops - {"StatefulPartitionedCall", "StatefulIf", "StatefulWhile"}))
+
+
 def is_stateful_op(name: str) -> bool:
     """Return whether TensorFlow registers the op as stateful: random, or with a side effect.
 

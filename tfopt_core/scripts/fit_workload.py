@@ -30,7 +30,7 @@ from tfopt_core.training.input.sources import (
     weighed,
 )
 from tfopt_core.training.job import Job
-from tfopt_core.training.loops.graph_steps import goes_on_as_traced
+from tfopt_core.training.loops.graph_steps import why_as_traced
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.model.loss_scaling import prepare_scaling, with_scaled_step
@@ -223,7 +223,7 @@ class FitWorkload(Workload):
                 split: batches_counted(self._batches(split), plan) for split, plan in plans.items()
             },
             steps_given=self.call.steps_per_epoch is not None,
-            keeps_step=goes_on_as_traced(model),
+            keeps_step=why_as_traced(model),
             shuffle_draws=session.shuffle_draws,
         )  # fmt: skip
         if loop_of(built).kind != "resident" and plans["train"].find(Resident) is not None:

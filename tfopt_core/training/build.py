@@ -33,8 +33,8 @@ class Built:
     :param batches: how many batches Keras is to count in the data, by split; None where it does
         not know how many there are in the workload's own.
     :param steps_given: whether `fit` is told how many steps an epoch has.
-    :param keeps_step: whether an earlier fit has traced the step for Keras' own number of steps a
-        call, with other layers frozen, which only that goes on with.
+    :param keeps_step: why only Keras' own number of steps a call, for which an earlier fit has
+        traced the step, goes on with it; empty if others do.
     :param shuffle_draws: counts the iterators over the data while they are trained on.
     """
 
@@ -49,7 +49,7 @@ class Built:
     training: TrainingOptions
     batches: Mapping[str, int | None] = attrs.field(factory=dict)
     steps_given: bool = False
-    keeps_step: bool = False
+    keeps_step: str = ""
     shuffle_draws: ShuffleDraws | None = None
 
 

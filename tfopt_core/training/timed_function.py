@@ -17,7 +17,13 @@ from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.distribution import Synchronous
 from tfopt_core.training.input.sources import shapes_in_words
 from tfopt_core.training.loops.chunked import ChunkedFunction
-from tfopt_core.training.loops.graph_steps import FunctionCache, PassEnd, TracedSteps, note_trace
+from tfopt_core.training.loops.graph_steps import (
+    FunctionCache,
+    PassEnd,
+    TracedSteps,
+    note_draws,
+    note_trace,
+)
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
@@ -247,6 +253,7 @@ class TimedFunction:
             cache.on_trace(shapes_in_words(data))  # this runs while the step is traced, only then
             result = step(data, *args, **kwargs)
             cache.on_traced()
+            note_draws(self.built.model)
             return result
 
         return train_step

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.functions import drawing_ops
 from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
 from tfopt_core.records.messages import Note, Tell
@@ -27,7 +28,6 @@ from tfopt_core.training.checkpoints.state import (
     restore_random,
     restore_variables,
     unknown_callbacks,
-    unreadable_ops,
 )
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import CheckpointConfig
@@ -142,7 +142,7 @@ class Checkpointer:
         """Note the ops of the traced step whose state no checkpoint can hold."""
         import tensorflow as tf
 
-        ops = unreadable_ops(tf.compat.v1.get_default_graph())
+        ops = drawing_ops(tf.compat.v1.get_default_graph())
         if ops:
             self._note(
                 f"the training step draws random numbers by {', '.join(ops)}, whose state no "

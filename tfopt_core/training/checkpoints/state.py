@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tfopt_core.data.dissect import walk
-from tfopt_core.data.functions import all_ops
 from tfopt_core.errors import InputError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -207,15 +206,6 @@ def _json_value(value: Any) -> Any:
     return np.asarray(value).item()
 
 
-# Ops whose next value depends on how often they ran: TensorFlow's runtime holds their state, and
-# nothing can read it.
-_UNREADABLE = (
-    "Multinomial", "ParameterizedTruncatedNormal", "RandomCrop", "RandomGamma", "RandomPoissonV2",
-    "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
-    "SampleDistortedBoundingBoxV2", "TruncatedNormal",
-)  # fmt: skip
-
-
 def capture_random() -> dict[str, Any]:
     """Return the states of Python's, NumPy's and Keras' global generators, as JSON values."""
     version, numbers, gauss = random.getstate()
@@ -242,12 +232,6 @@ def restore_random(state: Mapping[str, Any]) -> None:
         from keras.src.random.seed_generator import global_seed_generator
 
         global_seed_generator().state.assign(np.array(state["keras"]))
-
-
-def unreadable_ops(graph: Any) -> tuple[str, ...]:
-    """Return the ops of a graph, and of all functions it calls, whose state cannot be saved."""
-    ops = {op for op in all_ops(graph) if op in _UNREADABLE or op.startswith("Stateful")}
-    return tuple(sorted(ops - {"StatefulPartitionedCall", "StatefulIf", "StatefulWhile"}))
 
 
 def make_iterators(built: Built, epochs: int) -> None:

@@ -45,10 +45,9 @@ class ChunkedFunction:
     report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)
-    _single: Any = attrs.field(init=False)
-    _alone: Any = attrs.field(init=False)
     _chunk: Any = attrs.field(init=False)
     _logs: Any = None
+    _draws: bool | None = None
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
@@ -56,11 +55,6 @@ class ChunkedFunction:
         self.report.steps_per_call = self.steps
         self._step = self.traced.step("step")
         self._compiled_step = self.traced.step("step", jit_compile=self.jit_compile)
-        step = self._compiled_step
-        self._single = tf.function(
-            lambda iterator: step(iterator.get_next()), autograph=False, reduce_retracing=True
-        )
-        self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
         self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
@@ -73,8 +67,9 @@ class ChunkedFunction:
 
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
-        if self.steps == 1 and not (self.jit_compile and self.whole):
-            logs = self._single(iterator)  # which fails past the end, as in Keras' own loop
+        if self._makes_single_steps(iterator):
+            single = self.traced.single(jit_compile=self.jit_compile)
+            logs = single(iterator)  # which fails past the end, as in Keras' own loop
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
@@ -85,11 +80,22 @@ class ChunkedFunction:
             whole, alone, logs = self._chunk(iterator)
             self.report.count(int(whole) + int(alone), int(whole))
         else:
-            made, logs = self._alone(iterator, tf.constant(most))
+            by_step = bool(self.report.why_not_whole) or not self.whole
+            alone = self.traced.one_by_one(jit_compile=self.jit_compile and by_step)
+            made, logs = alone(iterator, tf.constant(most))
             self.report.count(int(made), 0)
         self.ends.check(self.report.last_call, most, logs, self._step, lambda: iterator)
         self._logs = logs
         return logs
+
+    def _makes_single_steps(self, iterator: Any) -> bool:
+        """Return whether each call makes a step without a loop, in another function than calls of
+        several steps: what a step draws by TensorFlow would begin again there."""
+        if self.steps > 1 or (self.jit_compile and self.whole):
+            return False
+        if self._draws is None:
+            self._draws = not self.jit_compile and self.traced.draws(iterator.element_spec)
+        return not self._draws
 
     def _given(self, batches: Any) -> Any:
         """Make a step on the batch that `train_on_batch` passes in a generator."""
@@ -105,11 +111,6 @@ class ChunkedFunction:
             return False
         self.report.why_not_whole = why_not_stacked(sized(spec, self.batch_size))
         return not self.report.why_not_whole
-
-    def _steps_alone(self, iterator: Any, most: Any) -> Any:
-        """Return the number of steps, and the logs of the last one."""
-        by_step = self.report.why_not_whole or not self.whole
-        return one_by_one(iterator, self._compiled_step if by_step else self._step, most)
 
     def _steps_whole(self, iterator: Any) -> Any:
         """Return the steps made in a compiled chunk, those made alone, and the logs of the last

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
+
+from tfopt_core.data.functions import drawing_ops
 
 
 @attrs.define(eq=False)
@@ -16,7 +18,8 @@ class TracedSteps:
 
     Keras traces a step once and calls it in each later fit, so a layer that is frozen in between
     trains on until `compile` or `train_function = None` has the step traced anew. A loop that is
-    made for another fit therefore calls the steps that an earlier one has traced.
+    made for another fit therefore calls the steps that an earlier one has traced. It calls them in
+    the same functions too: what a step draws by TensorFlow goes on within one function only.
 
     :param loops: the loops over resident data, by what they were traced for.
     """
@@ -24,6 +27,7 @@ class TracedSteps:
     model: Any
     loops: dict[str, Any] = attrs.field(factory=dict)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
+    _functions: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 
     @property
     def used(self) -> bool:
@@ -39,10 +43,36 @@ class TracedSteps:
             self._steps[key] = one_step(self.model, jit_compile=jit_compile)
         return self._steps[key]
 
+    def single(self, *, jit_compile: bool) -> Any:
+        """Return the function that makes one step on an iterator's next batch."""
+        step = self.step("step", jit_compile=jit_compile)
+        return self._function(("single", jit_compile), lambda iterator: step(iterator.get_next()))
+
+    def one_by_one(self, *, jit_compile: bool) -> Any:
+        """Return the function that makes steps on an iterator's batches, as `one_by_one`."""
+        step = self.step("step", jit_compile=jit_compile)
+        return self._function(
+            ("one by one", jit_compile), lambda iterator, limit: one_by_one(iterator, step, limit)
+        )
+
+    def draws(self, batch_spec: Any) -> bool:
+        """Return whether a step on such a batch draws random numbers by TensorFlow."""
+        step = self.step("step")
+        return bool(drawing_ops(step.get_concrete_function(batch_spec).graph))
+
+    def _function(self, key: tuple[str, bool], body: Callable[..., Any]) -> Any:
+        import tensorflow as tf
+
+        if key not in self._functions:
+            self._functions[key] = tf.function(body, autograph=False, reduce_retracing=True)
+        return self._functions[key]
+
 
 # The weights that could be trained, by number, when the step of a model was traced by Keras' own
 # number of steps a call; none if another loop traced it.
 _TRAINABLE: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+# The models whose traced steps draw random numbers by TensorFlow.
+_DRAWING: WeakSet[Any] = WeakSet()
 
 
 def note_trace(model: Any, *, own_steps: bool) -> None:
@@ -51,13 +81,28 @@ def note_trace(model: Any, *, own_steps: bool) -> None:
     :param own_steps: whether it makes as many steps a call as Keras would.
     """
     _TRAINABLE[model] = _trainable(model) if own_steps else frozenset()
+    _DRAWING.discard(model)
 
 
-def goes_on_as_traced(model: Any) -> bool:
-    """Return whether only Keras' own number of steps a call trains on as before: a layer was frozen
-    behind the trace, or thawed, which Keras does not notice before the model is compiled again."""
+def note_draws(model: Any) -> None:
+    """Note whether the model's step, which is being traced, draws random numbers by TensorFlow."""
+    import tensorflow as tf
+
+    if drawing_ops(tf.compat.v1.get_default_graph()):
+        _DRAWING.add(model)
+
+
+def why_as_traced(model: Any) -> str:
+    """Return why only Keras' own number of steps a call trains on as before; empty if others do.
+
+    A layer was frozen behind the trace, or thawed, which Keras does not notice before the model is
+    compiled again; or random numbers go on in the function that drew them."""
     traced = _TRAINABLE.get(model) if model.train_function is not None else None
-    return bool(traced) and traced != _trainable(model)
+    if not traced:
+        return ""
+    if traced != _trainable(model):
+        return "with other layers frozen"
+    return "which draws random numbers by TensorFlow" if model in _DRAWING else ""
 
 
 def _trainable(model: Any) -> frozenset[int]:

@@ -120,7 +120,7 @@ def why_no_loop(built: Built) -> str:
     if reason:
         return reason
     if built.keeps_step:
-        return "an earlier fit has traced the step for Keras' own loop, with other layers frozen"
+        return f"an earlier fit has traced the step for Keras' own loop, {built.keeps_step}"
     training, own = built.training, built.model.steps_per_execution
     if training.steps_per_execution > 1:
         names = batch_callbacks(training.callbacks)

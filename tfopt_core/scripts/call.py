@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -175,6 +174,24 @@ class FitCall:
         finally:
             listed[:] = own  # the script may pass its `CallbackList` to another fit
 
+    def validate_again(self, replaced: Mapping[str, Any]) -> dict[str, float] | None:
+        """Validate once more, as the call does. Return the metrics; None, without validating,
+        for data that can be read only once.
+
+        :param replaced: as `make` takes it.
+        """
+        x, y, weight = self.splits.get("validation", (None, None, None))
+        if "validation" in replaced:
+            x, y, weight = replaced["validation"], None, None
+        if x is None or hasattr(x, "__next__"):
+            return None
+        given = self.arguments
+        metrics: dict[str, float] = self.model.evaluate(
+            x, y, sample_weight=weight, steps=given["validation_steps"], verbose=0,
+            batch_size=given["validation_batch_size"] or given["batch_size"], return_dict=True,
+        )  # fmt: skip
+        return metrics
+
     def _with_data(self, replaced: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {"validation_split": 0.0}
         if "train" in replaced:
@@ -239,16 +256,23 @@ def _first_leaf(parts: Any) -> Any:
     return next(leaf for leaf in keras.tree.flatten(parts) if leaf is not None)
 
 
-def lengthen(history: Any, call: FitCall, *, stopped: bool) -> int:
+def lengthen(
+    history: Any,
+    call: FitCall,
+    *,
+    stopped: bool,
+    validate: Callable[[], Mapping[str, float] | None] = lambda: None,
+) -> int:
     """Extend the history of a fit that tfopt has cut short. Return the number of epochs added.
 
     A script that plots its metrics over the planned epochs, or continues after `history.epoch[-1]`,
-    then works as after a whole fit. The last value of each metric is repeated; those of validations
-    are nan after a fit that was cut before the first one. A fit that trained to its end, or was
-    ended by a callback, keeps its history.
+    then works as after a whole fit. The last value of each metric is repeated. A fit that trained
+    to its end, or was ended by a callback, keeps its history.
 
     :param history: the `keras.callbacks.History` that the call has returned.
     :param stopped: whether the fit was stopped before its last epoch.
+    :param validate: makes one validation, for a fit that was cut before its first one. Returns the
+        metrics; None if the data cannot be read again.
     """
     epochs: list[int] = getattr(history, "epoch", None) or []
     # whether the fit trained as far as a limit on its epochs or steps allows
@@ -261,8 +285,8 @@ def lengthen(history: Any, call: FitCall, *, stopped: bool) -> int:
     for name, values in history.history.items():
         values.extend(values[-1:] * (validations if name.startswith("val_") else len(missing)))
     if validations and not any(name.startswith("val_") for name in history.history):
-        for name in tuple(history.history):
-            history.history[f"val_{name}"] = [math.nan] * validations
+        for name, value in (validate() or {}).items():
+            history.history[f"val_{name}"] = [value] * validations
     epochs.extend(missing)
     # not in place: Keras hands all callbacks the same dictionary
     history.params = {**history.params, "epochs": planned}

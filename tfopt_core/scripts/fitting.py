@@ -61,6 +61,9 @@ def train_fit(
     """
     call, model = workload.call, built.model
 
+    def validate() -> Any:
+        return call.validate_again(workload.replaced(built))
+
     timed = TimedFunction(built, distribution_of(built), workload.compiled.function_cache)
     monitor = FitMonitor(timed, report, cuts_short, tolerant=True, epochs_done=call.initial_epoch)
     try:
@@ -74,7 +77,7 @@ def train_fit(
         finally:
             ended = running_ns()
             timed.uninstall()
-        repeated_epochs = lengthen(history, call, stopped=monitor.cut_short)
+        repeated_epochs = lengthen(history, call, stopped=monitor.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,
             outcome=attrs.evolve(

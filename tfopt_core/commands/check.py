@@ -21,7 +21,7 @@ from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.recipe.reading import Reading, read_recipe
-from tfopt_core.recipe.tree import Node, Place
+from tfopt_core.recipe.tree import Node, Place, join_path
 from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.training.factory import missing_workload, module_file
 from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
@@ -90,7 +90,7 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
         if stacked.plugin.model_change == "replaces":
             why = f'"{stacked.name}" replaces the model, and a script makes its own'
             mend = "take it out, or write a factory"
-            problems.append(reading.problem(f"plugins.{stacked.name}", why, mend))
+            problems.append(reading.problem(join_path("plugins", (stacked.name,)), why, mend))
     if reading.value("workload.loop") == "own":
         for key in ("quality", "target"):
             if reading.value(f"measure.{key}") is not None:
@@ -100,7 +100,7 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
         if unreached and all(unreached):
             why = f'"{plugins[0].name}": {unreached[0]}'
             mend = "add one that reaches it (docs/guide/scripts.md)"
-            problems.append(reading.problem(f"plugins.{plugins[0].name}", why, mend))
+            problems.append(reading.problem(join_path("plugins", (plugins[0].name,)), why, mend))
     folder = reading.value("workload.folder")
     if isinstance(folder, str) and folder and not os.path.isdir(reading.directory / folder):
         missing = f'there is no folder "{reading.directory / folder}"'
@@ -130,7 +130,7 @@ def _comparison_problems(
     if observers and not plugins:
         only = f'"{observers[0].name}" is an observer, so there is nothing to compare'
         mend = "add an optimization, or use `tfopt train`"
-        problems.append(reading.problem(f"plugins.{observers[0].name}", only, mend))
+        problems.append(reading.problem(join_path("plugins", (observers[0].name,)), only, mend))
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     wrong = any(problem.path.startswith("plugins") for problem in reading.problems)

@@ -52,9 +52,10 @@ def check_class(name: str, plugin_class: Any) -> None:
     frozen = plugin_class.__setattr__ is not object.__setattr__
     if not attrs.has(plugin_class) or plugin_class.__eq__ is not object.__eq__ or not frozen:
         fail("is not frozen, or compares by value; decorate it with @plugin")
-    for reserved in RESERVED_KEYS:
-        if reserved in {attribute.name for attribute in attrs.fields(plugin_class)}:
-            fail(f'has a setting "{reserved}", which every recipe reserves; rename it')
+    settings = {attribute.name for attribute in attrs.fields(plugin_class)}
+    for names, owner in ((RESERVED_KEYS, "recipe"), (KNOWN_NAMES, "plugin")):
+        for reserved in sorted(settings.intersection(names)):
+            fail(f'has a setting "{reserved}", which every {owner} reserves; rename it')
     for attribute in _own_names(plugin_class):
         hint = did_you_mean(attribute, KNOWN_NAMES)
         if attribute not in KNOWN_NAMES and hint:

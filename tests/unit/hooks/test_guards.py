@@ -309,11 +309,12 @@ def test_a_class_that_is_no_plugin_is_refused():
         check_class("function", lambda: None)
 
 
-def test_a_setting_that_recipes_reserve_is_refused():
+@pytest.mark.parametrize(("name", "owner"), [("enabled", "recipe"), ("after", "plugin")])
+def test_a_setting_whose_name_is_reserved_is_refused(name, owner):
     takes = attrs.make_class(
-        "Takes", {"enabled": attrs.field(default=1)}, (Plugin,), frozen=True, eq=False
+        "Takes", {name: attrs.field(default=1)}, (Plugin,), frozen=True, eq=False
     )
-    with pytest.raises(PluginDefinitionError, match='"enabled", which every recipe reserves'):
+    with pytest.raises(PluginDefinitionError, match=f'"{name}", which every {owner} reserves'):
         check_class("takes", takes)
 
 

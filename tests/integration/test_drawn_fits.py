@@ -92,6 +92,14 @@ def test_a_case_of_which_plain_keras_differs_from_itself_is_discarded() -> None:
     assert {one.result for one in verdicts} == {"discarded"}
 
 
+def test_a_base_that_only_the_stack_lets_take_effect_is_no_difference_of_the_stack() -> None:
+    case = attrs.evolve(CASE, base=({"use": "batch"},))
+    alone = attrs.evolve(PLAIN, effects={"batch": (False, "it sees no batches")})
+    under = attrs.evolve(changed("fit 1.iterations", 9), effects={"batch": (True, "drops 2")})
+    assert judge(case, CHUNKED, alone, under).result == "discarded"
+    assert judge(case, CHUNKED, under, alone).result == "different"
+
+
 def test_a_difference_is_put_down_to_one_plugin_of_two() -> None:
     def train(case: Case, stack: Stack | None) -> Outcome:
         return Outcome((("loss", 1.0 if stack and CHUNKED[0] in stack else 2.0),))

@@ -160,6 +160,8 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
         if case.depends_on_order:
             return Verdict(case, stack, "discarded", message="stops by values, another order")
         compared, result = compare(plain, other, ordered=False), "reordered"
+    if compared.differences and (helped := _helped(case, plain, other)):
+        return Verdict(case, stack, "discarded", message=f"{helped} takes effect under it only")
     if compared.differences:
         return Verdict(case, stack, "different", compared.differences, effects=other.effects)
     if compared.rounded:
@@ -168,6 +170,12 @@ def judge(case: Case, stack: Stack, plain: Outcome, other: Outcome) -> Verdict:
     return Verdict(
         case, stack, result, message=f"{names} {compared.rounded}", effects=other.effects
     )
+
+
+def _helped(case: Case, plain: Outcome, other: Outcome) -> str:
+    """Return a plugin of the base that has an effect on what only the stack lets it see."""
+    names = (one["use"] for one in case.base)
+    return next((name for name in names if other.applied(name) and not plain.applied(name)), "")
 
 
 def _reorders(case: Case, plugin: Mapping[str, Any], other: Outcome) -> bool:

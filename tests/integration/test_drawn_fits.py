@@ -94,8 +94,8 @@ def test_a_case_of_which_plain_keras_differs_from_itself_is_discarded() -> None:
 
 def test_a_base_that_only_the_stack_lets_take_effect_is_no_difference_of_the_stack() -> None:
     case = attrs.evolve(CASE, base=({"use": "batch"},))
-    alone = attrs.evolve(PLAIN, effects={"batch": (False, "it sees no batches")})
-    under = attrs.evolve(changed("fit 1.iterations", 9), effects={"batch": (True, "drops 2")})
+    alone = Outcome((("fit.iterations", 8),), effects={"batch": (False, "it sees no batches")})
+    under = Outcome((("fit.iterations", 7),), effects={"batch": (True, "drops 2 examples")})
     assert judge(case, CHUNKED, alone, under).result == "discarded"
     assert judge(case, CHUNKED, under, alone).result == "different"
 

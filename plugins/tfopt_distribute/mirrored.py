@@ -9,18 +9,17 @@ import attrs
 from attrs import validators
 
 from tfopt_core.plugins import (
-    DataPlan,
     Effect,
     PluginRefused,
     RunContext,
     RuntimeOptions,
-    Split,
     hookimpl,
     plugin,
     setting,
 )
 from tfopt_core.toolkit import tf, why_without
 from tfopt_distribute.strategy_settings import (
+    IN_SCOPE,
     ReplicaStrategy,
     check_devices,
     devices_of,
@@ -152,14 +151,6 @@ class Mirrored(ReplicaStrategy):
         return tf.distribute.MirroredStrategy(list(devices), operations)
 
     @hookimpl
-    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
-        """Make the training batches larger where that is asked for.
-
-        :raises PluginRefused: for batches that cannot be made larger.
-        """
-        return self._in_larger_batches(run, split, plan)
-
-    @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the number of replicas back."""
         replicas = run.strategy.num_replicas_in_sync
@@ -184,9 +175,7 @@ class Mirrored(ReplicaStrategy):
             devices += f"{', ' if devices else ''}cross_device_ops=tf.distribute.{summed}"
         lines = [
             f"strategy = tf.distribute.MirroredStrategy({devices})",
-            "with strategy.scope():",
-            "    model = build_model()",
-            "    model.compile(optimizer, loss)",
+            IN_SCOPE,
         ]
         if self.logical_cpu_devices is not None:
             parts = f"[tf.config.LogicalDeviceConfiguration()] * {self.logical_cpu_devices}"

@@ -160,7 +160,7 @@ class MultiWorker(ReplicaStrategy):
 
         :raises PluginRefused: for data that cannot be shared out.
         """
-        plan = self._in_larger_batches(run, split, plan)
+        plan = super().build_dataset(run, split, plan)
         rank = None if run.cluster is None else run.cluster.rank
         plan = shared_plan(plan, self.shard, self._workers(run), rank)
         run.state_of(self)[split] = in_words(plan)

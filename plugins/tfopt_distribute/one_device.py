@@ -9,7 +9,7 @@ from attrs import validators
 
 from tfopt_core.plugins import Effect, Machine, Plugin, Probe, RunContext, hookimpl, plugin, setting
 from tfopt_core.toolkit import tf
-from tfopt_distribute.strategy_settings import check_devices, others
+from tfopt_distribute.strategy_settings import IN_SCOPE, check_devices, others
 
 
 def choose_device(machine: Machine) -> str:
@@ -74,8 +74,4 @@ class OneDevice(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         device = "/gpu:0" if self.device == "auto" else self.device
-        return (
-            f"strategy = tf.distribute.OneDeviceStrategy({device!r})"
-            "\nwith strategy.scope():\n    model = build_model()\n"
-            "    model.compile(optimizer, loss)"
-        )
+        return f"strategy = tf.distribute.OneDeviceStrategy({device!r})\n{IN_SCOPE}"

@@ -24,6 +24,8 @@ from tfopt_distribute.roles import is_address
 
 BatchRule = Literal["global", "per-replica"]
 MEND = 'set batch_size = "global" and a larger workload.batch_size'
+# How a model is built by hand under a `strategy`.
+IN_SCOPE = "with strategy.scope():\n    model = build_model()\n    model.compile(optimizer, loss)"
 # Every plugin that builds a strategy; a training has one.
 OWNERS = ("mirrored", "multi-worker", "one-device", "parameter-server", "tpu")
 
@@ -112,31 +114,6 @@ def devices_of(strategy: Any) -> list[str]:
     return [device.rpartition("device:")[2] for device in strategy.extended.worker_devices]
 
 
-def check_rules(batch_size: BatchRule, learning_rate: RateRule) -> None:
-    """:raises ValueError: for a learning rate that is raised without the batch."""
-    if batch_size == "global" and learning_rate != "keep":
-        raise ValueError(
-            f'learning_rate = "{learning_rate}" goes with a larger batch only; set '
-            'batch_size = "per-replica"'
-        )
-
-
-def with_larger_batch(plan: DataPlan, factor: int) -> DataPlan:
-    """Return the training data's plan with batches `factor` times as large.
-
-    :raises PluginRefused: see `with_batch_size`.
-    """
-    return with_batch_size(plan, lambda size: size * factor, MEND)
-
-
-def rules_in_words(batch_size: BatchRule, rate: RateRule, run: RunContext, replicas: int) -> str:
-    """Return `, global batch 64, learning rate x 2 (linear)`, "" where the batch is as it was."""
-    if batch_size == "global":
-        return ""
-    factor = "kept" if rate == "keep" else f"x {rate_factor(rate, replicas):.3g} ({rate})"
-    return f", global batch {run.batch_size}, learning rate {factor}"
-
-
 @plugin
 class ReplicaStrategy(Plugin):
     """A strategy over several replicas, with what their number does to batch and learning rate."""
@@ -155,7 +132,11 @@ class ReplicaStrategy(Plugin):
     )
 
     def __attrs_post_init__(self) -> None:
-        check_rules(self.batch_size, self.learning_rate)
+        if self.batch_size == "global" and self.learning_rate != "keep":
+            raise ValueError(
+                f'learning_rate = "{self.learning_rate}" goes with a larger batch only; set '
+                'batch_size = "per-replica"'
+            )
 
     def _replicas(self, run: RunContext) -> int:
         return run.replicas
@@ -168,11 +149,21 @@ class ReplicaStrategy(Plugin):
         """
         return with_scaled_rate(options, self.learning_rate, self._replicas(run))
 
-    def _in_larger_batches(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
-        """Return the plan, the training data's with larger batches where that is asked for."""
+    @hookimpl
+    def build_dataset(self, run: RunContext, split: Split, plan: DataPlan) -> DataPlan:
+        """Make the training batches larger where that is asked for.
+
+        :raises PluginRefused: for batches that cannot be made larger.
+        """
         if split != "train" or self.batch_size == "global":
             return plan
-        return with_larger_batch(plan, self._replicas(run))
+        replicas = self._replicas(run)
+        return with_batch_size(plan, lambda size: size * replicas, MEND)
 
     def _rules(self, run: RunContext) -> str:
-        return rules_in_words(self.batch_size, self.learning_rate, run, self._replicas(run))
+        """Return `, global batch 64, learning rate x 2 (linear)`, "" for the batch as it was."""
+        if self.batch_size == "global":
+            return ""
+        rate, factor = self.learning_rate, rate_factor(self.learning_rate, self._replicas(run))
+        scaled = "kept" if rate == "keep" else f"x {factor:.3g} ({rate})"
+        return f", global batch {run.batch_size}, learning rate {scaled}"

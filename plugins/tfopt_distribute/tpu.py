@@ -19,7 +19,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import tf
-from tfopt_distribute.strategy_settings import others
+from tfopt_distribute.strategy_settings import IN_SCOPE, others
 
 
 def check_full_batches(plan: DataPlan) -> None:
@@ -122,7 +122,5 @@ class Tpu(Plugin):
             f"resolver = tf.distribute.cluster_resolver.TPUClusterResolver({place})\n"
             "tf.config.experimental_connect_to_cluster(resolver)\n"
             "tf.tpu.experimental.initialize_tpu_system(resolver)\n"
-            "strategy = tf.distribute.TPUStrategy(resolver)"
-            "\nwith strategy.scope():\n    model = build_model()\n"
-            "    model.compile(optimizer, loss)"
+            f"strategy = tf.distribute.TPUStrategy(resolver)\n{IN_SCOPE}"
         )

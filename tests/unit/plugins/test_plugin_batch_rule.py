@@ -11,11 +11,6 @@ import pytest
 from support.lazy_modules import keras
 from tfopt_data.batch import with_last_batch_padded
 from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
-from tfopt_distribute.strategy_settings import (
-    check_rules,
-    rules_in_words,
-    with_larger_batch,
-)
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch
@@ -24,6 +19,11 @@ from tfopt_core.testing import make_run
 from tfopt_core.toolkit import rate_factor, with_scaled_rate
 
 PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
+
+
+def with_larger_batch(plan: DataPlan, replicas: int) -> DataPlan:
+    run = make_run(replicas=replicas)
+    return Mirrored(batch_size="per-replica").build_dataset(run, "train", plan)
 
 
 def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
@@ -54,14 +54,13 @@ def test_batches_made_larger_before_they_are_filled_up_are_filled_up_to_their_ne
 
 def test_linear_multiplies_and_sqrt_takes_the_root() -> None:
     assert [rate_factor(rule, 4) for rule in ("keep", "linear", "sqrt")] == [1, 4, 2]
-    run = make_run(batch_size=64)
-    assert rules_in_words("global", "keep", run, 2) == ""
-    scaled = rules_in_words("per-replica", "linear", run, 2)
+    run = make_run(batch_size=64, replicas=2)
+    assert Mirrored()._rules(run) == ""
+    scaled = Mirrored(batch_size="per-replica", learning_rate="linear")._rules(run)
     assert scaled == ", global batch 64, learning rate x 2 (linear)"
-    assert rules_in_words("per-replica", "keep", run, 2).endswith(", learning rate kept")
+    assert Mirrored(batch_size="per-replica")._rules(run).endswith(", learning rate kept")
     with pytest.raises(ValueError, match='set batch_size = "per-replica"'):
-        check_rules("global", "sqrt")
-    check_rules("per-replica", "keep")
+        Mirrored(learning_rate="sqrt")
 
 
 def rate(options: TrainingOptions) -> float:

@@ -22,24 +22,18 @@ from tfopt_core.plugins import (
 )
 from tfopt_core.toolkit import number_or
 from tfopt_data.cache_partial import fitting_part, hybrid_source, with_kept_results
-from tfopt_data.cache_rows import (
-    MapsOverBatches,
-    maps_over_batches,
-    with_cached_rows,
-)
+from tfopt_data.cache_rows import MapsOverBatches, maps_over_batches, with_cached_rows
 from tfopt_data.cache_storage import (
     MEMORY_SHARE,
     budget_bytes,
-    check_memory,
     choose_storage,
     incomplete,
     needed_bytes,
     private_path,
     shortage,
-    sizes,
+    too_large,
     with_size,
 )
-from tfopt_data.kept_rows import private_folder
 from tfopt_data.prefix import (
     Place,
     Prefix,
@@ -190,11 +184,15 @@ class Cache(RewritingPlugin):
         memory = free if asked == "auto" else int(asked * 2**20 / MEMORY_SHARE)
         storage, needed = self.storage, None
         if storage in ("auto", "memory"):
-            needed = needed_bytes(list(sizes(probe, self.splits)))
+            needed = needed_bytes(probe, self.splits)
         if storage == "auto":
             storage = choose_storage(needed, memory, probe.available_disk_bytes())
         elif storage == "memory":
-            check_memory(needed, free if asked == "auto" else asked * 2**20, asked)
+            limit = (
+                (free, "of memory are free") if asked == "auto" else (asked * 2**20, "may be used")
+            )
+            if reason := too_large("the examples need", needed, *limit):
+                raise PluginRefused(f'{reason}; set storage = "auto", "disk" or "partial"')
         mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
@@ -217,7 +215,7 @@ class Cache(RewritingPlugin):
         if self.storage in ("memory", "disk"):
             memory = None if self.storage == "memory" else 0
         on_disk = self.storage in ("disk", "disk-or-partial")
-        folder = private_folder(run, split) if on_disk else None
+        folder = private_path(run, f"rows-{split}") if on_disk else None
         return with_cached_rows(plan, found, memory, folder, at_end=self.place == "end")
 
     def _with_examples(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
@@ -225,7 +223,7 @@ class Cache(RewritingPlugin):
         if self.storage == "partial":
             return with_partial_cache(plan, budget, self.place)
         on_disk = self.storage in ("disk", "disk-or-partial")
-        path = private_path(run, split) if on_disk else None
+        path = private_path(run, f"cache-{split}") if on_disk else None
         rewrite = with_cache(plan, path, budget, self.place)
         too_full = shortage(rewrite, path)
         if self.storage == "disk-or-partial" and (too_full or not rewrite.done):

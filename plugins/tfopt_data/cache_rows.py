@@ -27,7 +27,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import size_in_words, tf, why_without
-from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
+from tfopt_data.cache_storage import too_large, too_large_for_disk
 from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.prefix import (
@@ -170,18 +170,11 @@ def _room(
         return "memory"
     if count is None:
         return "the number of rows is unknown" if folder is None else "disk"
-    needed = count * row_bytes
-    if needed <= memory_bytes:
+    what, needed = "the rows need", count * row_bytes
+    reason = too_large(what, needed, memory_bytes, 'of memory may be used; set storage = "disk"')
+    if not reason:
         return "memory"
-    if folder is None:
-        return (
-            f"the rows need {size_in_words(needed)} and {size_in_words(memory_bytes)} of memory "
-            'may be used; set storage = "disk"'
-        )
-    free = free_disk_bytes(folder)
-    if needed <= DISK_SHARE * free:
-        return "disk"
-    return f"the rows need {size_in_words(needed)} and {size_in_words(free)} are free on the disk"
+    return reason if folder is None else too_large_for_disk(what, needed, folder.parent) or "disk"
 
 
 def _bytes(element: Any) -> float:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
 
 from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
-from tfopt_core.plugins import DataPlan, Machine, PluginRefused, Probe, RunContext
+from tfopt_core.plugins import DataPlan, Machine, Probe, RunContext
 from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.rewrite import Rewrite, stages_of
 
@@ -43,24 +43,20 @@ def choose_storage(needed_bytes: float | None, available_bytes: int, disk_bytes:
     return "disk-or-partial" if needed_bytes <= DISK_SHARE * disk_bytes else "partial"
 
 
-def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | None]]:
-    """Bytes of an example in memory and the number of examples, for the splits that the workload
-    has."""
+def needed_bytes(probe: Probe, splits: Sequence[str]) -> float | None:
+    """What all examples of the splits that the workload has take in memory; None where their number
+    is unknown."""
+    total = 0.0
     for split in splits:
         try:
-            yield probe.held_bytes(split)
+            example_bytes, count = probe.held_bytes(split)
         except ValueError:
             if split == "train":
                 raise
-
-
-def needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:
-    """All examples of all splits together; None where their number is unknown."""
-    total = 0.0
-    for element_bytes, count in sizes:
+            continue
         if count is None:
             return None
-        total += element_bytes * count
+        total += example_bytes * count
     return total
 
 
@@ -107,18 +103,28 @@ def _kept_bytes(rewrite: Rewrite) -> float | None:
     return kept.cardinality * (element_bytes(kept) + beside)
 
 
+def too_large(what: str, needed: float | None, room: float, where: str, share: float = 1.0) -> str:
+    """Return why so many bytes do not fit, "" if they do or nobody knows how many they are.
+
+    :param what: `the rows need`; and `where` the room is, `of memory may be used`.
+    :param share: of the room that may be taken.
+    """
+    if needed is None or needed <= share * room:
+        return ""
+    return f"{what} {size_in_words(needed)} and {size_in_words(room)} {where}"
+
+
+def too_large_for_disk(what: str, needed: float | None, folder: Path) -> str:
+    """Return why so many bytes do not fit on the disk of a folder, see `too_large`."""
+    where = f"are free on the disk of {folder}"
+    return too_large(what, needed, free_disk_bytes(folder), where, DISK_SHARE)
+
+
 def shortage(rewrite: Rewrite, path: Path | None) -> str:
     """Why the disk has no room for what the cache would keep, "" if it has or nobody knows."""
-    needed = None if path is None else _kept_bytes(rewrite)
-    if path is None or needed is None:
+    if path is None:
         return ""
-    free = free_disk_bytes(path.parent)
-    if needed <= DISK_SHARE * free:
-        return ""
-    return (
-        f"the examples need about {size_in_words(needed)} and {size_in_words(free)} are free on "
-        f"the disk of {path.parent}"
-    )
+    return too_large_for_disk("the examples need about", _kept_bytes(rewrite), path.parent)
 
 
 def with_size(rewrite: Rewrite) -> Rewrite:
@@ -130,30 +136,20 @@ def with_size(rewrite: Rewrite) -> Rewrite:
     return attrs.evolve(rewrite, done=f"{rewrite.done}, {size}")
 
 
-def check_memory(needed: float | None, limit: float, asked: int | str) -> None:
-    """Refuse a cache that does not fit into the memory that there is, or that was given to it.
+def private_path(run: RunContext, name: str) -> Path:
+    """Return a file or folder for this build alone, which must not read what another one kept.
 
-    :param asked: the setting that gave it, "auto" if none did.
-    :raises PluginRefused: with both sizes.
+    :param name: of the folder in which it lies, which is made.
     """
-    if needed is None or needed <= limit:
-        return
-    there = "of memory are free" if asked == "auto" else "may be used"
-    raise PluginRefused(
-        f"the examples need {size_in_words(needed)} and {size_in_words(limit)} {there}; set "
-        'storage = "auto", "disk" or "partial"'
-    )
-
-
-def private_path(run: RunContext, split: str) -> Path:
-    """Return a file for this build alone, which must not read what another one kept."""
-    folder = run.folder / f"cache-{split}"
+    folder = run.folder / name
     folder.mkdir(parents=True, exist_ok=True)
     build = 1
     # another training of this process may have been here (a replay builds twice)
-    while any(folder.glob(f"fit-{run.fit_index}-build-{build}[._]*")):
+    while (path := folder / f"fit-{run.fit_index}-build-{build}").exists() or any(
+        folder.glob(f"{path.name}[._]*")
+    ):
         build += 1
-    return folder / f"fit-{run.fit_index}-build-{build}"
+    return path
 
 
 def incomplete(plugin: Any, run: RunContext) -> str:

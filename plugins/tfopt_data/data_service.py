@@ -87,7 +87,8 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         chosen = chosen_otherwise(plan.stages[index + 1 :]) if _reshuffles_by_seed(stage) else ""
         if chosen:
             return Rewrite(plan, reason=f"{stage.describe()}, without its seed: {chosen}")
-    size = _array_bytes(source.value) if source.origin == "arrays" else 0
+    arrays = tf.nest.flatten(source.value) if source.origin == "arrays" else ()
+    size = sum(getattr(array, "nbytes", 0) for array in arrays)
     if size > MOST_ARRAY_BYTES:
         raise PluginRefused(
             f"the examples are {size_in_words(size)} of arrays, and each worker gets them within "
@@ -153,14 +154,6 @@ def _check_batches(plan: DataPlan, batch: Stage | None) -> None:
         raise PluginRefused(
             "the remainder is dropped, and each of several workers would drop one; set workers = 1"
         )
-
-
-def _array_bytes(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(map(_array_bytes, value.values()))
-    if isinstance(value, tuple):
-        return sum(map(_array_bytes, value))
-    return int(getattr(value, "nbytes", 0))
 
 
 def _is_address(_: Any, attribute: Any, value: str | None) -> None:

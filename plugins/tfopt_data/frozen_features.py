@@ -46,13 +46,8 @@ def with_features(plan: DataPlan, stage: Callable[[DataPlan], Stage]) -> Rewrite
         return Rewrite(plan, reason="a PyDataset is read by Keras itself, not by tf.data")
     if plan.find(Resident) is not None:
         return Rewrite(plan, reason="the data are held on the device already")
-    if source.parts:
-        if reason := unsteady(plan.with_stages((source,))):
-            return Rewrite(plan, reason=reason)
-    elif not source.deterministic:
-        return Rewrite(
-            plan, reason=f"the {source.origin} is not known to yield the same examples each time"
-        )
+    if reason := unsteady(plan.with_stages((source,))):
+        return Rewrite(plan, reason=reason)
     prefix = deterministic_prefix(plan)
     rest = tuple(one for one in plan.stages if one not in prefix.head)
     for one in rest:
@@ -144,7 +139,7 @@ class FrozenFeatures(Plugin):
                 part=part,
                 before=before,
                 batch_size=None if before.batched else size,
-                path=private_path(run, f"features-{split}"),
+                path=private_path(run, f"cache-features-{split}"),
                 storage=self.storage,
                 budget_bytes=budget_bytes(
                     self.memory_mib, ROWS_SHARE, run.machine, split, ("train", "validation")

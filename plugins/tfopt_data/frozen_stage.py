@@ -12,7 +12,7 @@ import attrs
 from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan
 from tfopt_core.toolkit import keras, np, size_in_words, tf
-from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
+from tfopt_data.cache_storage import too_large, too_large_for_disk
 from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
 from tfopt_data.kept_rows import can_be_rows, computed_rows
 
@@ -252,17 +252,11 @@ class FrozenFeatures(ModelStage):
 
     def _shortage(self, storage: str, needed: float | None) -> str:
         """Return why the features cannot be kept there, "" if they can or nobody knows."""
-        if needed is None:
-            return ""
-        if storage == "memory":
-            free = self.budget_bytes
-            where, mend = "of memory may be used", '; set storage = "auto" or "disk"'
-        else:
-            free = DISK_SHARE * free_disk_bytes(self.path.parent)
-            where, mend = f"may be used on the disk of {self.path.parent}", ""
-        if needed <= free:
-            return ""
-        return f"the features need {size_in_words(needed)} and {size_in_words(free)} {where}{mend}"
+        what = "the features need"
+        if storage == "disk":
+            return too_large_for_disk(what, needed, self.path.parent)
+        where = 'of memory may be used; set storage = "auto" or "disk"'
+        return too_large(what, needed, self.budget_bytes, where)
 
 
 def _with_features(compute: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.plugins import RunContext
 from tfopt_core.toolkit import np, tf
 
 # Rows for which memory is taken first; it is doubled whenever they do not suffice.
@@ -113,14 +112,6 @@ def in_files(rows: RowBlocks, folder: Path) -> KeptRows:
         for path, (dtype, shape) in zip(paths, rows.specs, strict=True)
     )
     return _kept(rows, arrays)
-
-
-def private_folder(run: RunContext, split: str) -> Path:
-    """Return a folder for the rows of this build alone: a replay builds twice in one process."""
-    build = 1
-    while (folder := run.folder / f"rows-{split}" / f"fit-{run.fit_index}-{build}").exists():
-        build += 1
-    return folder
 
 
 def _kept(rows: RowBlocks, arrays: tuple[Any, ...]) -> KeptRows:

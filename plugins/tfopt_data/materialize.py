@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.data import (
     UNKNOWN_COUNT_BUFFER,
+    Batch,
     Interleave,
     MapBatches,
     MapExamples,
@@ -17,8 +18,6 @@ from tfopt_core.data import (
     datasets,
     has_stage,
 )
-from tfopt_core.data import Batch as BatchStage
-from tfopt_core.data import Shuffle as ShuffleStage
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -32,8 +31,8 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import size_in_words, tf
-from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
-from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
+from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE, private_path, too_large
+from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.python_source import (
     Order,
     PythonSource,
@@ -89,21 +88,21 @@ def with_rows(
         if order == "batches":
             stages.append(ShuffleBatches(size=size, seed=seed))
         elif order == "examples":
-            stages.append(ShuffleStage(seed=seed))
-        stages.append(BatchStage(size=size))
+            stages.append(Shuffle(seed=seed))
+        stages.append(Batch(size=size))
         if mapped:
             stages.append(MapBatches(function=kept.at, deterministic=True))
     else:
         if mapped:
             stages.append(MapExamples(function=kept.at, deterministic=True))
-        if order == "examples" and not any(isinstance(stage, ShuffleStage) for stage in behind):
-            stages.append(ShuffleStage(seed=seed))
+        if order == "examples" and not any(isinstance(stage, Shuffle) for stage in behind):
+            stages.append(Shuffle(seed=seed))
     return plan.with_stages((*stages, *behind))
 
 
 def _as_before(stage: Stage, count: int, python: PythonSource) -> Stage:
     """Return a shuffle with the buffer that it had while nobody knew the number of examples."""
-    if not isinstance(stage, ShuffleStage) or stage.buffer_size is not None:
+    if not isinstance(stage, Shuffle) or stage.buffer_size is not None:
         return stage
     if python.source.count is not None or count <= UNKNOWN_COUNT_BUFFER:
         return stage
@@ -233,8 +232,10 @@ class Materialize(RewritingPlugin):
         kept = rows_of_first_epoch(python)
         if kept is None:
             rows = Rows(python, next(python.epochs()))
-            in_file = self.storage == "disk"
-            kept = in_files(rows, private_folder(run, split)) if in_file else in_memory(rows)
+            if self.storage == "disk":
+                kept = in_files(rows, private_path(run, f"rows-{split}"))
+            else:
+                kept = in_memory(rows)
             remember_first_epoch(python, kept)
         return kept
 
@@ -297,11 +298,10 @@ def _check_room(storage: str, needed: int, free: int, room: int) -> None:
             f"the examples need {size_in_words(needed)}, more than {ROWS_SHARE:.0%} of the "
             f'{size_in_words(free)} of memory that are free; set storage = "auto" or "disk"'
         )
-    if storage == "disk" and needed > DISK_SHARE * room:
-        raise PluginRefused(
-            f"the examples need {size_in_words(needed)}, and {size_in_words(room)} are free on the "
-            "disk of the runs; leave materialize out of the stack"
-        )
+    where = "are free on the disk of the runs"
+    reason = too_large("the examples need", needed, room, where, DISK_SHARE)
+    if storage == "disk" and reason:
+        raise PluginRefused(f"{reason}; leave materialize out of the stack")
 
 
 def _is_off_python(dataset: Any, python: PythonSource) -> bool:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
 
 import attrs
 
-from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import tf
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    Machine,
+    Plugin,
+    PluginRefused,
+    RunContext,
+    TrainingOptions,
+    hookimpl,
+)
+from tfopt_core.toolkit import nested_layers, tf, why_without
 
 # How many layers a message names.
 NAMED = 3
-# The attribute of a function that took a method's place here.
+# The methods that are replaced, and the attribute of a function that took the place of one here.
+METHODS = ("_compute_attention", "call", "inner_loop")
 _MARK = "fuses"
 
 
@@ -69,10 +79,14 @@ class FusedLayers:
         return listed([f'"{name}": {why}' for name, why in self.reasons.items()], "; ")
 
 
-def release(layer: Any, method: str) -> None:
-    """Give a layer its own method back, if it was replaced here and not by somebody else."""
-    if _is_fused(layer, method):
-        del vars(layer)[method]
+def release(model: Any) -> None:
+    """Give a model's layers the methods back that were replaced here and not by somebody else."""
+    if why_without("nested-layers"):
+        return  # none was replaced
+    for layer in (model, *nested_layers(model)):
+        for method in METHODS:
+            if _is_fused(layer, method):
+                del vars(layer)[method]
 
 
 def why_not_free(layer: Any, method: str) -> str:
@@ -86,19 +100,89 @@ def _is_fused(layer: Any, method: str) -> bool:
     return bool(getattr(vars(layer).get(method), _MARK, False))
 
 
-def refuse_compiled(settings: Mapping[str, Mapping[str, Any]], why: str) -> None:
-    """Refuse a stack in which a plugin has XLA compile the steps.
+class FusingPlugin(Plugin):
+    """A plugin that has layers compute by other operations, in steps that XLA does not compile.
 
-    :param settings: the resolved settings of the plugins, by name.
-    :param why: what XLA does or lacks.
-    :raises PluginRefused: naming that plugin.
+    A subclass sets what is declared here, and overrides the methods that raise.
     """
-    for name, given in settings.items():
-        if given.get("xla") is True:
-            raise PluginRefused(
-                f'"{name}" has XLA compile the steps, and XLA {why}; set xla = false in "{name}", '
-                "or leave one of the two out"
-            )
+
+    __slots__ = ()
+
+    # the layers' classes for which it is suggested
+    _kinds: ClassVar[frozenset[str]]
+    # what XLA does or lacks
+    _xla: ClassVar[str]
+    # the reasons where the workload compiles its steps, and where no layer was traced
+    _compiled: ClassVar[str]
+    _nothing: ClassVar[str]
+
+    def _why_not_here(self, machine: Machine) -> str:
+        """Return why nothing is replaced on this machine, "" if it is."""
+        raise NotImplementedError
+
+    def _layers(self, model: Any) -> list[Any]:
+        """Return the layers of a model that may be replaced."""
+        raise NotImplementedError
+
+    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
+        """Replace what a layer computes. Return why it is left alone, "" if it is not."""
+        raise NotImplementedError
+
+    def _in_words(self, layers: list[Any]) -> str:
+        """Return how these layers compute, "" for none."""
+        raise NotImplementedError
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Worth it for such layers on a CPU in float32, without XLA."""
+        if diagnosis.machine.gpus or diagnosis.policy != "float32" or diagnosis.jit_compile:
+            return None
+        return {} if self._kinds & set(diagnosis.layers) else None
+
+    @hookimpl
+    def wrap_model(self, run: RunContext, model: Any) -> Any:
+        """Replace what the layers compute."""
+        fused = run.state_of(self)["fused"] = FusedLayers()
+        reason = why_without("nested-layers") or self._why_not_here(run.machine)
+        run.state_of(self)["reason"] = reason
+        for layer in [] if reason else self._layers(model):
+            if why := self._fuse(layer, fused):
+                fused.reasons[layer.name] = why
+        return model
+
+    @hookimpl
+    def configure_training(
+        self, run: RunContext, model: Any, options: TrainingOptions
+    ) -> TrainingOptions:
+        """Leave a workload alone that has XLA compile the steps.
+
+        :raises PluginRefused: where another plugin has XLA compile them.
+        """
+        for name, given in run.settings.items():
+            if given.get("xla") is True:
+                raise PluginRefused(
+                    f'"{name}" has XLA compile the steps, and XLA {self._xla}; set xla = false in '
+                    f'"{name}", or leave one of the two out'
+                )
+        if options.jit_compile is True and not run.state_of(self)["reason"]:
+            run.state_of(self)["reason"] = self._compiled
+            release(model)
+        return options
+
+    def unwrap(self, model: Any) -> Any:
+        """Return the model whose layers compute as Keras does."""
+        release(model)
+        return model
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back which layers were traced with the other operations."""
+        fused: FusedLayers = run.state_of(self)["fused"]
+        if reason := run.state_of(self)["reason"]:
+            return Effect.not_applied(reason)
+        left, done = fused.left_alone, self._in_words(fused.computed)
+        if not done:
+            return Effect.not_applied(left or self._nothing)
+        return Effect.applied_as(f"{done}; left alone: {left}" if left else done)
 
 
 def listed(items: list[str], between: str) -> str:

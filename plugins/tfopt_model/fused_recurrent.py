@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.plugins import (
-    Diagnosis,
-    Effect,
-    Machine,
-    Plugin,
-    RunContext,
-    TrainingOptions,
-    hookimpl,
-    plugin,
-)
-from tfopt_core.toolkit import keras, nested_layers, tf, why_without
-from tfopt_model import fused_layers
-from tfopt_model.fused_layers import FusedLayers, listed, refuse_compiled
+from tfopt_core.plugins import Machine, plugin
+from tfopt_core.toolkit import keras, nested_layers, tf
+from tfopt_model.fused_layers import FusedLayers, FusingPlugin, listed, why_not_free
 from tfopt_model.recurrent_kernels import gru, lstm
 from tfopt_model.sequences import Compute, Weights, run_sequence
 
@@ -58,7 +48,7 @@ def why_not_fused(layer: Any) -> str:
         return "with implementation=1 it drops out other inputs for each gate"
     if layer.unroll:
         return "it is unrolled"
-    return fused_layers.why_not_free(layer, "inner_loop")
+    return why_not_free(layer, "inner_loop")
 
 
 def _name(function: Any) -> str:
@@ -73,15 +63,12 @@ def _why_not_traced(layer: Any, args: Any, kwargs: Any) -> str:
     return ""
 
 
-def fuse(layer: Any, fused: FusedLayers) -> None:
-    """Replace the loop over steps of a layer."""
-    fused.replace(layer, "inner_loop", _computed, _why_not_traced)
-
-
-def release(model: Any) -> None:
-    """Give all layers of a model their own loop over steps back."""
-    for layer in recurrent_layers(model):
-        fused_layers.release(layer, "inner_loop")
+def fuse(layer: Any, fused: FusedLayers) -> str:
+    """Replace the loop over steps of a layer. Return why it is left alone, "" if it is not."""
+    reason = why_not_fused(layer)
+    if not reason:
+        fused.replace(layer, "inner_loop", _computed, _why_not_traced)
+    return reason
 
 
 def _computed(
@@ -112,17 +99,8 @@ def _computed(
     )
 
 
-def why_not_here(machine: Machine, options: TrainingOptions) -> str:
-    """Return why nothing is replaced on this machine or for this training, "" if it is."""
-    if machine.gpus:
-        return "on a GPU Keras has cuDNN compute these layers"
-    if options.jit_compile is True:
-        return "the workload compiles its steps by XLA, which compiles Keras' loop"
-    return ""
-
-
 @plugin
-class FusedRecurrent(Plugin):
+class FusedRecurrent(FusingPlugin):
     """Computes LSTM and GRU layers on a CPU with less work a step than Keras' loop.
 
     What it does: replaces the loop over steps of each LSTM and GRU layer (stacked, bidirectional,
@@ -159,64 +137,28 @@ class FusedRecurrent(Plugin):
     conflicts = ("xla",)
     equivalence = "rounding"  # gradients are summed over the steps in another order
 
-    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
-        """Worth it for LSTM and GRU layers on a CPU in float32."""
-        if diagnosis.machine.gpus or diagnosis.policy != "float32" or diagnosis.jit_compile:
-            return None
-        return {} if {"LSTM", "LSTMCell", "GRU", "GRUCell"} & set(diagnosis.layers) else None
+    _kinds = frozenset({"LSTM", "LSTMCell", "GRU", "GRUCell"})
+    _xla = "has no kernel for a whole sequence"
+    _compiled = "the workload compiles its steps by XLA, which compiles Keras' loop"
+    _nothing = "the model has no recurrent layer that was traced"
 
-    @hookimpl
-    def wrap_model(self, run: RunContext, model: Any) -> Any:
-        """Replace the loops of the layers that are computed here."""
-        fused = run.state_of(self)["fused"] = FusedLayers()
-        missing = why_without("nested-layers")
-        if missing:
-            run.state_of(self)["reason"] = missing
-            return model
-        for layer in recurrent_layers(model):
-            reason = why_not_fused(layer)
-            if reason:
-                fused.reasons[layer.name] = reason
-            else:
-                fuse(layer, fused)
-        return model
+    def _why_not_here(self, machine: Machine) -> str:
+        return "on a GPU Keras has cuDNN compute these layers" if machine.gpus else ""
 
-    @hookimpl
-    def configure_training(
-        self, run: RunContext, model: Any, options: TrainingOptions
-    ) -> TrainingOptions:
-        """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
-        refuse_compiled(run.settings, "has no kernel for a whole sequence")
-        reason = why_not_here(run.machine, options)
-        if reason:
-            run.state_of(self)["reason"] = reason
-            release(model)
-        return options
+    def _layers(self, model: Any) -> list[Any]:
+        return recurrent_layers(model)
 
-    def unwrap(self, model: Any) -> Any:
-        """Return the model with the layers' own loops."""
-        if not why_without("nested-layers"):
-            release(model)
-        return model
+    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
+        return fuse(layer, fused)
 
-    @hookimpl
-    def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read back which layers were traced with another loop than Keras'."""
-        fused: FusedLayers = run.state_of(self)["fused"]
-        reason = run.state_of(self).get("reason", "")
-        if reason:
-            return Effect.not_applied(reason)
-        left = fused.left_alone
+    def _in_words(self, layers: list[Any]) -> str:
         done = []
         for cell, (way, _) in _ways().items():
-            names = [f'"{layer.name}"' for layer in fused.computed if type(layer.cell) is cell]
+            names = [f'"{layer.name}"' for layer in layers if type(layer.cell) is cell]
             what = "layer" if len(names) == 1 else "layers"
             if names:
                 done.append(f"{way} computes {len(names)} {what}: {listed(names, ', ')}")
-        if not done:
-            return Effect.not_applied(left or "the model has no recurrent layer that was traced")
-        beside = [f"left alone: {left}"] if left else []
-        return Effect.applied_as("; ".join([*done, *beside]))
+        return "; ".join(done)
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -7,18 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tfopt_core.plugins import (
-    Diagnosis,
-    Effect,
-    Plugin,
-    RunContext,
-    TrainingOptions,
-    hookimpl,
-    plugin,
-)
+from tfopt_core.plugins import Machine, plugin
 from tfopt_core.toolkit import keras, nested_layers, tf, why_without
-from tfopt_model import fused_layers, layer_kernels
-from tfopt_model.fused_layers import FusedLayers, refuse_compiled
+from tfopt_model import layer_kernels
+from tfopt_model.fused_layers import FusedLayers, FusingPlugin, why_not_free
 
 
 def fusible_layers(model: Any) -> list[Any]:
@@ -50,14 +42,7 @@ def why_not_fused(layer: Any) -> str:
             return "it has no scale or no center"
     if kind.__name__ == "MultiHeadAttention" and layer.dropout:
         return "it drops out attention weights"
-    return fused_layers.why_not_free(layer, _COMPUTED[kind.__name__][0])
-
-
-def release(model: Any) -> None:
-    """Give all layers of a model what they compute themselves back."""
-    for layer in nested_layers(model):
-        if type(layer).__name__ in _COMPUTED:
-            fused_layers.release(layer, _COMPUTED[type(layer).__name__][0])
+    return why_not_free(layer, _COMPUTED[kind.__name__][0])
 
 
 def _axes(layer: Any) -> list[int]:
@@ -123,14 +108,18 @@ _COMPUTED: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def fuse(layer: Any, fused: FusedLayers) -> None:
-    """Replace what a layer computes by the faster operations."""
-    method, compute = _COMPUTED[type(layer).__name__]
-    fused.replace(layer, method, compute, _why_not_traced)
+def fuse(layer: Any, fused: FusedLayers) -> str:
+    """Replace what a layer computes by the faster operations. Return why it is left alone, "" if it
+    is not."""
+    reason = why_not_fused(layer)
+    if not reason:
+        method, compute = _COMPUTED[type(layer).__name__]
+        fused.replace(layer, method, compute, _why_not_traced)
+    return reason
 
 
 @plugin
-class FusedTransformer(Plugin):
+class FusedTransformer(FusingPlugin):
     """Computes attention, layer normalization and gelu by fewer operations on a CPU.
 
     What it does: replaces what MultiHeadAttention, LayerNormalization, and gelu in Dense and
@@ -159,66 +148,25 @@ class FusedTransformer(Plugin):
     conflicts = ("xla",)
     equivalence = "rounding"  # sums are taken in another order
 
-    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
-        """Worth it for layer normalization or attention on a CPU in float32, without XLA."""
-        if diagnosis.machine.gpus or diagnosis.policy != "float32" or diagnosis.jit_compile:
-            return None
-        kinds = {"MultiHeadAttention", "LayerNormalization"}
-        return {} if kinds & set(diagnosis.layers) else None
+    _kinds = frozenset({"MultiHeadAttention", "LayerNormalization"})
+    _xla = "fuses these operations itself"
+    _compiled = "the workload has XLA compile the steps, which fuses these operations itself"
+    _nothing = "the model has no attention, layer normalization or gelu that was traced"
 
-    @hookimpl
-    def wrap_model(self, run: RunContext, model: Any) -> Any:
-        """Replace what the layers compute."""
-        fused = run.state_of(self)["fused"] = FusedLayers()
-        missing = why_without("nested-layers") or why_without("attention")
-        if not missing and run.machine.gpus:
-            missing = "on a GPU other operations are the faster ones"
-        if missing:
-            run.state_of(self)["reason"] = missing
-            return model
-        for layer in fusible_layers(model):
-            reason = why_not_fused(layer)
-            if reason:
-                fused.reasons[layer.name] = reason
-            else:
-                fuse(layer, fused)
-        return model
+    def _why_not_here(self, machine: Machine) -> str:
+        on_gpu = "on a GPU other operations are the faster ones" if machine.gpus else ""
+        return why_without("attention") or on_gpu
 
-    @hookimpl
-    def configure_training(
-        self, run: RunContext, model: Any, options: TrainingOptions
-    ) -> TrainingOptions:
-        """Refuse a stack that has XLA compile the steps; leave a workload alone that does."""
-        refuse_compiled(run.settings, "fuses these operations itself")
-        if options.jit_compile is True:
-            run.state_of(self)["reason"] = (
-                "the workload has XLA compile the steps, which fuses these operations itself"
-            )
-            if not why_without("nested-layers"):
-                release(model)
-        return options
+    def _layers(self, model: Any) -> list[Any]:
+        return fusible_layers(model)
 
-    def unwrap(self, model: Any) -> Any:
-        """Return the model whose layers compute as Keras does."""
-        if not why_without("nested-layers"):
-            release(model)
-        return model
+    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
+        return fuse(layer, fused)
 
-    @hookimpl
-    def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read back which layers were traced with the faster operations."""
-        fused: FusedLayers = run.state_of(self)["fused"]
-        reason = run.state_of(self).get("reason", "")
-        if reason:
-            return Effect.not_applied(reason)
-        left = fused.left_alone
-        computed = Counter(type(layer).__name__ for layer in fused.computed)
-        if not computed:
-            return Effect.not_applied(
-                left or "the model has no attention, layer normalization or gelu that was traced"
-            )
-        what = ", ".join(f"{count} {kind}" for kind, count in computed.items())
-        return Effect.applied_as(f"computes {what}{f'; left alone: {left}' if left else ''}")
+    def _in_words(self, layers: list[Any]) -> str:
+        counts = Counter(type(layer).__name__ for layer in layers)
+        what = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        return f"computes {what}" if what else ""
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -11,19 +11,12 @@ import pytest
 from support.cases import mostly_thorough
 from support.hooks_diagnosis import diagnosis
 from support.plugin_drive import machine_with
-from tfopt_model.fused_layers import FusedLayers
-from tfopt_model.fused_recurrent import (
-    FusedRecurrent,
-    fuse,
-    recurrent_layers,
-    release,
-    why_not_fused,
-    why_not_here,
-)
+from tfopt_model.fused_layers import FusedLayers, release
+from tfopt_model.fused_recurrent import FusedRecurrent, fuse, recurrent_layers, why_not_fused
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.plugins import TrainingOptions
-from tfopt_core.testing import make_machine, make_run
+from tfopt_core.testing import make_run
 
 BATCH, STEPS, FEATURES, UNITS = 6, 7, 5, 4
 # What another order of sums may change, of the largest number of a tensor.
@@ -101,8 +94,7 @@ KINDS = [lstm, gru]
 def assert_equal_to_keras(layer: Any, *given: Any, **others: Any) -> None:
     expected = outputs_and_gradients(layer, *given, **others)
     fused = FusedLayers()
-    assert why_not_fused(layer) == ""
-    fuse(layer, fused)
+    assert fuse(layer, fused) == ""
     computed = outputs_and_gradients(layer, *given, **others)
     release(layer)
     assert list(fused.traced) == [layer.name]
@@ -311,11 +303,19 @@ def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
         FusedRecurrent().configure_training(run, None, TrainingOptions(optimizer="adam"))
 
 
+@pytest.mark.tensorflow
 def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone() -> None:
-    options = TrainingOptions(optimizer="adam")
-    assert why_not_here(make_machine(), options) == ""
-    assert "cuDNN" in why_not_here(machine_with((8, 0)), options)
-    assert "XLA" in why_not_here(make_machine(), attrs.evolve(options, jit_compile=True))
+    import keras
+
+    plugin, plain = FusedRecurrent(), TrainingOptions(optimizer="adam")
+    for run, options, word in (
+        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload compiles"),
+        (make_run(machine=machine_with((8, 0))), plain, "cuDNN"),
+    ):
+        model = plugin.wrap_model(run, keras.Sequential([keras.Input((STEPS, FEATURES)), lstm()]))
+        plugin.configure_training(run, model, options)
+        assert "inner_loop" not in vars(model.layers[0])
+        assert word in plugin.report_effect(run).detail
 
 
 def test_lstm_and_gru_layers_on_a_cpu_in_float32_suggest_it() -> None:

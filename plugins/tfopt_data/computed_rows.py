@@ -19,6 +19,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.plugins import DataPlan
 from tfopt_core.toolkit import np, tf
+from tfopt_data.kept_rows import RowBlocks
 from tfopt_data.vectorizing import cause_of
 
 # What a function that is checked takes and returns: an element with all its leaves.
@@ -65,16 +66,6 @@ def differ(leaves: list[Any], expected: list[Any], places: Any) -> bool:
         leaf.shape != column[places].shape or leaf.tobytes() != column[places].tobytes()
         for leaf, column in zip(leaves, expected, strict=True)
     )
-
-
-def unkept(result: Any) -> str:
-    """Return what of a traced result cannot be kept in arrays of rows, "" if all can."""
-    for leaf in tf.nest.flatten(result):
-        if not isinstance(leaf, tf.Tensor):
-            return f"makes a {type(leaf).__name__}, which is not kept by rows"
-        if not (leaf.dtype.is_integer or leaf.dtype.is_floating or leaf.dtype.is_bool):
-            return f"makes {leaf.dtype.name}, which is not kept by rows"
-    return ""
 
 
 def is_of_rows(element: Any) -> bool:
@@ -196,18 +187,18 @@ class Maps:
             return self.traced(*_arguments(element))
 
     @property
-    def structure(self) -> Any:
-        """The structure of a result, whose leaves mean nothing."""
-        return tf.nest.map_structure(lambda leaf: 0, self.traced.structured_outputs)
-
-    @property
     def names(self) -> str:
         """The names of the functions."""
         return " and ".join(function_name(stage.function) for stage in self.stages)
 
     def why_unkept(self) -> str:
-        """Return what of a result cannot be kept by rows, "" if all can."""
-        return unkept(self.traced.structured_outputs)
+        """Return what of a result cannot be kept in arrays of rows, "" if all can."""
+        for leaf in tf.nest.flatten(self.traced.structured_outputs):
+            if not isinstance(leaf, tf.Tensor):
+                return f"makes a {type(leaf).__name__}, which is not kept by rows"
+            if not (leaf.dtype.is_integer or leaf.dtype.is_floating or leaf.dtype.is_bool):
+                return f"makes {leaf.dtype.name}, which is not kept by rows"
+        return ""
 
     def why_mixed(self, examples: Examples, rows: Any) -> str:
         """Return how rows depend on what shares their batch, "" if they do not.
@@ -228,8 +219,8 @@ def named(stage: Map) -> str:
     return f'map "{function_name(stage.function)}"{place}'
 
 
-class ComputedRows:
-    """The rows that maps make of all examples, block by block, to be kept (see `RowBlocks`).
+class ComputedRows(RowBlocks):
+    """The rows that maps make of all examples, block by block, to be kept.
 
     Batches drawn from the blocks are computed too, as a training would: what depends on the other
     rows of a batch may show in few of them.
@@ -244,10 +235,9 @@ class ComputedRows:
         rows = min(BLOCK_ROWS, int(BLOCK_BYTES / max(1.0, row_bytes)))
         self._block_size = size if examples.fixed else max(1, rows // size) * size
         self._checked = 0
-        self.batch_size: int | None = examples.batch.size
-        self.structure: Any = maps.structure
-        self.specs: list[tuple[Any, tuple[int, ...]]] = []
-        self.count = 0
+        self.batch_size = examples.batch.size
+        # its leaves mean nothing
+        self.structure = tf.nest.map_structure(lambda leaf: 0, maps.traced.structured_outputs)
 
     def __iter__(self) -> Iterator[list[Any]]:
         name = named(self._maps.stages[-1])

@@ -111,7 +111,13 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         known = int(count) >= 0
         return answer.apply(tf.data.experimental.assert_cardinality(count)) if known else answer
 
-    plan = _unseeded(plan)
+    # shuffles that reshuffle draw a new seed whenever they are built: behind the service, where a
+    # seed would last, they would ask it for single examples instead of batches. The parts of a zip
+    # may pair elements by theirs.
+    plan = plan.with_stages(
+        attrs.evolve(stage, seed=NEW_SEED) if _reshuffles_by_seed(stage) else stage
+        for stage in plan.stages
+    )
     computed_elsewhere.__qualname__ = "computed by the data service"
     place = len(plan.stages)
     # what evens the steps of workers of a strategy counts the batches that arrive
@@ -119,18 +125,6 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         place -= 1
     stage = Opaque(function=computed_elsewhere)
     return Rewrite(plan.insert(place, stage), done=f"after {plan.stages[place - 1].describe()}")
-
-
-def _unseeded(plan: DataPlan) -> DataPlan:
-    """The plan whose reshuffling shuffles draw from a new seed each time that they are built.
-
-    Behind the service, where a seed would last, they would ask it for single examples instead of
-    batches. Those of the parts of a zip keep theirs, since they may pair elements by it.
-    """
-    return plan.with_stages(
-        attrs.evolve(stage, seed=NEW_SEED) if _reshuffles_by_seed(stage) else stage
-        for stage in plan.stages
-    )
 
 
 def _reshuffles_by_seed(stage: Stage) -> TypeGuard[Shuffle]:

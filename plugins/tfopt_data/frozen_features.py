@@ -26,7 +26,7 @@ from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
 from tfopt_data.frozen_prefix import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
 from tfopt_data.frozen_stage import FrozenPart, Storage, traced_on_features
-from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
+from tfopt_data.prefix import deterministic_prefix, kept_by_chance, unsteady
 from tfopt_data.rewrite import Rewrite
 
 # Where neither the recipe nor the data tell the size of a batch.
@@ -60,11 +60,9 @@ def with_features(plan: DataPlan, stage: Callable[[DataPlan], Stage]) -> Rewrite
             return Rewrite(
                 plan, reason=f'"{one.describe()}" stops reading before all features are kept'
             )
-    head = plan.with_stages(prefix.head)
-    by_chance = out_of_order(plan, prefix.head)
-    if by_chance and (head.batched or not is_reshuffled(rest)):
+    if by_chance := kept_by_chance(plan, prefix):
         return Rewrite(plan, reason=f"{by_chance}, and the first epoch's would be kept for all")
-    made = stage(head)
+    made = stage(plan.with_stages(prefix.head))
     return Rewrite(plan.with_stages((*prefix.head, made, *rest)), done=made.describe())
 
 

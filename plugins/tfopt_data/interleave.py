@@ -65,14 +65,10 @@ def _refusal(plan: DataPlan, index: int, behind: tuple[Stage, ...]) -> str:
         return "reads several at once already"
     if plan.upto(index).cardinality == 1:
         return "there is one file"
-    if not _reads_files(plan, index):
+    # by the graph of the function that makes a data set of each element
+    if not any(op.startswith(_READERS) for op in all_ops(function_graph(plan, index))):
         return "makes its data of something else than files"
     return chosen_otherwise(behind)
-
-
-def _reads_files(plan: DataPlan, index: int) -> bool:
-    """Whether the stage's function makes a data set that reads files, by its graph."""
-    return any(op.startswith(_READERS) for op in all_ops(function_graph(plan, index)))
 
 
 @plugin

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -20,19 +20,20 @@ FIRST_ROWS = 1024
 WORKERS = 2
 
 
-class RowBlocks(Protocol):
+class RowBlocks:
     """Rows that come block by block: iterating yields the leaves of a block, each (rows, ...).
 
     The structure of an example, the types and shapes of a row's leaves, the size of a batch and the
     number of rows so far are known once the first block, or the last, was read.
     """
 
-    structure: Any
-    specs: list[tuple[Any, tuple[int, ...]]]
-    batch_size: int | None
-    count: int
+    structure: Any = None
+    specs: Sequence[tuple[Any, tuple[int, ...]]] = ()
+    batch_size: int | None = None
+    count: int = 0
 
-    def __iter__(self) -> Iterator[list[Any]]: ...
+    def __iter__(self) -> Iterator[list[Any]]:
+        raise NotImplementedError
 
 
 @attrs.frozen(eq=False)

@@ -47,19 +47,6 @@ def check_lengths(_: Any, attribute: Any, lengths: Lengths | None) -> None:
         )
 
 
-@attrs.frozen(eq=False)
-class Changing:
-    """The axes of a plan's batches whose lengths are unknown, and where to pad them.
-
-    :param before: the plan up to that place.
-    :param values: what each tensor is padded with; None for zeros, or "" in texts.
-    """
-
-    before: DataPlan
-    axes: Axes
-    values: tuple[Any, ...] | None = None
-
-
 def with_few_lengths(plan: DataPlan, lengths: Lengths) -> Rewrite:
     """Return the plan with every axis of unknown length padded to one of these lengths.
 
@@ -70,22 +57,18 @@ def with_few_lengths(plan: DataPlan, lengths: Lengths) -> Rewrite:
     found = _changing_axes(plan)
     if isinstance(found, str):
         return Rewrite(plan, reason=found)
+    before, axes, values = found
     if not plan.source.read_once:  # the training would lack what is read of it now
-        shapes = shapes_read(lower_plan(still(found.before)), most=2)
+        shapes = shapes_read(lower_plan(still(before)), most=2)
         if len(shapes) < 2:
             read = sum(shapes.values())
             return Rewrite(
                 plan, reason=f"{read:,} batches were read, of one shape: {', '.join(shapes)}"
             )
-    function = padding_to(lengths, found.axes, found.values)
-    function.pads_to = (lengths, found.axes, found.values)  # type: ignore[attr-defined]
-    place = len(found.before.stages)
-    made = MapBatches(function=function, deterministic=True)
+    made = MapBatches(function=padding_to(lengths, axes, values), deterministic=True)
     named = "powers of two" if lengths == "power-of-two" else ", ".join(map(str, lengths))
-    return Rewrite(
-        plan.with_stages((*plan.stages[:place], made, *plan.stages[place:])),
-        done=f"pads to lengths of {named}",
-    )
+    padded = plan.insert(len(before.stages), made)
+    return Rewrite(padded, done=f"pads to lengths of {named}")
 
 
 def with_counted_shapes(rewrite: Rewrite, dataset: Any) -> Rewrite:
@@ -97,8 +80,8 @@ def with_counted_shapes(rewrite: Rewrite, dataset: Any) -> Rewrite:
     """
     if not rewrite.done:
         return rewrite
-    stages = rewrite.plan.stages
-    place = next(index for index, stage in enumerate(stages) if is_padding(stage))
+    functions = [getattr(stage, "function", None) for stage in rewrite.plan.stages]
+    place = next(index for index, one in enumerate(functions) if hasattr(one, "pads_to"))
     after = shapes_read(_readable(dataset))
     if rewrite.plan.source.read_once:
         words, fewer = f"{len(after)} shapes", True
@@ -111,11 +94,6 @@ def with_counted_shapes(rewrite: Rewrite, dataset: Any) -> Rewrite:
         return Rewrite(rewrite.plan, reason=f"{words}, which are no fewer")
     done = f"{rewrite.done}: {words}"
     return attrs.evolve(rewrite, done=done, confirmed=lambda dataset: True)
-
-
-def is_padding(stage: Any) -> bool:
-    """Return whether `with_few_lengths` made this stage."""
-    return isinstance(stage, MapBatches) and hasattr(stage.function, "pads_to")
 
 
 def shapes_read(dataset: Any, most: int | None = None) -> dict[str, int]:
@@ -142,8 +120,9 @@ def _readable(dataset: Any) -> Any:
     return dataset
 
 
-def _changing_axes(plan: DataPlan) -> Changing | str:
-    """Return which axes change, or why none is padded."""
+def _changing_axes(plan: DataPlan) -> tuple[DataPlan, Axes, tuple[Any, ...] | None] | str:
+    """Return the plan up to where its changing axes are padded, the axes, and what each tensor is
+    padded with, None for zeros; or why none is padded."""
     if plan.batching is not None:
         place, stage = plan.batching
         if isinstance(stage, PaddedBatch):
@@ -151,11 +130,11 @@ def _changing_axes(plan: DataPlan) -> Changing | str:
             spec = element_spec(before)
             axes = _unknown_axes(spec)
             if any(axes):
-                return Changing(before, axes, _padding_values(stage.values, spec))
+                return before, axes, _padding_values(stage.values, spec)
     spec = element_spec(plan)
     axes = _unknown_axes(spec)
     if any(axes):
-        return Changing(plan, axes)
+        return plan, axes, None
     leaves = tf.nest.flatten(spec)
     if any(isinstance(leaf, tf.RaggedTensorSpec) for leaf in leaves):
         return "ragged tensors have no padding; one trace takes them all"
@@ -229,6 +208,7 @@ def padding_to(lengths: Any, axes: Any, values: Any = None) -> Callable[..., Any
         fills = [None] * len(leaves) if values is None else values
         return tf.nest.pack_sequence_as(element, list(map(padded, leaves, axes, fills)))
 
+    pad_lengths.pads_to = lengths  # type: ignore[attr-defined]
     return pad_lengths
 
 

@@ -218,18 +218,20 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
     for stage in plan.stages:
         if stage.stops_early and stage not in prefix.head:
             return f'"{stage.describe()}" stops reading before the cache is full'
-    by_chance = out_of_order(plan, prefix.head)
-    if by_chance and not _is_reordered_behind(plan, prefix):
+    if by_chance := kept_by_chance(plan, prefix):
         return (
             f"{by_chance}, and a cache would keep the first epoch's for all, as no shuffle follows"
         )
     return prefix
 
 
-def _is_reordered_behind(plan: DataPlan, prefix: Prefix) -> bool:
-    if plan.with_stages(prefix.head).batched:
-        return False  # which examples share a batch would be kept too
-    return is_reshuffled([stage for stage in plan.stages if stage not in prefix.head])
+def kept_by_chance(plan: DataPlan, prefix: Prefix) -> str:
+    """Which stage of the prefix yields elements in any order, in words; "" if none does, or if a
+    shuffle follows. Where it makes batches, which examples share one would be kept too."""
+    by_chance = out_of_order(plan, prefix.head)
+    rest = [stage for stage in plan.stages if stage not in prefix.head]
+    reordered = is_reshuffled(rest) and not plan.with_stages(prefix.head).batched
+    return "" if reordered else by_chance
 
 
 def no_cache(plan: DataPlan) -> str:

@@ -13,7 +13,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.toolkit import example_digests, np, tf
-from tfopt_data.kept_rows import KeptRows, in_memory, read_ahead
+from tfopt_data.kept_rows import KeptRows, RowBlocks, in_memory, read_ahead
 
 # Elements that wait in the queue of a PyDataset with several workers.
 AHEAD = 2
@@ -187,7 +187,7 @@ def _batches(pydataset: Any, limit: int | None) -> Iterator[Any]:
     pydataset.on_epoch_end()
 
 
-class Rows:
+class Rows(RowBlocks):
     """The elements of an epoch, checked to be such as can be kept: their leaves and their rows.
 
     An example has one row, a batch as many as it holds examples. Iterating reads the epoch.
@@ -198,10 +198,6 @@ class Rows:
 
     def __init__(self, python: PythonSource, epoch: Iterator[Any]) -> None:
         self._python, self._epoch = python, epoch
-        self.structure: Any = None
-        self.specs: list[tuple[Any, tuple[int, ...]]] = []
-        self.batch_size: int | None = None
-        self.count = 0
         self.row_bytes = 0
 
     def __iter__(self) -> Iterator[list[Any]]:

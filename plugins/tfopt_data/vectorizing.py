@@ -16,7 +16,6 @@ from tfopt_data.prefix import unsteady_stage
 SAMPLE_BATCH = 8
 # Reordered sums and fused operations move a few of the last bits.
 _ROUNDING_STEPS = 64
-AS_IT_IS = "as it is"
 # The distance from 1 to the next number, of the types that round.
 _STEPS = {
     "float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52,
@@ -45,7 +44,7 @@ def vectorized(
         return "has no example to be tried on"
     reasons = []
     for how, candidate in (
-        (AS_IT_IS, _as_it_is(function)),
+        ("as it is", function),
         ("by tf.vectorized_map", _by_vectorized_map(function)),
     ):
         try:
@@ -64,10 +63,6 @@ def vectorized(
 
 class _Differs(Exception):
     """The vectorized function makes something else; the text says what."""
-
-
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *batch: function(*batch)
 
 
 def _by_vectorized_map(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -114,23 +114,19 @@ class _Probe:
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
-        """Put back policies, rates and the values of variables at the end."""
-        policies = [(layer, layer.dtype_policy) for layer in self.low]
+        """Have all layers compute in float32 and draw nothing, and put all back at the end."""
         rates = [
             (layer, name, vars(layer)[name])
             for layer in nested_layers(self.model)
             for name in RATES
             if isinstance(vars(layer).get(name), float)
         ]
-        for layer in self.low:
-            layer.dtype_policy = "float32"
         for layer, name, _ in rates:
             setattr(layer, name, 0.0)
         try:
-            yield
+            with _in_policy("float32", self.low):
+                yield
         finally:
-            for layer, policy in policies:
-                layer.dtype_policy = policy
             for layer, name, rate in rates:
                 setattr(layer, name, rate)
             self.model.reset_metrics()
@@ -147,17 +143,10 @@ class _Probe:
         call.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
         parts = [unit, *nested_layers(unit)]
         chosen = [part for part in parts if any(part is layer for layer in self.low)]
-        for part in chosen:
-            part.dtype_policy = self.policy
-        try:
-            with method_replaced(unit, "call", call):
-                yield
-        finally:
-            for part in chosen:
-                part.dtype_policy = "float32"
+        with _in_policy(self.policy, chosen), method_replaced(unit, "call", call):
+            yield
 
-    @contextlib.contextmanager
-    def all_but(self, kept: Any) -> Iterator[None]:
+    def all_but(self, kept: Any) -> contextlib.AbstractContextManager[None]:
         """Have all layers compute in 16 bits, but those that are kept or draw, and what is within
         them. A layer that draws within another one, as dropout in a block, computes as that does.
         """
@@ -165,14 +154,7 @@ class _Probe:
         out = {
             id(part) for layer in (*named, *self.drawn) for part in (layer, *nested_layers(layer))
         }
-        chosen = [layer for layer in self.low if id(layer) not in out]
-        for layer in chosen:
-            layer.dtype_policy = self.policy
-        try:
-            yield
-        finally:
-            for layer in chosen:
-                layer.dtype_policy = "float32"
+        return _in_policy(self.policy, [layer for layer in self.low if id(layer) not in out])
 
     def error(self, exact: dict[str, Any]) -> float:
         """Return the error of the gradients as the layers compute now, with the largest loss scale
@@ -222,6 +204,19 @@ class _Probe:
             found = next((unit for unit in self.units if unit is layer), found)
             trace = trace.tb_next
         return found
+
+
+@contextlib.contextmanager
+def _in_policy(policy: str, layers: list[Any]) -> Iterator[None]:
+    """Have these layers compute in a policy in this block."""
+    before = [layer.dtype_policy for layer in layers]
+    for layer in layers:
+        layer.dtype_policy = policy
+    try:
+        yield
+    finally:
+        for layer, own in zip(layers, before, strict=True):
+            layer.dtype_policy = own
 
 
 def _parts(layer: Any) -> Iterator[Any]:

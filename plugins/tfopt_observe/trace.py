@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Trace:
 
 @attrs.frozen(kw_only=True)
 class OperationTime:
-    """The calls of one operation and the seconds of all of them, whichever thread made them.
+    """The seconds of all calls of one operation, whichever thread made them.
 
     `kind` is TensorFlow's name of the operation; `part` is "input", "step" or "copy".
     """
@@ -56,7 +57,6 @@ class OperationTime:
     name: str
     kind: str
     part: str
-    calls: int
     seconds: float
 
 
@@ -108,12 +108,12 @@ def _events(plane: Any) -> Iterator[Event]:
 def operation_times(trace: Trace) -> list[OperationTime]:
     """Return the operations, the longest first: the device's kernels, if there is a device, and
     what the input pipeline computes."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    found: dict[tuple[str, str, str], float] = defaultdict(float)
     for event, seconds in _own_seconds(_computing(trace)):
-        found.setdefault(_operation(event), []).append(seconds)
+        found[_operation(event)] += seconds
     times = [
-        OperationTime(name=name, kind=kind, part=part, calls=len(each), seconds=sum(each))
-        for (name, kind, part), each in found.items()
+        OperationTime(name=name, kind=kind, part=part, seconds=seconds)
+        for (name, kind, part), seconds in found.items()
     ]
     return sorted(times, key=lambda time: (-time.seconds, time.name))
 

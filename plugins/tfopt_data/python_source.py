@@ -49,11 +49,6 @@ class PythonSource:
             return "the generator that fit is given"
         return "the data set that tfopt cannot look into"
 
-    @property
-    def unit(self) -> str:
-        """What an element is."""
-        return "batch" if self.source.batched else "example"
-
     def still_yields(self, kept: KeptRows) -> bool:
         """Return whether the examples of the first element are among those that are kept, in any
         order; True for a source that can be read only once, and for a data set."""
@@ -247,9 +242,9 @@ class Rows(RowBlocks):
         return array
 
     def _refuse(self, number: int, why: str) -> None:
-        python = self._python
+        unit = "batch" if self._python.source.batched else "example"
         raise PluginRefused(
-            f"{python.unit} {number:,} of {python.name} {why}; leave materialize out of the stack"
+            f"{unit} {number:,} of {self._python.name} {why}; leave materialize out of the stack"
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data import Map, Stage, random_ops
+from tfopt_core.data import Map, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
 from tfopt_core.plugins import DataPlan, Diagnosis, RunContext, Split, plugin, setting
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, chosen_otherwise
@@ -62,14 +62,11 @@ def _furthest_up(plan: DataPlan, place: int) -> int:
     target = place
     while target > 1:
         stage = plan.stages[target - 1]
-        if not _may_be_passed(stage) or random_ops(plan, target - 1):
+        passes = stage.neutral or (stage.elementwise and stage.yields != "new")
+        if not passes or random_ops(plan, target - 1):
             break
         target -= 1
     return target
-
-
-def _may_be_passed(stage: Stage) -> bool:
-    return stage.neutral or (stage.elementwise and stage.yields != "new")
 
 
 def _is_in_memory(plan: DataPlan) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.toolkit import tf
 
+NO_STEP = "this is a Slurm job, but no step of it; start the training by `srun tfopt train ...`"
 # Which of the addresses of the recipe is this process' own.
 ADDRESS_INDEX = "TFOPT_ADDRESS_INDEX"
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
@@ -105,9 +106,7 @@ def slurm_jobs(jobs: Mapping[str, int | None], environment: Mapping[str, str]) -
     """
     told = environment.get("SLURM_STEP_NUM_TASKS", "")
     if not told.isdecimal():
-        raise PluginRefused(
-            "this is a Slurm job, but no step of it; start the training by `srun tfopt train ...`"
-        )
+        raise PluginRefused(NO_STEP)
     return _shared_out(jobs, int(told), "the Slurm step has", "tasks; set --ntasks")
 
 
@@ -211,9 +210,7 @@ def cluster_kind(
         if is_there:
             return kind
     if "SLURM_JOB_ID" in environment:
-        raise PluginRefused(
-            "this is a Slurm job, but no step of it; start the training by `srun tfopt train ...`"
-        )
+        raise PluginRefused(NO_STEP)
     raise PluginRefused(
         'needs TF_CONFIG, Slurm or "addresses", found none; `tfopt launch` starts all workers on '
         "this machine"

@@ -33,11 +33,6 @@ class Backbone:
         return self.first.layer if self.first is self.last else None
 
     @property
-    def picture(self) -> Any:
-        """Return the tensor that the backbone takes."""
-        return self.first.tensors[0]
-
-    @property
     def scales_pixels(self) -> bool:
         """Whether the backbone scales its pixels itself."""
         return any(map(_scales, self.layers))
@@ -160,7 +155,7 @@ def _made(application: Any, found: Backbone, weights: str | None) -> Any:
     options: dict[str, Any] = {}
     if "include_preprocessing" in accepted:
         options["include_preprocessing"] = found.scales_pixels
-    shape = tuple(found.picture.shape[1:])
+    shape = tuple(found.first.tensors[0].shape[1:])
     try:
         network = application(include_top=False, weights=weights, input_shape=shape, **options)
     except Exception as error:  # a download fails with a plain Exception

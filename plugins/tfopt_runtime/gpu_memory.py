@@ -23,21 +23,6 @@ from tfopt_core.toolkit import tf
 NO_GPU = "there is no GPU, and on a CPU TensorFlow takes memory as needed anyway"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 ALLOCATOR, ASYNC = "TF_GPU_ALLOCATOR", "cuda_malloc_async"
-MEBIBYTE = 2**20
-
-
-def with_gpu_memory(
-    options: RuntimeOptions, growth: bool, limit_mib: int | None, allocator: str
-) -> RuntimeOptions:
-    """Return the options with these settings of every GPU's memory."""
-    # what is set in the process does not count where this variable is set
-    environment = {**options.environment, GROWTH: "true" if growth else "false"}
-    if allocator == "async":
-        environment[ALLOCATOR] = ASYNC
-    options = attrs.evolve(options, environment=environment)
-    if limit_mib is not None:
-        return attrs.evolve(options, gpu_memory_limit_bytes=limit_mib * MEBIBYTE)
-    return attrs.evolve(options, gpu_memory_growth=growth)
 
 
 @plugin
@@ -84,7 +69,14 @@ class GpuMemory(Plugin):
         """Set the memory of all GPUs, if there is one."""
         if not machine.gpus:
             return options
-        return with_gpu_memory(options, self.growth, self.limit_mib, self.allocator)
+        # what is set in the process does not count where this variable is set
+        environment = {**options.environment, GROWTH: "true" if self.growth else "false"}
+        if self.allocator == "async":
+            environment[ALLOCATOR] = ASYNC
+        options = attrs.evolve(options, environment=environment)
+        if self.limit_mib is not None:
+            return attrs.evolve(options, gpu_memory_limit_bytes=self.limit_mib * 2**20)
+        return attrs.evolve(options, gpu_memory_growth=self.growth)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

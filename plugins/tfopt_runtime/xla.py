@@ -34,18 +34,6 @@ DISPATCH_SHARE = 0.2
 CACHE_FLAG = "--tf_xla_persistent_cache_directory"
 
 
-def user_cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return tfopt's folder in the user's cache: below XDG_CACHE_HOME, or ~/.cache where that is
-    not an absolute path, as the XDG Base Directory Specification has it."""
-    given = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".cache") / "tfopt"
-
-
-def blocking_layers(model: Any) -> tuple[Any, ...]:
-    """The layers for which Keras turns XLA off, with a warning only."""
-    return tuple(layer for layer in nested_layers(model) if not layer.supports_jit)
-
-
 def why_not(replicas: int, options: TrainingOptions) -> str:
     """Why XLA is not switched on, "" if it is."""
     if replicas > 1:
@@ -62,24 +50,14 @@ def in_words(step_seconds: float) -> str:
 
 
 def cache_folder(machine: Machine, environment: Mapping[str, str]) -> Path:
-    """Return the user's folder of programs that XLA compiled, one for each TensorFlow and CPU."""
+    """Return the folder of programs that XLA compiled, one for each TensorFlow and CPU, in the
+    user's cache: XDG_CACHE_HOME, or ~/.cache where that is not an absolute path."""
+    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    cache = given if given.is_absolute() else Path.home() / ".cache"
     gpus = [(gpu.name, gpu.compute_capability) for gpu in machine.gpus]
     of_machine = f"{machine.cpu_model} {sorted(machine.cpu_flags)} {gpus}"
     digest = hashlib.blake2b(of_machine.encode(), digest_size=6).hexdigest()
-    return (
-        user_cache_folder(environment)
-        / "xla"
-        / f"tensorflow-{metadata.version('tensorflow')}-{digest}"
-    )
-
-
-def with_persistent_cache(
-    options: RuntimeOptions, folder: Path, environment: Mapping[str, str]
-) -> RuntimeOptions:
-    """Return the options with TensorFlow's flag that keeps compiled programs in this folder."""
-    own = options.environment.get("TF_XLA_FLAGS", environment.get("TF_XLA_FLAGS")) or ""
-    flags = f"{own} {CACHE_FLAG}={folder}".strip()
-    return attrs.evolve(options, environment={**options.environment, "TF_XLA_FLAGS": flags})
+    return cache / "tfopt" / "xla" / f"tensorflow-{metadata.version('tensorflow')}-{digest}"
 
 
 @plugin
@@ -152,7 +130,9 @@ class Xla(Plugin):
             return options
         folder = cache_folder(machine, os.environ)
         folder.mkdir(parents=True, exist_ok=True)
-        return with_persistent_cache(options, folder, os.environ)
+        own = options.environment.get("TF_XLA_FLAGS", os.environ.get("TF_XLA_FLAGS")) or ""
+        flags = f"{own} {CACHE_FLAG}={folder}".strip()
+        return attrs.evolve(options, environment={**options.environment, "TF_XLA_FLAGS": flags})
 
     @hookimpl
     def configure_training(self, run: RunContext, options: TrainingOptions) -> TrainingOptions:
@@ -209,7 +189,7 @@ def _why_off(model: Any, machine: Machine) -> str:
     """Why Keras turned XLA off for a model that asks for it."""
     if why_without("nested-layers"):
         return f"Keras turned XLA off; {why_without('nested-layers')}"
-    layers = blocking_layers(model)
+    layers = [layer for layer in nested_layers(model) if not layer.supports_jit]
     if not layers:
         return "Keras turned XLA off: jit_compile reads False"
     named = ", ".join(f'"{layer.name}"' for layer in layers[:3]) + (", ..." if layers[3:] else "")

@@ -100,18 +100,6 @@ def why_own(variable: Any, min_elements: int) -> str:
     return ""
 
 
-def fused_step(
-    train_step: Callable[..., Any], model: Any, updates: FusedUpdates
-) -> Callable[..., Any]:
-    """Return the train step with the updates of the model's optimizers replaced."""
-
-    def step(data: Any) -> Any:
-        with updates.within(model):
-            return train_step(data)
-
-    return step
-
-
 # How many variables or reasons a message names.
 NAMED = 3
 
@@ -173,7 +161,15 @@ class FusedOptimizer(Plugin):
         if state["reason"]:
             return options
         updates = state["updates"] = FusedUpdates(self.min_elements)
-        return options.with_wrapped_step(lambda step: fused_step(step, model, updates))
+
+        def wrapped(train_step: Callable[..., Any]) -> Callable[..., Any]:
+            def step(data: Any) -> Any:
+                with updates.within(model):
+                    return train_step(data)
+
+            return step
+
+        return options.with_wrapped_step(wrapped)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

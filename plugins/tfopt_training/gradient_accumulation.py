@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,16 +21,6 @@ from tfopt_training.batch_parts import in_parts
 # Why the step that was last traced for a model was left as it is, or "": a second fit of the model
 # reuses its train function, and traces nothing.
 _TRACED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
-def with_parts(
-    options: TrainingOptions, model: Any, parts: int, note: Callable[[str], None]
-) -> TrainingOptions:
-    """Return the options with a training step that computes each batch in so many parts.
-
-    :param note: called when the step is traced: with why it was left as it is, or with "".
-    """
-    return options.with_wrapped_step(lambda step: in_parts(step, model, parts, note))
 
 
 @plugin
@@ -83,7 +72,7 @@ class GradientAccumulation(Plugin):
         def note(reason: str) -> None:
             _TRACED[model] = reason
 
-        return with_parts(options, model, self.steps, note)
+        return options.with_wrapped_step(lambda step: in_parts(step, model, self.steps, note))
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

@@ -25,14 +25,15 @@ from tfopt_data.cache_partial import fitting_part, hybrid_source, with_kept_resu
 from tfopt_data.cache_rows import MapsOverBatches, maps_over_batches, with_cached_rows
 from tfopt_data.cache_storage import (
     MEMORY_SHARE,
+    about,
     budget_bytes,
     choose_storage,
     incomplete,
+    kept_bytes,
     needed_bytes,
     private_path,
-    shortage,
     too_large,
-    with_size,
+    too_large_for_disk,
 )
 from tfopt_data.prefix import (
     Place,
@@ -225,12 +226,14 @@ class Cache(RewritingPlugin):
         on_disk = self.storage in ("disk", "disk-or-partial")
         path = private_path(run, f"cache-{split}") if on_disk else None
         rewrite = with_cache(plan, path, budget, self.place)
-        too_full = shortage(rewrite, path)
+        needed, too_full = kept_bytes(rewrite), ""
+        if path is not None:
+            too_full = too_large_for_disk("the examples need about", needed, path.parent)
         if self.storage == "disk-or-partial" and (too_full or not rewrite.done):
             return with_partial_cache(plan, budget, self.place)
         if too_full:
             raise PluginRefused(f'{too_full}; set storage = "partial"')
-        return with_size(rewrite)
+        return attrs.evolve(rewrite, done=rewrite.done and f"{rewrite.done}, {about(needed)}")
 
     def _budget(self, run: RunContext, split: Split) -> float:
         return budget_bytes(self.memory_mib, MEMORY_SHARE, run.machine, split, self.splits)

@@ -27,7 +27,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import size_in_words, tf, why_without
-from tfopt_data.cache_storage import too_large, too_large_for_disk
+from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes, too_large
 from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.prefix import (
@@ -174,7 +174,10 @@ def _room(
     reason = too_large(what, needed, memory_bytes, 'of memory may be used; set storage = "disk"')
     if not reason:
         return "memory"
-    return reason if folder is None else too_large_for_disk(what, needed, folder.parent) or "disk"
+    if folder is None:
+        return reason
+    free = free_disk_bytes(folder)
+    return too_large(what, needed, free, "are free on the disk", DISK_SHARE) or "disk"
 
 
 def _bytes(element: Any) -> float:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import attrs
-
 from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
 from tfopt_core.plugins import DataPlan, Machine, Probe, RunContext
 from tfopt_core.toolkit import size_in_words, tf
@@ -90,7 +88,7 @@ def element_bytes(plan: DataPlan) -> float:
     return math.fsum(found) / len(found) if found else 0.0
 
 
-def _kept_bytes(rewrite: Rewrite) -> float | None:
+def kept_bytes(rewrite: Rewrite) -> float | None:
     """What the cache of a rewritten plan will hold, None where the number is unknown."""
     place = rewrite.plan.find(Cache) if rewrite.done else None
     if place is None:
@@ -120,20 +118,9 @@ def too_large_for_disk(what: str, needed: float | None, folder: Path) -> str:
     return too_large(what, needed, free_disk_bytes(folder), where, DISK_SHARE)
 
 
-def shortage(rewrite: Rewrite, path: Path | None) -> str:
-    """Why the disk has no room for what the cache would keep, "" if it has or nobody knows."""
-    if path is None:
-        return ""
-    return too_large_for_disk("the examples need about", _kept_bytes(rewrite), path.parent)
-
-
-def with_size(rewrite: Rewrite) -> Rewrite:
-    """What was done, with the bytes that the cache will hold."""
-    if not rewrite.done:
-        return rewrite
-    needed = _kept_bytes(rewrite)
-    size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
-    return attrs.evolve(rewrite, done=f"{rewrite.done}, {size}")
+def about(needed: float | None) -> str:
+    """Return how many bytes are kept, in words."""
+    return "of unknown size" if needed is None else f"about {size_in_words(needed)}"
 
 
 def private_path(run: RunContext, name: str) -> Path:

@@ -11,8 +11,8 @@ import attrs
 
 from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan
-from tfopt_core.toolkit import keras, np, size_in_words, tf
-from tfopt_data.cache_storage import too_large, too_large_for_disk
+from tfopt_core.toolkit import keras, np, tf
+from tfopt_data.cache_storage import about, too_large, too_large_for_disk
 from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
 from tfopt_data.kept_rows import can_be_rows, computed_rows
 
@@ -155,8 +155,7 @@ class FrozenFeatures(ModelStage):
         if self.split == "train":
             self.part.use(cut)
         stage = attrs.evolve(self, cut=cut, storage=storage).with_rows(data)
-        size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
-        self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {size}"
+        self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {about(needed)}"
         return stage
 
     def with_rows(self, data: Any) -> FrozenFeatures:

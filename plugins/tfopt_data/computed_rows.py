@@ -68,14 +68,6 @@ def differ(leaves: list[Any], expected: list[Any], places: Any) -> bool:
     )
 
 
-def is_of_rows(element: Any) -> bool:
-    """Return whether all leaves are dense tensors that share their first axis."""
-    leaves = tf.nest.flatten(element)
-    if not all(isinstance(leaf, tf.Tensor) and leaf.shape.rank for leaf in leaves):
-        return False
-    return len({leaf.shape[0] for leaf in leaves}) == 1
-
-
 def row_count(element: Any) -> int:
     """Return the length of the first axis."""
     return int(tf.nest.flatten(element)[0].shape[0])
@@ -205,7 +197,9 @@ class Maps:
 
         :param rows: the first rows of the examples.
         """
-        if not is_of_rows(rows):
+        leaves = tf.nest.flatten(rows)
+        dense = all(isinstance(leaf, tf.Tensor) and leaf.shape.rank for leaf in leaves)
+        if not dense or len({leaf.shape[0] for leaf in leaves}) != 1:
             return "takes what is no batch of rows of one shape"
         if examples.fixed and row_count(rows) < examples.batch.size:
             return "takes whole batches, and there are too few examples for one"

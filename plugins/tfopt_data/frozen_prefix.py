@@ -94,8 +94,9 @@ def halves(model: Any) -> Halves | str:
     An operation belongs to the prefix if all before it does, it has no trainable weights and adds
     no loss, and its trace in training mode holds no operation that draws, assigns or prints.
     """
-    reason = _why_not_cut(model)
-    if reason:
+    missing = why_without("model-cut") or why_without("nested-layers")
+    elsewhere = "read its inputs elsewhere than in its layers"
+    if reason := missing or why_no_graph(model, elsewhere, "read its inputs"):
         return reason
     outputs = keras.tree.flatten(model.outputs)
     nodes = list(in_order(outputs))
@@ -156,14 +157,6 @@ def mixes_examples(cut: Halves, inputs: Any) -> bool:
             if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(np.abs(ours).max())):
                 return True
     return False
-
-
-def _why_not_cut(model: Any) -> str:
-    missing = why_without("model-cut") or why_without("nested-layers")
-    if missing:
-        return missing
-    elsewhere = "read its inputs elsewhere than in its layers"
-    return why_no_graph(model, elsewhere, "read its inputs")
 
 
 def _inputs(model: Any) -> Any:

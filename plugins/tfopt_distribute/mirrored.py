@@ -22,7 +22,6 @@ from tfopt_distribute.strategy_settings import (
     IN_SCOPE,
     ReplicaStrategy,
     check_devices,
-    devices_of,
     logical_devices,
     others,
 )
@@ -154,7 +153,8 @@ class Mirrored(ReplicaStrategy):
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the number of replicas back."""
         replicas = run.strategy.num_replicas_in_sync
-        devices = ", ".join(devices_of(run.strategy))
+        names = run.strategy.extended.worker_devices
+        devices = ", ".join(name.rpartition("device:")[2] for name in names)
         if replicas < 2:
             return Effect.not_applied(f"the strategy has one replica, on {devices}")
         summed = ""

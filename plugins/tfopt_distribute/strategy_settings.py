@@ -109,11 +109,6 @@ def check_devices(devices: Iterable[str]) -> None:
             )
 
 
-def devices_of(strategy: Any) -> list[str]:
-    """Return the devices of a strategy on this machine, as `GPU:0`."""
-    return [device.rpartition("device:")[2] for device in strategy.extended.worker_devices]
-
-
 @plugin
 class ReplicaStrategy(Plugin):
     """A strategy over several replicas, with what their number does to batch and learning rate."""

@@ -115,9 +115,10 @@ def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd
         os.environ["LEFT_BEHIND"] = os.environ.get("LEFT_BEHIND", "") + "x"
         print("left behind:", os.environ["LEFT_BEHIND"])"""
     project = make_project(tmp_path, "", tiny=TINY.format(says=says))
-    outputs = []
+    outputs, servers = [], set()
     for number in range(2):
         task = task_in(project, "tiny", run=str(number))
+        servers.add(forking._server(environment_of(task)))
         outcome = forking(task, environment_of(task), lambda message: None)
         run = told(outcome)
         assert outcome.left_behind == ("sleep 607",)
@@ -128,7 +129,7 @@ def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd
     task = task_in(project, "tiny", run="aloud")
     assert aloud(task, environment_of(task), lambda message: None).output_path is None
     assert "left behind: x" in capfd.readouterr().out
-    assert len(forking._servers) == 1
+    assert servers == {forking._server(environment_of(task))}
     pids = {line.split()[2] for out in outputs for line in out.splitlines() if "process" in line}
     assert len(pids) == 2
     assert all(f"my process {pid} {pid} " in "".join(outputs) for pid in pids)
@@ -146,7 +147,7 @@ def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_what_keeps_it
     aloud = forking.with_spawn(SpawnRunner(capture=False))
 
     def kill_its_keeper(message):
-        [server] = forking._servers.values()
+        server = forking._server(environment_of(task))
         for keeper in psutil.Process(server.process.pid).children():
             keeper.kill()
 

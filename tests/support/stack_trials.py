@@ -57,7 +57,7 @@ class StackTrials:
             }
             if not refused:
                 part = smallest_failing(rest, lambda part: self.failure(part) is not None)
-                return f"{' and '.join(part)}: {self.failure(part)}"
+                return f"{' and '.join(part)}: {self.failure(part)}; at first: {cause}"
             rest = tuple(name for name in rest if name not in refused)
         return None
 

@@ -10,6 +10,7 @@ import attrs
 from attrs import validators
 
 from tfopt_core.plugins import (
+    Cluster,
     Control,
     Effect,
     FoundTable,
@@ -111,7 +112,7 @@ class Profile(Plugin):
         """Add the callback that starts and stops the profiler."""
         if run.fit_index:
             return options
-        callback = _tracing(self, run.state_of(self), run.kept / "profile")
+        callback = _tracing(self, run.state_of(self), run.kept / _folder(run.cluster))
         return attrs.evolve(options, callbacks=(*options.callbacks, callback))
 
     @hookimpl
@@ -156,6 +157,12 @@ class Profile(Plugin):
         """The same in plain code."""
         batches = (self.skip + 1, self.skip + self.steps)  # the first and the last, from 1
         return f'callback = keras.callbacks.TensorBoard("logs", profile_batch={batches})'
+
+
+def _folder(cluster: Cluster | None) -> str:
+    """Return the name of the folder for the traces of this process. Two profilers on one machine
+    that stop in the same second write one file, and TensorFlow crashes while it reads it."""
+    return "profile" if cluster is None else f"profile-{cluster.job}-{cluster.index}"
 
 
 def _tracing(plugin: Profile, state: dict[str, Any], folder: Path) -> Any:

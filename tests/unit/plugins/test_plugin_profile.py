@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import pytest
 from support.plugin_drive import Driven, make_run
-from tfopt_observe.profile import Profile, operation_table, share_table
+from tfopt_observe.profile import Profile, _folder, operation_table, share_table
 from tfopt_observe.trace import Event, Trace, operation_times, read_trace, shares
 
-from tfopt_core.plugins import Control
+from tfopt_core.plugins import Cluster, Control
 
 CALLED = "StatefulPartitionedCall/"
 HOST = (
@@ -111,3 +111,9 @@ def test_only_the_extra_run_ends_with_its_trace(
 def test_a_second_fit_is_not_traced(tmp_path: Path) -> None:
     effect = Profile().report_effect(make_run(tmp_path, fit_index=1))
     assert (effect.applied, effect.detail) == (False, "the first fit is traced")
+
+
+def test_each_process_of_a_cluster_has_a_folder_for_its_trace() -> None:
+    two = {"worker": ("a:1", "b:1")}
+    folders = {_folder(Cluster(addresses=two, job="worker", index=index)) for index in range(2)}
+    assert folders == {"profile-worker-0", "profile-worker-1"}

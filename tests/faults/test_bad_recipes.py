@@ -38,8 +38,8 @@ BAD = [
      r':7: measure\.target: "l2" changes the training algorithm'),
     ("time to target without a target", ("[measure]", '[measure]\nobjective = "time-to-target"'),
      r':8: measure\.objective: "time-to-target" needs a target, and there is none; '
-     r"add to \[measure\], with a value that your trainings surely reach in place of 0.9: "
-     r"target = "),
+     r"add to \[measure\] a metric that your epochs report and a value that your trainings surely "
+     r"reach, for example: target = "),
     ("two owners of the strategy",
      ('use = "prefetch"', 'use = "one-device"\n[[plugins]]\nuse = "mirrored"'),
      r":\d+: plugins\[\d\]\.use: .*one-device.*mirrored"),

@@ -31,8 +31,8 @@ _COMMAND = re.compile(r"(^|[\s/])python[\d.]*(\s|$)|\.py\s")
 
 
 ADD_TARGET = (
-    "add to [measure], with a value that your trainings surely reach in place of 0.9: "
-    'target = { metric = "val_accuracy", at_least = 0.9 }'
+    "add to [measure] a metric that your epochs report and a value that your trainings surely "
+    'reach, for example: target = { metric = "val_accuracy", at_least = 0.9 }'
 )
 
 

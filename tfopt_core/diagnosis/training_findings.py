@@ -16,6 +16,7 @@ from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import LoopRounds
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.records.diagnosis import VALIDATION, EpochPart
+from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.graphs import (
     StepGraph,
@@ -104,6 +105,7 @@ def model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Itera
             f"the update takes {1000 * parts.compute.share * seconds:.2g} ms",
             mend="call train_on_batch in its place where that happens often, and the model itself, "
             "model(x), in the place of predict(x)",
+            place=place_now().removesuffix(": "),
         )  # fmt: skip
     if parts.dispatch_known and parts.dispatch.share >= TINY_BATCHES:
         of = f" of {built.run.batch_size} examples" if built.run.batch_size else ""

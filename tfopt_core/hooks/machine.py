@@ -153,9 +153,8 @@ def _text(path: Path) -> str | None:
 
 
 def _gpus() -> tuple[Gpu, ...]:
-    """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver."""
-    if not Path("/proc/driver/nvidia").exists():
-        return ()
+    """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver, and with that of
+    Windows in its subsystem for Linux."""
     return parse_gpus(ask_driver("gpu", "name", "compute_cap", "memory.total", "memory.free"))
 
 

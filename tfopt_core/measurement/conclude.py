@@ -102,8 +102,8 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
     warnings = [seen_in_words(good)]
     if whys := [why for run in good if (why := not_projected(run)) is not None]:
         warnings.append(
-            f"no total is projected: {whys[0]} ({len(whys)} of {len(good)} runs); the verdict is "
-            "about the steps alone, and --full trains each run to its end"
+            f"steps alone are judged (--full: whole trainings), as {whys[0]}: "
+            f"{len(whys)} of {len(good)} runs"
         )
     warnings += retraced_runs(good)
     fell_back = sum(run.started == FELL_BACK for run in runs)

@@ -127,11 +127,24 @@ def _raised(error: BaseException, path: Path, debug: bool) -> ScriptEnd:
 
 
 def _own_frames(trace: TracebackType | None, path: Path) -> TracebackType | None:
-    """Return the traceback from the script's first frame on."""
-    step = trace
-    while step is not None and step.tb_frame.f_code.co_filename != str(path):
-        step = step.tb_next
-    return step
+    """Return the traceback from the script's first frame on, without tfopt's frames between its
+    own. An error that tfopt raises itself keeps them all."""
+    steps: list[TracebackType] = []
+    while trace is not None:
+        if steps or trace.tb_frame.f_code.co_filename == str(path):
+            steps.append(trace)
+        trace = trace.tb_next
+    if not steps or _is_ours(steps[-1]):
+        return steps[0] if steps else None
+    own = None
+    for step in reversed(steps):
+        if not _is_ours(step):
+            own = TracebackType(own, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return own
+
+
+def _is_ours(step: TracebackType) -> bool:
+    return str(step.tb_frame.f_globals.get("__name__", "")).startswith("tfopt_core.")
 
 
 def _place(error: BaseException, trace: TracebackType | None) -> str:
@@ -148,11 +161,14 @@ def _place(error: BaseException, trace: TracebackType | None) -> str:
 
 
 def place_now() -> str:
-    """Return the innermost line of the script that is being carried out: `train.py:12: `."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") != "__main__":
+    """Return the innermost line of the script that is being carried out, `train.py:12: `; "" where
+    none is: `__main__` is then tfopt's own."""
+    main, frame = vars(sys.modules["__main__"]), inspect.currentframe()
+    while frame is not None and frame.f_globals is not main:
         frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
+    if frame is None or str(main.get("__package__")).startswith("tfopt_core"):
+        return ""
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
 
 
 def _end_fork(status: int) -> NoReturn:

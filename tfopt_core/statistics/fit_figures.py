@@ -113,7 +113,7 @@ def retraced_runs(runs: Sequence[RunResult]) -> list[str]:
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
 NO_STEP = "no step was timed that is not part of the start-up"
-NO_EDGE = "the run saw too few epochs begin to know what that costs"
+NO_EDGE = "too few epochs began to tell what a start costs"
 # Of fewer starts nothing is projected: one may wait as long as the epoch itself, and the next one
 # not at all (docs/decisions/0014).
 LEAST_STARTS = 4

@@ -65,6 +65,35 @@ def test_error_names_the_line_of_the_script_and_shows_its_traceback(tmp_path):
     assert "line 4, in <module>" in err
 
 
+def test_the_traceback_passes_over_tfopt_between_lines_of_the_script(tmp_path):
+    script = """
+    from tfopt_core.errors import describe
+
+    class Mine(Exception):
+        def __str__(self):
+            raise ValueError("no data")
+
+    describe(Mine())
+    """
+    end, _, err = ended(tmp_path, script)
+    assert end["error"] == "train.py:6: raised ValueError: no data"
+    assert err.count("train.py") == 2
+    assert "errors.py" not in err
+
+
+def test_the_line_of_the_script_that_is_carried_out_is_known(tmp_path):
+    script = """
+    from helper import called
+    called()
+    """
+    (tmp_path / "helper.py").write_text(
+        "from tfopt_core.scripts.running import place_now\n"
+        "def called(): print(place_now(), 'is the place')\n"
+    )
+    _, out, _ = ended(tmp_path, script)
+    assert "train.py:3:  is the place" in out
+
+
 def test_asking_for_input_is_noticed(tmp_path):
     end, _, _ = ended(tmp_path, "input('epochs? ')")
     assert end["read"] is True

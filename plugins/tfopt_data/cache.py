@@ -48,6 +48,7 @@ from tfopt_data.rewrite import (
     RewritingPlugin,
     costly_input,
     effect,
+    parted_at_draws,
     splits_setting,
     stages_of,
 )
@@ -118,7 +119,8 @@ class Cache(RewritingPlugin):
 
     What it does: puts a tf.data cache behind the longest part of the input pipeline that yields
     the same each time. Deterministic maps behind a shuffle are moved before it; random
-    augmentation is never kept. Where a map takes whole batches behind a shuffle (with a
+    augmentation is never kept: of a map that decodes and then augments, what it computes before it
+    draws is kept. Where a map takes whole batches behind a shuffle (with a
     FeatureSpace, say) and makes each row of one row alone, its rows are computed before the first
     step, and the shuffle and the batch draw from them; real batches are reordered, split and
     repeated to find that out. Examples go into memory if they fit into half of what is free, else
@@ -198,6 +200,10 @@ class Cache(RewritingPlugin):
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
     def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        rewrite = self._kept(run, split, parted_at_draws(plan))
+        return rewrite if rewrite.done else attrs.evolve(rewrite, plan=plan)
+
+    def _kept(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         found = maps_over_batches(plan)
         if found is None:
             return self._with_examples(run, split, plan)
@@ -231,6 +237,9 @@ class Cache(RewritingPlugin):
             too_full = too_large_for_disk("the examples need about", needed, path.parent)
         if self.storage == "disk-or-partial" and (too_full or not rewrite.done):
             return with_partial_cache(plan, budget, self.place)
+        if path is None and needed is not None and needed > budget:
+            # what a map computes before it draws may be larger than what it makes in the end
+            return with_partial_cache(plan, budget, self.place)
         if too_full:
             raise PluginRefused(f'{too_full}; set storage = "partial"')
         return attrs.evolve(rewrite, done=rewrite.done and f"{rewrite.done}, {about(needed)}")
@@ -254,7 +263,8 @@ class Cache(RewritingPlugin):
         file = "" if self.storage != "disk" else '"cache-of-{}"'
         return "\n".join(
             [
-                "# behind the last map that yields the same each time, before the shuffle",
+                "# behind the last map that yields the same each time, before the shuffle; a map",
+                "# that decodes and then draws at random is to be parted in two before",
                 *(f"{split} = {split}.cache({file.format(split)})" for split in self.splits),
             ]
         )

@@ -15,6 +15,7 @@ from tfopt_data.rewrite import (
     chosen_otherwise,
     costly_input,
     in_parts,
+    parted_at_draws,
     stages_of,
 )
 
@@ -41,6 +42,8 @@ def with_parallel_maps(
     def parallel(part: DataPlan, ordered: bool, behind: tuple[Stage, ...]) -> DataPlan:
         keeps = part.source.origin == "zip"
         part = in_parts(part, lambda p: parallel(p, ordered or keeps, (*part.stages[1:], *behind)))
+        if not random_maps:
+            part = parted_at_draws(part)
         for index, stage in enumerate(part.stages):
             if not isinstance(stage, Map) or stage.parallel is not None:
                 continue
@@ -72,8 +75,9 @@ def with_parallel_maps(
 class ParallelMap(RewritingPlugin):
     """Computes several examples of the input pipeline at once.
 
-    What it does: sets num_parallel_calls on every map stage that is sequential. Maps that draw
-    random numbers are left alone unless random_maps is set.
+    What it does: sets num_parallel_calls on every map stage that is sequential. Of a map that draws
+    random numbers, what it computes before it draws is made parallel, in a map of its own, and the
+    rest is left alone unless random_maps is set.
 
     Why it helps: decoding and augmentation use all CPU cores instead of one.
 

@@ -343,6 +343,26 @@ KINDS = {
         keras.backend.clear_session()
         fit("fit 2", model, x, y, shuffle=False)
     """,
+    "data sets that share a shuffle, which one of them repeats": """
+        model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43).batch(8)
+        fit("fit 1", model, data, epochs=2)
+        fit("fit 2", model, data.repeat(), epochs=2, steps_per_epoch=4)
+        fit("fit 3", model, data, epochs=2)
+        model, data = network(), slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43).repeat(2)
+        fit("fit 4", model, data.batch(8), epochs=2)
+        note("between", model.predict(data.map(lambda a, b: a).batch(8), verbose=0))
+        fit("fit 5", model, data.take(40).batch(8))
+    """,
+    "a map that computes, then draws": """
+        turn = keras.layers.RandomTranslation(0.2, 0.2, seed=2)
+        def augment(a, b):
+            image = tf.image.resize(tf.reshape(a, (2, 3, 1)), (6, 6))
+            image = turn(tf.image.random_flip_left_right(image), training=True)
+            return tf.reshape(image, (36,))[:6] + tf.random.normal((6,)), b
+        model, data = network(), slices((x, y)).shuffle(43).map(augment).batch(8)
+        fit("fit 1", model, data, epochs=3, validation_data=data)
+        fit("fit 2", model, data.repeat(), epochs=2, steps_per_epoch=4)
+    """,
     # a graph for the size of the last batch alone sums a convolution's gradients in another order
     "a smaller last batch of images": """
         layers = keras.layers

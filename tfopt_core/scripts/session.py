@@ -211,6 +211,9 @@ class Session:
             return original(model, *given, **named)
         started = running_ns()
         call = FitCall.of(model, original, given, named, self.calls + 1)
+        current, arguments = self.shuffle_draws.current, dict(call.arguments)
+        arguments |= {name: current(arguments[name]) for name in ("x", "validation_data")}
+        call = attrs.evolve(call, arguments=arguments)
         self.calls += 1
         self._inside.fit = True
         try:

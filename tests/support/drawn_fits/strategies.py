@@ -243,8 +243,8 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
     if kind in ("plain", "images", "classes"):
         stages += [
             ".enumerate().map(lambda index, parts: parts)", ".map(with_noise())",
-            ".map(with_generator())", ".map(in_python())", ".map(drawing_in_python())",
-            ".concatenate(slices(x[:7], y[:7]))", ".shard(2, 0)",
+            ".map(sorted_with_noise())", ".map(with_generator())", ".map(in_python())",
+            ".map(drawing_in_python())", ".concatenate(slices(x[:7], y[:7]))", ".shard(2, 0)",
         ]  # fmt: skip
         stages += [".unbatch().batch(6)", ".rebatch(3)"] if batched else [
             ".interleave(lambda *parts: tf.data.Dataset.from_tensors(parts), cycle_length=3)",
@@ -260,11 +260,14 @@ def _fit(draw: DrawFn, data: _Data, number: int) -> Fit:
     """Draw a call of `fit` and what stands before it."""
     given = [f"epochs={draw(st.integers(1, 3))}"]
     arrays = data.form == "arrays"
+    train = draw(_arrays(data)) if arrays else "train"
+    if data.form == "dataset" and _rare(draw, 4):
+        train += draw(st.sampled_from(_derived(data)))
     if _rare(draw, SELDOM):
         given[0] = "epochs=4, initial_epoch=2"
     if arrays:
         given.append(f"batch_size={data.size}")
-    if data.endless or _rare(draw, 4):
+    if data.endless or "repeat()" in train or _rare(draw, 4):
         given.append(f"steps_per_epoch={draw(st.integers(1, -(-data.count // data.size) + 2))}")
     if data.validation:
         given += draw(_validated(data.validation))
@@ -277,12 +280,20 @@ def _fit(draw: DrawFn, data: _Data, number: int) -> Fit:
     if _rare(draw, SELDOM if usual and data.kind == "plain" else 2 * RARELY):
         given.append("class_weight={0: 1.0, 1: 3.0}")
     return Fit(
-        data=draw(_arrays(data)) if arrays else "train",
+        data=train,
         arguments=tuple(given),
         callbacks=tuple(draw(st.lists(_callback(data), max_size=2, unique=True))),
         before=tuple(draw(_before(data, number))),
         callback_list=_rare(draw, RARELY),
     )
+
+
+def _derived(data: _Data) -> list[str]:
+    """Return what a fit may make of the training data, whose shuffles it shares with the others."""
+    derived = [".take(3)", ".map(lambda *parts: parts)", ".unbatch().batch(7)"]
+    # what reads ahead begins the next round of a shuffle, or not yet
+    ahead = data.endless or ".prefetch(" in data.train or "num_parallel_calls" in data.train
+    return derived if ahead else [*derived, ".repeat()"]
 
 
 @st.composite

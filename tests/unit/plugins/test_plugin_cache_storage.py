@@ -235,6 +235,22 @@ def test_disk_falls_back_to_a_part_where_a_shuffle_stands_against_it_and_was_not
 
 
 @pytest.mark.tensorflow
+def test_what_is_larger_before_a_map_draws_than_in_the_end_is_kept_in_part(tmp_path: Path) -> None:
+    def augment(x: Any) -> Any:
+        image = tf.image.resize(tf.reshape(x, [4, 4, 1]), [256, 256])
+        return tf.image.random_crop(image, [4, 4, 1])
+
+    data = tf.data.Dataset.from_tensor_slices(np.zeros([16, 16], "float32")).map(augment)
+    asked = Cache(memory_mib=2, splits=("train",), storage="memory")
+    made = asked.build_dataset(
+        make_run(tmp_path, CPU), "train", DataPlan.from_dataset(data.batch(4))
+    )
+    kept, streamed = made.source.parts
+    assert (kept.examples, streamed.examples) == (8, 8)
+    assert kept.find(CacheStage) is not None
+
+
+@pytest.mark.tensorflow
 def test_kept_results_are_read_back(train: Callable[..., Driven]) -> None:
     x = np.random.default_rng(0).random((64, 2**14), dtype="float32")
     plan = DataPlan.from_arrays(x).shuffle(seed=1).map(lambda a: (a[:4], a)).batch(16)

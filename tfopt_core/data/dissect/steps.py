@@ -45,21 +45,21 @@ def step_of(dataset: Any) -> tuple[Stage, Any]:
 def _map(dataset: Any) -> Map:
     if dataset._force_synchronous or not dataset._preserve_cardinality:
         raise NotUnderstood("a map of an unusual kind")
-    return Map(function=TracedFunction(dataset._map_func))
+    return Map(function=TracedFunction.of(dataset._map_func))
 
 
 def _parallel_map(dataset: Any) -> Map:
     if dataset._use_unbounded_threadpool or not dataset._preserve_cardinality:
         raise NotUnderstood("a map of an unusual kind")
     return Map(
-        function=TracedFunction(dataset._map_func),
+        function=TracedFunction.of(dataset._map_func),
         parallel=_parallelism(dataset),
         ordered=_ORDERED[dataset._deterministic],
     )
 
 
 def _flat_map(dataset: Any) -> Interleave:
-    function = TracedFunction(dataset._map_func)
+    function = TracedFunction.of(dataset._map_func)
     operations = function.concrete.graph.get_operations()
     if any(operation.type == "GeneratorDataset" for operation in operations):
         raise NotUnderstood("from_generator")
@@ -68,7 +68,7 @@ def _flat_map(dataset: Any) -> Interleave:
 
 def _interleave(dataset: Any, **parallel: Any) -> Interleave:
     return Interleave(
-        function=TracedFunction(dataset._map_func),
+        function=TracedFunction.of(dataset._map_func),
         cycle_length=_auto_as(None, dataset._cycle_length),
         block_length=int(dataset._block_length),
         **parallel,
@@ -170,7 +170,7 @@ def _auto_as(auto: Any, tensor: Any) -> Any:
 _STEPS: dict[str, Callable[[Any], Stage]] = {
     "CacheDataset": _cache,
     "_BatchDataset": _batch,
-    "_FilterDataset": lambda dataset: Filter(function=TracedFunction(dataset._predicate)),
+    "_FilterDataset": lambda dataset: Filter(function=TracedFunction.of(dataset._predicate)),
     "_FlatMapDataset": _flat_map,
     "_InterleaveDataset": _interleave,
     "_MapDataset": _map,
@@ -191,7 +191,7 @@ _STEPS: dict[str, Callable[[Any], Stage]] = {
     "_ShuffleDataset": _shuffle,
     "_SkipDataset": lambda dataset: Skip(count=int(dataset._count)),
     "_TakeDataset": lambda dataset: Take(count=int(dataset._count)),
-    "_TakeWhileDataset": lambda dataset: TakeWhile(function=TracedFunction(dataset._predicate)),
+    "_TakeWhileDataset": lambda dataset: TakeWhile(function=TracedFunction.of(dataset._predicate)),
     "_UnbatchDataset": lambda dataset: Unbatch(),
     "_WindowDataset": _window,
 }

@@ -103,22 +103,31 @@ class TracedFunction:
     It takes and returns the same elements, and works in a new stage. The Python code is not run
     again, so its side effects while tracing do not happen twice; variables and tables are the same
     ones. `place` is where the function was written, "" if that is unknown.
-
-    :raises NotUnderstood: for functions of TensorFlow 1.
     """
 
     # marks a function that autograph leaves alone
     autograph_info__: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, structured: Any) -> None:
-        self.concrete = structured.function
-        self.input_spec = structured._input_structure
-        self.output_spec = structured.output_structure
-        if not hasattr(self.concrete, "graph"):
+    def __init__(
+        self, concrete: Any, input_spec: Any, output_spec: Any, name: str, place: str = ""
+    ) -> None:
+        self.concrete, self.input_spec, self.output_spec = concrete, input_spec, output_spec
+        self.__qualname__ = self.__name__ = name
+        self.place = place
+
+    @classmethod
+    def of(cls, structured: Any) -> TracedFunction:
+        """Return that of a stage of tf.data.
+
+        :raises NotUnderstood: for functions of TensorFlow 1.
+        """
+        concrete, original = structured.function, getattr(structured, "_func", None)
+        if not hasattr(concrete, "graph"):
             raise NotUnderstood("a function of TensorFlow 1")
-        original = getattr(structured, "_func", None)
-        self.__qualname__ = self.__name__ = _name(original, self.concrete)
-        self.place = place_of(original)
+        return cls(
+            concrete, structured._input_structure, structured.output_structure,
+            _name(original, concrete), place_of(original),
+        )  # fmt: skip
 
     def __call__(self, *arguments: Any) -> Any:
         from tensorflow.python.data.util import structure
@@ -242,6 +251,11 @@ def reshuffling(dataset: Any) -> Iterator[Any]:
     for one in datasets(dataset):
         if class_name(one) == "_ShuffleDataset" and one._reshuffle_each_iteration:
             yield one
+
+
+def calls_before(dataset: Any) -> int:
+    """Return how many stages of a data set call functions."""
+    return sum(bool(one._functions()) for one in datasets(dataset))
 
 
 def seeds_of(shuffle: Any) -> tuple[int, int]:

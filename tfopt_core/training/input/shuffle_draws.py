@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
 
 from tfopt_core.data.dissect import walk
+from tfopt_core.data.plan import DataPlan
+from tfopt_core.errors import WorkloadError
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
@@ -30,11 +32,17 @@ class _Draws:
 @attrs.define(eq=False)
 class ShuffleDraws:
     """Counts the iterators over each reshuffling shuffle while it is installed, and has those that
-    are linked draw in turn, as if they were one."""
+    are linked draw in turn, as if they were one.
+
+    A shuffle that draws while it is read (before a `repeat`) cannot be counted: what took its place
+    once, or it itself, is read in all data sets of the script that hold it.
+    """
 
     _drawn: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
     _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
+    _in_place: WeakKeyDictionary[Any, Any] = attrs.field(factory=WeakKeyDictionary)
+    _uncounted: WeakSet[Any] = attrs.field(factory=WeakSet)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _iter: Callable[[Any], Any] = iter
 
@@ -96,14 +104,54 @@ class ShuffleDraws:
 
         if not isinstance(given, tf.data.Dataset) or draws_at_the_start(given):
             return replacement
-        return self._kept.setdefault(given, {}).setdefault(key, replacement)
+        kept = self._kept.setdefault(given, {}).setdefault(key, replacement)
+        own = _by_seeds(given)
+        for seeds, shuffle in _by_seeds(kept).items():
+            if seeds in own and own[seeds] is not shuffle:
+                same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
+                self._in_place[own[seeds]] = shuffle if same else None
+        return kept
+
+    def current(self, given: Any) -> Any:
+        """Return the data as a fit reads them: a data set of the script's, built on the shuffle
+        that took the place of its last one in another data set, or as they are given.
+
+        :raises WorkloadError: if it cannot be built so.
+        """
+        data = self._built_on_replacement(given)
+        if data is None and given is not None:
+            raise WorkloadError(
+                "a shuffle of these data took the place of the script's own in an earlier fit, and "
+                "they cannot be built on it; leave out the plugins that change the input pipeline"
+            )
+        return data
+
+    def _built_on_replacement(self, given: Any) -> Any:
+        """Return the data that `current` returns; None if they cannot be built."""
+        import tensorflow as tf
+
+        if not isinstance(given, tf.data.Dataset) or given in self._kept:
+            return given
+        replaced = [one for one in walk.reshuffling(given) if one in self._in_place]
+        if not replaced:
+            return given
+        source, *behind = DataPlan.from_dataset(given, kept=replaced[:1]).stages
+        data = self._in_place[replaced[0]]
+        if data is None or getattr(source, "value", None) is not replaced[0]:
+            return None
+        for stage in behind:
+            data = stage.lower(data)
+        return data
 
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
-        and have drawn already."""
-        if given in self._kept or draws_at_the_start(given):
+        here or in another data set, and have drawn already, as those did that took their place."""
+        if given in self._kept:
             return frozenset()
-        return frozenset(one for one in walk.reshuffling(given) if self._drawn.get(one, 0))
+        shuffles = frozenset(walk.reshuffling(given))
+        if draws_at_the_start(given):
+            return shuffles & frozenset(self._uncounted)
+        return frozenset(one for one in shuffles if self._draws_of(one).count)
 
     def _draws_of(self, shuffle: Any) -> _Draws:
         if shuffle not in self._linked:
@@ -115,6 +163,10 @@ class ShuffleDraws:
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
             # what is evaluated in a callback goes on where the fit has ended, and the fit after it
             [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
+            current = self._built_on_replacement(dataset)
+            dataset = dataset if current is None else current
+            if not draws_at_the_start(dataset):
+                self._uncounted.update(walk.reshuffling(dataset))
             for shuffle in walk.reshuffling(dataset):
                 draws = self._draws_of(shuffle)
                 for _ in range(draws.count - self._drawn.get(shuffle, 0)):

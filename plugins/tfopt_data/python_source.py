@@ -274,6 +274,8 @@ def _as_tuples(element: Any, *, lists: bool) -> Any:
 # examples, in another order.
 Order = Literal["kept", "batches", "examples"]
 
+# Elements of a single example whose digests are made at once.
+TOGETHER = 64
 _FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()
 
 
@@ -326,11 +328,20 @@ class _Epoch:
 
 def _read(rows: Rows) -> _Epoch:
     elements, examples = [], []
-    for leaves in rows:
-        digests = example_digests(tuple(leaves))
-        elements.append(b"".join(digests))
+    for some in _several(rows):
+        digests = example_digests(tuple(np.concatenate(parts) for parts in zip(*some, strict=True)))
         examples += digests
+        for leaves in some:
+            elements.append(b"".join(digests[: len(leaves[0])]))
+            del digests[: len(leaves[0])]
     return _Epoch(elements, examples, rows.count * rows.row_bytes)
+
+
+def _several(rows: Rows) -> Iterator[list[list[Any]]]:
+    """Yield elements together, whose digests cost less than one by one."""
+    given = iter(rows)
+    while some := list(islice(given, TOGETHER if rows.batch_size in (None, 1) else 1)):
+        yield some
 
 
 def _kept(python: PythonSource, epoch: Iterator[Any]) -> _Epoch:

@@ -17,7 +17,7 @@ LEAST_GAIN = 0.03
 LEAST_SAVED_SECONDS = 0.25
 # A plugin is tried for a share of a training's time, without the script's time before its fit,
 # and left out if that is not enough.
-TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 30.0, 120.0
 # On a busy machine, and where steps are slow, it takes longer to begin with: a trial builds and
 # traces the training a few times, perhaps by XLA, and makes some steps. A look does as much.
 TRY_STARTS, TRY_STEPS = 8.0, 12.0

@@ -237,7 +237,7 @@ class Cache(RewritingPlugin):
             too_full = too_large_for_disk("the examples need about", needed, path.parent)
         if self.storage == "disk-or-partial" and (too_full or not rewrite.done):
             return with_partial_cache(plan, budget, self.place)
-        if path is None and needed is not None and needed > budget:
+        if path is None and self.memory_mib != "auto" and (needed or 0) > self.memory_mib * 2**20:
             # what a map computes before it draws may be larger than what it makes in the end
             return with_partial_cache(plan, budget, self.place)
         if too_full:

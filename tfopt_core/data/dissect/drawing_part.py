@@ -33,7 +33,10 @@ def parted(plan: DataPlan, index: int) -> DataPlan | None:
     if not isinstance(stage, Map) or not isinstance(stage.function, TracedFunction):
         return None
     if stage.function not in _PARTS:
-        _PARTS[stage.function] = _parts(stage.function)
+        try:
+            _PARTS[stage.function] = _parts(stage.function)
+        except Exception:  # an operation that cannot be imported, in this or a later TensorFlow
+            _PARTS[stage.function] = ()
     maps = [attrs.evolve(stage, function=part) for part in _PARTS[stage.function]]
     return plan.replace(index, *maps) if maps else None
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 from attrs import validators
 
-from tfopt_core.data import COMPUTED_FROM, Map, Stage, datasets, has_stage, parted
+from tfopt_core.data import COMPUTED_FROM, Stage, datasets, has_stage, parted
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -156,10 +156,9 @@ def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPla
 
 def parted_at_draws(plan: DataPlan) -> DataPlan:
     """The plan with each map that draws at random as two, where that is worth it: what it computes
-    before, and the rest. A map in parallel stays one: its draws go to examples by chance."""
-    for index, stage in reversed(list(enumerate(plan.stages))):
-        if isinstance(stage, Map) and stage.parallel is None:
-            plan = parted(plan, index) or plan
+    before, and the rest."""
+    for index in reversed(range(len(plan.stages))):
+        plan = parted(plan, index) or plan
     return plan
 
 

@@ -253,6 +253,7 @@ def prepared_for(
     request = attrs.evolve(
         request, plugins=resolved.plugins, machine=resolved.machine, forks=prepared.forks,
         added=() if extended is None else extended.request.plugins,
+        findings=found.diagnosed.findings,
     )  # fmt: skip
     return prepared, request, None if extended is None else extended.prepared
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Objective
 from tfopt_core.records.run import FitFacts, RunFacts
@@ -265,7 +266,8 @@ class Results:
     run trained `warm_seconds` behind its start, None to its end;
     `resumed` counts how often the measurement was stopped and resumed; `observed` is what each
     observer found in an extra, untimed run.
-    `addition` is a second contrast, None where there is none.
+    `addition` is a second contrast, None where there is none; `findings` are what a first look at a
+    script found to change by hand.
     """
 
     id: str
@@ -294,6 +296,7 @@ class Results:
     observed: Mapping[str, Effect] = attrs.field(factory=dict)
     recipe_toml: str = ""
     addition: Addition | None = None
+    findings: tuple[Finding, ...] = ()
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """Return the runs of a variant that count."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe
@@ -31,6 +32,7 @@ class Request:
     :param save_to: where to save the best optimized model, None to save none.
     :param seed: the seed of order and runs, stored with the results; None draws one.
     :param forks: whether the runs of a script may be forks, which its dry build tells.
+    :param findings: what a first look found to change by hand.
     """
 
     recipe: Recipe
@@ -45,6 +47,7 @@ class Request:
     observers: tuple[StackedPlugin, ...] = ()
     added: tuple[StackedPlugin, ...] = ()
     forks: bool = False
+    findings: tuple[Finding, ...] = ()
 
     @property
     def kept(self) -> Path:

@@ -1,4 +1,4 @@
-"""What is printed of an addition to an exact stack."""
+"""What is printed of an addition to an exact stack, and of what a first look found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import attrs
 from support.report_results import make_quality, make_results, show
 
 from tfopt_core.commands.output import to_json
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.records.results import Addition, Results
 from tfopt_core.records.verdict import QualityVerdict, Verdict
@@ -88,3 +89,13 @@ def test_what_is_faster_may_be_taken_into_the_recipe_unless_its_model_is_worse()
     worse = make_quality(verdict=QualityVerdict.WORSE)
     assert "low" not in steps_after(quality=worse)
     assert "low" not in steps_after(verdict=Verdict.INCONCLUSIVE)
+
+
+def test_every_page_and_the_json_say_what_a_first_look_found_to_change_by_hand(tmp_path):
+    found = Finding(kind="sequential-map", detail="one by one", mend="AUTOTUNE", place="train.py:3")
+    results = make_results(findings=(found,))
+    for page in (show(render_summary(results), 100), markdown_report(results), html_page(results)):
+        said = " ".join(page.replace("\\", "").split())
+        assert said.index("To change by hand") < said.index("sequential map: one by one")
+    (tmp_path / "results.json").write_text(json.dumps(to_json(results)))
+    assert read_results(tmp_path / "results.json").findings == (found,)

@@ -173,7 +173,11 @@ def _parts(results: Results, target: str | None) -> Iterator[Section]:
     yield Section("Quality over the epochs", _charts(metrics, caption, legend))
     yield from shared("plugins")
     yield from shared(
-        "failures", "warnings", "advice", *(n for n in known if n.startswith("observed "))
+        "failures",
+        "warnings",
+        "findings",
+        "advice",
+        *(n for n in known if n.startswith("observed ")),
     )
     facts = tuple(block for part in shared("facts") for block in part.blocks)
     yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))

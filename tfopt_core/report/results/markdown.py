@@ -22,7 +22,8 @@ _AT_START = re.compile(r"^(\d{0,9})([.)](?=\s|$)|[-+=](?!\d)|>)")
 
 # The sections of the page, the verdict first.
 PARTS = (
-    "verdict", "addition", "figures", "attribution", "plugins", "failures", "warnings", "advice",
+    "verdict", "addition", "figures", "attribution", "plugins", "failures", "warnings", "findings",
+    "advice",
 )  # fmt: skip
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
 from tfopt_core.records.run import OWN_LOOP
@@ -57,6 +58,7 @@ def sections_of(results: Results) -> dict[str, Section]:
         "verdict": verdict_section(results.comparison),
         "addition": _addition(results.addition),
         "warnings": Section("Warnings", (Bullets(results.warnings),) if results.warnings else ()),
+        "findings": findings_section(results.findings),
         "advice": Section("What to try next",
                           (Bullets(results.next_steps),) if results.next_steps else ()),
     }  # fmt: skip
@@ -271,7 +273,12 @@ def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
     lines = Lines((Line(why, "yellow", True), *map(Line, more)))
     verdict = Section("Verdict", (lines,), "yellow")
     reasons = _rows(Fact(one.plugin, one.reason) for one in nothing.left_out)
-    changes = tuple(map(finding_in_words, nothing.diagnosis.findings))
-    by_hand = (Bullets(changes),) if changes else ()
-    parts = (verdict, Section(BY_HAND, by_hand), Section("Left out, and why", reasons))
+    by_hand = findings_section(nothing.diagnosis.findings)
+    parts = (verdict, by_hand, Section("Left out, and why", reasons))
     return tuple(part for part in parts if part.blocks)
+
+
+def findings_section(findings: Sequence[Finding]) -> Section:
+    """Return what a look at a script found to change by hand."""
+    changes = tuple(map(finding_in_words, findings))
+    return Section(BY_HAND, (Bullets(changes),) if changes else ())

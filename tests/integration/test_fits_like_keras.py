@@ -353,6 +353,25 @@ KINDS = {
         note("between", model.predict(data.map(lambda a, b: a).batch(8), verbose=0))
         fit("fit 5", model, data.take(40).batch(8))
     """,
+    "a layer that draws, in fits of other sizes": """
+        class Draw(keras.layers.Layer):
+            def call(self, rows, training=False):
+                return rows + tf.random.normal(tf.shape(rows)) if training else rows
+        def drawing():
+            layers = [keras.Input((6,)), Draw(), keras.layers.Dense(1)]
+            model = keras.Sequential(layers)
+            model.compile("adam", "mse")
+            return model
+        model = drawing()
+        fit("fit 1", model, x[:40], y[:40], epochs=2, batch_size=8)
+        fit("fit 2", model, x[:30], y[:30], epochs=2, batch_size=8)
+        model, batches = drawing(), slices((x, y)).batch(8)
+        fit("fit 3", model, batches, epochs=2)
+        fit("fit 4", model, slices((x, y)).batch(8, drop_remainder=True), epochs=2)
+        model, mapped = drawing(), batches.map(lambda a, b: (a * 2, b))
+        fit("fit 5", model, mapped, epochs=2)
+        fit("fit 6", model, mapped, epochs=2)
+    """,
     "a map that computes, then draws": """
         turn = keras.layers.RandomTranslation(0.2, 0.2, seed=2)
         def augment(a, b):

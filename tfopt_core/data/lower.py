@@ -87,6 +87,11 @@ def element_spec(plan: DataPlan) -> Any:
     return dataset.element_spec
 
 
+def given_spec(plan: DataPlan) -> Any:
+    """Return the element spec of the data that a plan was made from, before any change."""
+    return _now(plan.given[-1][1]).element_spec
+
+
 def _now(dataset: Any) -> Any:
     return dataset() if hasattr(dataset, "cache_info") else dataset  # made on the first call
 

@@ -146,12 +146,11 @@ class ShuffleDraws:
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
         here or in another data set, and have drawn already, as those did that took their place."""
-        if given in self._kept:
-            return frozenset()
         shuffles = frozenset(walk.reshuffling(given))
-        if draws_at_the_start(given):
-            return shuffles & frozenset(self._uncounted)
-        return frozenset(one for one in shuffles if self._draws_of(one).count)
+        begun = shuffles & frozenset(self._uncounted)
+        if given in self._kept or draws_at_the_start(given):
+            return begun
+        return begun | {one for one in shuffles if self._draws_of(one).count}
 
     def _draws_of(self, shuffle: Any) -> _Draws:
         if shuffle not in self._linked:

@@ -21,11 +21,12 @@ class TracedSteps:
     made for another fit therefore calls the steps that an earlier one has traced. It calls them in
     the same functions too: what a step draws by TensorFlow goes on within one function only.
 
-    :param loops: the loops over resident data, by what they were traced for.
+    :param loops: the loops over resident data, by what they were traced for and then by the size of
+        a batch, None for any.
     """
 
     model: Any
-    loops: dict[str, Any] = attrs.field(factory=dict)
+    loops: dict[str, dict[int | None, Any]] = attrs.field(factory=dict)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
     _functions: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 

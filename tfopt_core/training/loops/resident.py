@@ -11,9 +11,15 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import MapBatches
+from tfopt_core.errors import WorkloadError
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
 from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
+
+DRAWS_AGAIN = (
+    "the model's step draws random numbers by TensorFlow, such as tf.random.normal, and a resident "
+    "loop would draw those of an earlier fit again in this one; leave out the plugin that sets it"
+)
 
 
 @attrs.define(eq=False)
@@ -123,33 +129,52 @@ class _Loop:
     :param last: with XLA, makes the step on the epoch's last batch, which is smaller and not worth
         a compilation.
     :param ended: returns an iterator over such batches that has ended.
+    :param spec: of the batches.
     """
 
     run: Any
     last: Any
     ended: Callable[[], Any]
+    spec: Any
 
     @classmethod
     def shared(
         cls, traced: TracedSteps, data: ResidentData, class_weight: Any, *, jit_compile: bool
     ) -> _Loop:
-        """Return those of an earlier fit where they fit, or new ones.
+        """Return those of an earlier fit where Keras' own loop would call the step that it has
+        traced, or new ones.
 
-        Those with maps are not kept: each fit has functions of its own, which may hold data.
+        :raises WorkloadError: if that step draws by TensorFlow, whose numbers would begin again.
         """
         import tensorflow as tf
 
         forms = tf.nest.map_structure(lambda part: part.form, data.rows)
-        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
-        # pipeline, or the graph would be optimized differently, and round differently.
-        known = data.batch.size if jit_compile or data.batch.drop_remainder else None
-        key = repr((forms, known, data.index, class_weight, jit_compile))
-        loop = traced.loops.get(key)
-        if loop is None or data.maps:
+        known = data.batch.size if jit_compile else data.known
+        maps = [id(getattr(stage.function, "concrete", stage.function)) for stage in data.maps]
+        key = repr((forms, data.index, class_weight, maps, jit_compile))
+        sizes = traced.loops.setdefault(key, {})
+        if sizes and known not in sizes and not jit_compile:
+            known = None  # Keras calls what it has traced for any size, or traces for any now
+        if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
-            if not data.maps:
-                traced.loops[key] = loop
-        return loop
+            others = [each for of in traced.loops.values() for each in of.values()]
+            if any(other.takes(loop.spec) for other in others) and traced.draws(loop.spec):
+                raise WorkloadError(DRAWS_AGAIN)
+            sizes[known] = loop
+        found: _Loop = sizes[known]
+        return found
+
+    def takes(self, spec: Any) -> bool:
+        """Return whether Keras would call the step that was traced for these batches on such."""
+        import tensorflow as tf
+
+        mine, other = tf.nest.flatten(self.spec), tf.nest.flatten(spec)
+        return len(mine) == len(other) and all(
+            own.dtype == one.dtype
+            and own.shape.rank == one.shape.rank
+            and all(size in (None, given) for size, given in zip(own.shape, one.shape, strict=True))
+            for own, one in zip(mine, other, strict=True)
+        )
 
     @classmethod
     def _of(
@@ -186,6 +211,7 @@ class _Loop:
             ),
             tf.function(last, [held, order, number, number], autograph=False),
             lambda: iter(_without_batches(spec)),
+            spec,
         )
 
 

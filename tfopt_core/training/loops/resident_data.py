@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Shuffle, Source, Stage
 from tfopt_core.data.batching import KerasShuffle
-from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.lower import given_spec, lower_stages
 from tfopt_core.data.resident import why_not_gathered
 
 # Indices are int32: a gather by int64 is slower on a CPU, and no device holds more examples.
@@ -22,12 +22,15 @@ class ResidentData:
 
     :param rows: `DeviceRows` of the examples.
     :param index: the type of the indices of examples.
+    :param known: the size of a batch where the shapes of the stock pipeline tell it, else None: the
+        graph would be optimized differently, and round differently.
     :param passes: returns a data set of the orders of Keras' own shuffle, as `KerasShuffle` has it;
         None for other shuffles.
     """
 
     rows: Any
     index: Any
+    known: int | None
     count: int
     batch: Batch
     maps: tuple[MapBatches, ...]
@@ -57,15 +60,19 @@ def resident_data(
 
     resident, behind = _split(plan)
     assert resident is not None
-    held = resident.held
+    held, batch = resident.held, next(stage for stage in behind if isinstance(stage, Batch))
     assert held.count is not None
+    whole = batch.drop_remainder or held.count % batch.size == 0
+    if plan.given and not batch.drop_remainder:
+        whole = tf.nest.flatten(given_spec(plan))[0].shape[0] == batch.size
     shuffles = shuffles_as_lowered(behind, lowered)
     return ResidentData(
         rows=held.rows,
         # an epoch's order of int32 would lie in the memory of the machine, and be copied each step
         index=tf.int64 if held.on_gpu else tf.int32,
+        known=batch.size if whole else None,
         count=held.count,
-        batch=next(stage for stage in behind if isinstance(stage, Batch)),
+        batch=batch,
         maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
         orders=EpochOrders(held.count, shuffles, drawn),
         passes=next((s.passes for s in behind if isinstance(s, KerasShuffle)), None),

@@ -28,7 +28,15 @@ from tfopt_core.data import (
 from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import size_in_words, tf, why_without
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes, too_large
-from tfopt_data.computed_rows import ComputedRows, Examples, Maps, RowsDiffer, named, row_count
+from tfopt_data.computed_rows import (
+    ComputedRows,
+    Examples,
+    Maps,
+    RowsDiffer,
+    named,
+    row_count,
+    rows_at,
+)
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.prefix import (
     deterministic_prefix,
@@ -118,7 +126,8 @@ def with_cached_rows(
         raise PluginRefused(f'not all that is computed can be kept: {left}; set place = "auto"')
     if maps is None:
         return Rewrite(plan, reason=left)
-    row_bytes = _bytes(maps(rows)) / row_count(rows)
+    batch = rows_at(rows, tf.range(min(row_count(rows), found.batch.size)))
+    row_bytes = _bytes(maps(batch)) / row_count(batch)
     place = _room(examples.head.cardinality, row_bytes, memory_bytes, folder)
     if place not in ("memory", "disk"):
         return Rewrite(plan, reason=place)

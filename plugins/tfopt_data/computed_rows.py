@@ -174,9 +174,15 @@ class Maps:
         return cls(tuple(stages), traced.get_concrete_function(*_arguments(spec)))
 
     def __call__(self, element: Any) -> Any:
-        """Return what the maps make of a batch, computed where tf.data would."""
+        """Return what the maps make of a batch, computed where tf.data would, and as it does: in a
+        call from Python a division by a constant becomes a product, and rounds otherwise."""
         with tf.device("CPU:0"):
-            return self.traced(*_arguments(element))
+            if not tf.executing_eagerly():
+                return self.traced(*_arguments(element))
+            return next(iter(tf.data.Dataset.from_tensors(element).map(as_it_is(self._in_tf_data))))
+
+    def _in_tf_data(self, *element: Any) -> Any:
+        return self.traced(*element)
 
     @property
     def names(self) -> str:

@@ -107,6 +107,12 @@ def test_examples_that_are_repeated_or_left_out_behind_the_shuffle_stay_so():
     as_before(data.repeat(2).take(70).batch(8).map(scale))
 
 
+def test_a_division_by_a_constant_is_the_same_for_each_row():
+    pixels = np.random.default_rng(0).integers(0, 256, (50, 8)).astype("uint8")
+    data = tf.data.Dataset.from_tensor_slices(pixels).shuffle(50, seed=4).batch(8)
+    as_before(data.map(lambda x: tf.cast(x, tf.float32) / 255.0))
+
+
 def test_rows_in_files_are_the_same_ones(tmp_path: Path):
     rewrite = as_before(table().map(scale), memory_bytes=0, folder=tmp_path / "rows")
     assert rewrite.done.startswith("on disk")

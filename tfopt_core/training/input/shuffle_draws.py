@@ -143,6 +143,15 @@ class ShuffleDraws:
             data = stage.lower(data)
         return data
 
+    def fitted(self, *given: Any) -> None:
+        """Note that a fit has read these data of its own."""
+        import tensorflow as tf
+
+        for data in given:
+            if isinstance(data, tf.data.Dataset) and not draws_at_the_start(data):
+                read = (self._in_place.get(one, one) for one in walk.reshuffling(data))
+                self._uncounted.update(one for one in read if one is not None)
+
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
         here or in another data set, and have drawn already, as those did that took their place."""
@@ -164,8 +173,6 @@ class ShuffleDraws:
             [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
             current = self._built_on_replacement(dataset)
             dataset = dataset if current is None else current
-            if not draws_at_the_start(dataset):
-                self._uncounted.update(walk.reshuffling(dataset))
             for shuffle in walk.reshuffling(dataset):
                 draws = self._draws_of(shuffle)
                 for _ in range(draws.count - self._drawn.get(shuffle, 0)):

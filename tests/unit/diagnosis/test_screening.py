@@ -91,7 +91,7 @@ def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
 
 
 @pytest.mark.parametrize(
-    ("training", "most"), [(3.0, 20.0), (200.0, 20.0), (500.0, 50.0), (9000.0, 120.0)]
+    ("training", "most"), [(3.0, 30.0), (200.0, 30.0), (500.0, 50.0), (9000.0, 120.0)]
 )
 def test_a_trial_may_take_a_tenth_of_the_training_within_limits(training, most):
     assert try_seconds(Estimate(0.01, training, (training - 2.0) / 0.01)) == most

@@ -22,7 +22,8 @@ from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import ExactForm
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.report.first_contact import render_nothing, render_written
+from tfopt_core.report.first_contact import render_all_of_nothing, render_written
+from tfopt_core.report.results.answer import render_nothing
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def told_of(left_out, *findings) -> str:
     diagnosed = Diagnosed()
     diagnosed.findings = findings
     nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=left_out).nothing("train.py")
-    return shown(render_nothing(nothing))
+    return shown(render_all_of_nothing(nothing))
 
 
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
@@ -63,7 +64,7 @@ def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
-    told = " ".join(shown(render_nothing(stays.nothing("train.py"))).split())
+    told = " ".join(shown(render_all_of_nothing(stays.nothing("train.py"))).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
     assert "nothing was measured, and no recipe was written" in told
@@ -84,6 +85,28 @@ def test_where_some_were_not_tried_it_does_not_say_that_nothing_is_to_be_gained(
     assert "To change by hand" not in nothing
     by_hand = Finding(kind="a", detail="", mend="call train_on_batch")
     assert "call train_on_batch" in told_of(left_out[:1], by_hand)
+
+
+def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
+    left_out = [LeftOut(f"plugin-{number}", "slower", about(20)) for number in range(9)]
+    left_out += [LeftOut(f"late-{number}", "no time", untried=True) for number in range(9)]
+    diagnosed = Diagnosed()
+    diagnosed.findings = [Finding(kind="a", detail="long " * 20, mend="call train_on_batch")] * 3
+    nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=tuple(left_out))
+    told = shown(render_nothing(nothing.nothing("train.py")))
+    assert len(told.strip().splitlines()) <= 10, told
+    assert told.startswith("train.py: nothing found so far\n")
+    for said in (
+        "why ",
+        "bound ",
+        "tried ",
+        "plugin-0 20.0 ms",
+        "untried ",
+        "(2 more)",
+        "next ",
+        "more ",
+    ):
+        assert said in told
 
 
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])

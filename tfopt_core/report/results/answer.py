@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
+from rich.text import Text
 
+from tfopt_core.diagnosis.draft import NothingToMeasure, untried
 from tfopt_core.records.results import Results
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import memory_rows
 from tfopt_core.report.results.sections import APPLIED, failures, plugin_facts
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
-from tfopt_core.report.style.vocabulary import color_of
+from tfopt_core.report.style.vocabulary import color_of, finding_in_words
 from tfopt_core.statistics.figures import compared_seconds, pairs_of
 
 LINES = 10
@@ -64,6 +66,34 @@ def render_answer(results: Results, target: str | None = None) -> RenderableType
             lines[label] = _short(lines[label])
             if label in DISPENSABLE:
                 del lines[label]
+    return _page(title, lines)
+
+
+def render_nothing(nothing: NothingToMeasure) -> RenderableType:
+    """Return the answer for a script of which nothing was worth measuring."""
+    late, why = untried(nothing.left_out), nothing.sentences[0]
+    title = words(f"{nothing.script}: ", "bold")
+    found = "nothing found so far" if late else "nothing to gain"
+    title.append_text(words(found, "bold yellow"))
+    lines = {"why": _short(why.partition(":")[0]), "bound": _short(nothing.bound, REASON)}
+    steps = {one.plugin: one.estimate for one in nothing.left_out if one.estimate is not None}
+    if steps:
+        now = units.seconds_text(nothing.diagnosis.step_seconds)
+        each = (f"{name} {units.seconds_text(one.step_seconds)}" for name, one in steps.items())
+        lines["tried"] = _short(f"a step took {now}; with {', '.join(each)}", REASON - 16)
+    if late:
+        lines["untried"] = _short(f"{', '.join(late)}: no time was left")
+    if findings := nothing.diagnosis.findings:
+        more = f" ({len(findings) - 1} more)" if len(findings) > 1 else ""
+        lines["by hand"] = _short(finding_in_words(findings[0]), LINE - len(more)) + more
+    command = f"tfopt apply {shlex.quote(nothing.script)}"
+    if steps:
+        lines["next"] = f"{command} --measure-anyway"
+    lines["more"] = f"{command} --verbose      --html report.html"
+    return _page(title, lines)
+
+
+def _page(title: Text, lines: Mapping[str, str]) -> RenderableType:
     rows = [(words(label, "dim"), words(text)) for label, text in lines.items()]
     return Page((title, indented(grid(rows))))
 

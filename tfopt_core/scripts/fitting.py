@@ -106,9 +106,10 @@ def effects_of(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
             combined[name] = effects[-1][1]
             continue
         number, effect = idle[0]
+        more = f" nor in {len(idle) - 1} more" if len(idle) > 1 else ""
         combined[name] = Effect.applied_as(
-            f"in {len(applied)} of {len(effects)} fits: {applied[-1].detail}; not in fit {number}: "
-            f"{effect.detail}"
+            f"in {len(applied)} of {len(effects)} fits: {applied[-1].detail}; not in fit "
+            f"{number}{more}: {effect.detail}"
         )
     return combined
 

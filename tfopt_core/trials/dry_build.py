@@ -243,7 +243,10 @@ def versions() -> dict[str, str]:
 def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
     warnings = []
     if workload.validation is None:
-        warnings.append("no validation data: quality is judged by a metric of the training data")
+        of = f"fit {workload.call.number} has " if isinstance(workload, FitWorkload) else ""
+        warnings.append(
+            f"{of}no validation data: quality is judged by a metric of the training data"
+        )
     cut = cut_in_words(built.job.recipe.workload)
     if isinstance(workload, FitWorkload) and cut is not None:
         warnings.append(cut)

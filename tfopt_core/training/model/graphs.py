@@ -243,6 +243,8 @@ def _control_flow(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
             continue
         name, place = op.name, place_in_code(op)
         if op.type in BRANCHES:
+            if not place:
+                continue  # of Keras' own, such as an optimizer's schedule: nobody can change it
             yield Finding(
                 kind="control-flow", place=place,
                 detail=f"a branch is decided in each step ({name})",

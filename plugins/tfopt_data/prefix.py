@@ -252,8 +252,8 @@ def no_cache(plan: DataPlan) -> str:
     if source.origin == "dataset" and has_stage(source.value, "Cache"):
         return "the workload's data set has a cache of its own"
     return (
-        f"the {source.origin} is opaque and not known to yield the same examples each time; if it "
-        f"does, make it with DataPlan.from_{source.origin}(..., deterministic=True)"
+        f"the {source.origin} is not known to yield the same examples each time (a factory says so "
+        f"with DataPlan.from_{source.origin}(..., deterministic=True))"
     )
 
 

@@ -16,6 +16,7 @@ from tfopt_core.statistics.claims import (
     inconclusive,
     no_claim,
     unlike_training,
+    upheld_certificate,
 )
 from tfopt_core.statistics.figures import (
     INDIFFERENCE,
@@ -75,6 +76,7 @@ def compare(
     :param why_too_few: the statement if the pairs are too few, "" for how many it takes.
     """
     pairs = pairs_of(runs)
+    judgement = attrs.evolve(judgement, certificate=upheld_certificate(pairs, judgement))
     draft = Comparison(
         kind=judgement.kind,
         verdict=Verdict.NONE,

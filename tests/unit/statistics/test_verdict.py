@@ -11,6 +11,7 @@ from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.records.run import Block, TrainingCounts
 from tfopt_core.records.variants import Contrast
+from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import attribute
 from tfopt_core.statistics.verdict import compare
@@ -300,6 +301,30 @@ COUNTS = TrainingCounts(
     updates=((50, 50), (25, 25)), examples=(1600, 1600), validation_examples=(400, 400),
     learning_rate=0.01, batch_calls=100, batch_indices="ab",
 )  # fmt: skip
+
+
+def with_second_fits(losses):
+    """Pairs of whole runs of two fits each; the second ones end with these losses."""
+    return [
+        attrs.evolve(run, fits=(*run.fits, make_fit(name="fit 2", metrics={"loss": loss})))
+        for run, loss in zip(make_pairs(BASE, FAST), losses, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("losses", "certified"),
+    [
+        ([1.0, 1.1] * len(BASE), False),
+        ([1.0, 1.0 + 1e-7] * len(BASE), True),
+        ([1.0, 1.0, *[1.0, 1.1] * (len(BASE) - 1)], True),
+    ],
+    ids=["another loss in each pair", "a rounding", "another loss in some pairs"],
+)
+def test_a_certificate_of_the_first_fit_falls_where_a_later_one_ends_otherwise(losses, certified):
+    judgement = make_judgement(certificate=CERTIFIED, equivalence="exact")
+    quality = compare(with_second_fits(losses), judgement).quality
+    assert (quality.verdict is QualityVerdict.CERTIFIED) is certified
+    assert ("and fit 2 ends otherwise in each pair" in quality.certificate) is not certified
 
 
 @pytest.mark.parametrize(

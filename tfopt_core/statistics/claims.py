@@ -79,7 +79,11 @@ def upheld_certificate(pairs: Sequence[Pair], judgement: Judgement) -> Certifica
     fits = [
         list(zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False)) for pair in pairs
     ]
-    whole = all(fits) and all(one.complete for of_pair in fits for both in of_pair for one in both)
+    whole = (
+        bool(fits)
+        and all(fits)
+        and all(one.complete for of_pair in fits for both in of_pair for one in both)
+    )
     if not whole or not all(of_pair[0][0].history == of_pair[0][1].history for of_pair in fits):
         return certificate
     for number in range(1, min(map(len, fits))):

@@ -327,6 +327,11 @@ def test_a_certificate_of_the_first_fit_falls_where_a_later_one_ends_otherwise(l
     assert ("and fit 2 ends otherwise in each pair" in quality.certificate) is not certified
 
 
+def test_without_a_pair_a_certificate_is_upheld():
+    judgement = make_judgement(certificate=CERTIFIED, equivalence="exact")
+    assert compare([], judgement).statement.startswith("no verdict: 0 complete pairs")
+
+
 @pytest.mark.parametrize(
     ("broken", "what"),
     [

@@ -314,7 +314,9 @@ def _with_data(
         # in the place of the script's own
         draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
         draws.link(given, data)
-        return draws.kept(given, plans[split].describe(), data)
+        # none where a replay has cut the data short
+        changed = ["", *(one.plugin for one in stack.all_changes if one.split == split)]
+        return draws.kept(given, plans[split].describe(), data, changed[-1])
 
     datasets = LoweredData(plans, lowered)
     pydataset = workload.train.source.origin == "pydataset"

@@ -16,7 +16,7 @@ import attrs
 
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import PluginRefused
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
@@ -42,6 +42,7 @@ class ShuffleDraws:
     _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
     _in_place: WeakKeyDictionary[Any, Any] = attrs.field(factory=WeakKeyDictionary)
+    _plugins: WeakKeyDictionary[Any, str] = attrs.field(factory=WeakKeyDictionary)
     _uncounted: WeakSet[Any] = attrs.field(factory=WeakSet)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _iter: Callable[[Any], Any] = iter
@@ -97,9 +98,12 @@ class ShuffleDraws:
             if seeds in own and own[seeds] is not shuffle:
                 self._linked[shuffle] = self._draws_of(own[seeds])
 
-    def kept(self, given: Any, key: Any, replacement: Any) -> Any:
+    def kept(self, given: Any, key: Any, replacement: Any, plugin: str) -> Any:
         """Return the data set that replaces another one in all fits, the first of those with this
-        key: a shuffle that draws while it is read can only go on in the same data set."""
+        key: a shuffle that draws while it is read can only go on in the same data set.
+
+        :param plugin: the last one that changed the data.
+        """
         import tensorflow as tf
 
         if not isinstance(given, tf.data.Dataset) or draws_at_the_start(given):
@@ -110,19 +114,22 @@ class ShuffleDraws:
             if seeds in own and own[seeds] is not shuffle:
                 same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
                 self._in_place[own[seeds]] = shuffle if same else None
+                self._plugins[own[seeds]] = plugin
         return kept
 
     def current(self, given: Any) -> Any:
         """Return the data as a fit reads them: a data set of the script's, built on the shuffle
         that took the place of its last one in another data set, or as they are given.
 
-        :raises WorkloadError: if it cannot be built so.
+        :raises PluginRefused: if they cannot be built so, naming the plugin that changed others.
         """
         data = self._built_on_replacement(given)
         if data is None and given is not None:
-            raise WorkloadError(
-                "a shuffle of these data took the place of the script's own in an earlier fit, and "
-                "they cannot be built on it; leave out the plugins that change the input pipeline"
+            names = (self._plugins.get(one) for one in walk.reshuffling(given))
+            raise PluginRefused(
+                "a shuffle of these data was replaced in an earlier fit, with what stands before "
+                "it, and they cannot be built on the one in its place",
+                next(filter(None, names), ""),
             )
         return data
 

@@ -274,8 +274,8 @@ def _as_tuples(element: Any, *, lists: bool) -> Any:
 # examples, in another order.
 Order = Literal["kept", "batches", "examples"]
 
-# Elements of a single example whose digests are made at once.
-TOGETHER = 64
+# Elements of so many bytes have their digests made at once.
+TOGETHER_BYTES = 2**20
 _FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()
 
 
@@ -329,18 +329,25 @@ class _Epoch:
 def _read(rows: Rows) -> _Epoch:
     elements, examples = [], []
     for some in _several(rows):
-        digests = example_digests(tuple(np.concatenate(parts) for parts in zip(*some, strict=True)))
-        examples += digests
+        together = tuple(np.concatenate(parts) for parts in zip(*some, strict=True))
+        digests = iter(example_digests(together))
         for leaves in some:
-            elements.append(b"".join(digests[: len(leaves[0])]))
-            del digests[: len(leaves[0])]
+            own = list(islice(digests, len(leaves[0])))
+            elements.append(b"".join(own))
+            examples += own
     return _Epoch(elements, examples, rows.count * rows.row_bytes)
 
 
 def _several(rows: Rows) -> Iterator[list[list[Any]]]:
-    """Yield elements together, whose digests cost less than one by one."""
-    given = iter(rows)
-    while some := list(islice(given, TOGETHER if rows.batch_size in (None, 1) else 1)):
+    """Yield small elements together, whose digests cost less than one by one."""
+    some: list[list[Any]] = []
+    for leaves in rows:
+        # a generator may fill its array anew
+        some.append([np.array(leaf) for leaf in leaves])
+        if len(some) * sum(leaf.nbytes for leaf in leaves) >= TOGETHER_BYTES:
+            yield some
+            some = []
+    if some:
         yield some
 
 

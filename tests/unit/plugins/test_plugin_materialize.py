@@ -111,6 +111,20 @@ def test_generator_of_random_examples_is_refused_by_its_name() -> None:
         resolved(DataPlan.from_generator(noise))
 
 
+def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_each_example() -> None:
+    passes = iter(range(9))
+
+    def refilled() -> Any:
+        row, number = np.zeros(3, "float32"), next(passes)
+        for index in range(6):
+            row[:] = index + (number if index == 2 else 0)
+            yield row
+
+    plan = DataPlan.from_generator(refilled, signature=tf.TensorSpec([3]))
+    with pytest.raises(PluginRefused, match="1 of the second epoch's 6 are not among"):
+        resolved(plan.batch(2))
+
+
 @pytest.mark.parametrize("storage", ["memory", "disk"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_batches_are_those_of_the_pydataset(tmp_path: Path, storage: str, workers: int) -> None:

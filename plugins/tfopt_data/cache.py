@@ -48,9 +48,9 @@ from tfopt_data.rewrite import (
     RewritingPlugin,
     costly_input,
     effect,
-    parted_at_draws,
     splits_setting,
     stages_of,
+    with_split_maps,
 )
 
 Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]
@@ -200,7 +200,7 @@ class Cache(RewritingPlugin):
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
     def _rewritten(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
-        rewrite = self._kept(run, split, parted_at_draws(plan))
+        rewrite = self._kept(run, split, with_split_maps(plan))
         return rewrite if rewrite.done else attrs.evolve(rewrite, plan=plan)
 
     def _kept(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
@@ -264,7 +264,7 @@ class Cache(RewritingPlugin):
         return "\n".join(
             [
                 "# behind the last map that yields the same each time, before the shuffle; a map",
-                "# that decodes and then draws at random is to be parted in two before",
+                "# that decodes and then draws at random is to be split in two before",
                 *(f"{split} = {split}.cache({file.format(split)})" for split in self.splits),
             ]
         )

@@ -179,10 +179,7 @@ class Maps:
         with tf.device("CPU:0"):
             if not tf.executing_eagerly():
                 return self.traced(*_arguments(element))
-            return next(iter(tf.data.Dataset.from_tensors(element).map(as_it_is(self._in_tf_data))))
-
-    def _in_tf_data(self, *element: Any) -> Any:
-        return self.traced(*element)
+            return next(iter(tf.data.Dataset.from_tensors(element).map(self.traced)))
 
     @property
     def names(self) -> str:

@@ -15,8 +15,8 @@ from tfopt_data.rewrite import (
     chosen_otherwise,
     costly_input,
     in_parts,
-    parted_at_draws,
     stages_of,
+    with_split_maps,
 )
 
 
@@ -43,7 +43,7 @@ def with_parallel_maps(
         keeps = part.source.origin == "zip"
         part = in_parts(part, lambda p: parallel(p, ordered or keeps, (*part.stages[1:], *behind)))
         if not random_maps:
-            part = parted_at_draws(part)
+            part = with_split_maps(part)
         for index, stage in enumerate(part.stages):
             if not isinstance(stage, Map) or stage.parallel is not None:
                 continue

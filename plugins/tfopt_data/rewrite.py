@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 from attrs import validators
 
-from tfopt_core.data import COMPUTED_FROM, Stage, datasets, has_stage, parted
+from tfopt_core.data import COMPUTED_FROM, Stage, datasets, has_stage, split_map
 from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
@@ -154,11 +154,11 @@ def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPla
     return plan.with_stages((attrs.evolve(source, value=parts), *plan.stages[1:]))
 
 
-def parted_at_draws(plan: DataPlan) -> DataPlan:
+def with_split_maps(plan: DataPlan) -> DataPlan:
     """The plan with each map that draws at random as two, where that is worth it: what it computes
     before, and the rest."""
     for index in reversed(range(len(plan.stages))):
-        plan = parted(plan, index) or plan
+        plan = split_map(plan, index) or plan
     return plan
 
 

@@ -372,6 +372,16 @@ KINDS = {
         fit("fit 5", model, mapped, epochs=2)
         fit("fit 6", model, mapped, epochs=2)
     """,
+    "a layer that draws, in fits with other maps over batches": """
+        class Draw(keras.layers.Layer):
+            def call(self, rows, training=False):
+                return rows + tf.random.normal(tf.shape(rows)) if training else rows
+        model = keras.Sequential([keras.Input((6,)), Draw(), keras.layers.Dense(1)])
+        model.compile("adam", "mse")
+        batches = slices((x, y)).batch(8)
+        fit("fit 1", model, batches.map(lambda a, b: (a * 2, b)), epochs=2)
+        fit("fit 2", model, batches.map(lambda a, b: (a * 3, b)), epochs=2)
+    """,
     "a map that computes, then draws": """
         turn = keras.layers.RandomTranslation(0.2, 0.2, seed=2)
         def augment(a, b):

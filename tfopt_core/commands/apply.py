@@ -125,7 +125,7 @@ def apply(
     from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.commands.output import ReportFiles
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_all_of_nothing
+    from tfopt_core.report.first_contact import render_nothing_in_full
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer, render_nothing
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
@@ -137,7 +137,7 @@ def apply(
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
         files.show(
-            render_all_of_nothing(results) if verbose else render_nothing(results),
+            render_nothing_in_full(results) if verbose else render_nothing(results),
             results,
             lambda: nothing_page(results),
             lambda: markdown_nothing(results),

@@ -38,12 +38,12 @@ def init(**options: Any) -> None:
     from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.commands.first_contact import look_alone
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_all_of_nothing
+    from tfopt_core.report.first_contact import render_nothing_in_full
     from tfopt_core.report.style.console import make_console
 
     found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):
-        make_console().print(render_all_of_nothing(found))
+        make_console().print(render_nothing_in_full(found))
         return
     draft, path = found
     before = "" if draft.stack else "take a # off in it, then "

@@ -11,7 +11,7 @@ from tfopt_core.data.anatomy import (
     tensor_bytes,
 )
 from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
-from tfopt_core.data.dissect.drawing_part import parted
+from tfopt_core.data.dissect.split_map import split_map
 from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names
 from tfopt_core.data.functions import (
     Filter,
@@ -106,7 +106,7 @@ __all__ = [
     "known_count",
     "lower_plan",
     "overhead_bytes",
-    "parted",
+    "split_map",
     "place_of",
     "random_ops",
     "rows_of",

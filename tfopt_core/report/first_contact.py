@@ -116,7 +116,7 @@ def _measured(draft: Draft) -> list[RenderableType]:
     return [section("To be measured", facts(rows))]
 
 
-def render_all_of_nothing(nothing: NothingToMeasure) -> RenderableType:
+def render_nothing_in_full(nothing: NothingToMeasure) -> RenderableType:
     """Return what bounds a step, what was tried, and that nothing is measured."""
     left_out, findings = nothing.left_out, nothing.diagnosis.findings
     lines = [paragraph(sentence) for sentence in nothing.sentences]

@@ -315,8 +315,8 @@ def _with_data(
         draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
         draws.link(given, data)
         # none where a replay has cut the data short
-        changed = ["", *(one.plugin for one in stack.all_changes if one.split == split)]
-        return draws.kept(given, plans[split].describe(), data, changed[-1])
+        by = ["", *(one.plugin for one in stack.all_changes if one.split == split)][-1]
+        return draws.kept(given, plans[split].describe(), data, by)
 
     datasets = LoweredData(plans, lowered)
     pydataset = workload.train.source.origin == "pydataset"

@@ -221,7 +221,7 @@ class Session:
                 return self.on_fit(self._workload(call), started)
         finally:
             self._inside.fit = False
-            self.shuffle_draws.fitted(arguments["x"], arguments["validation_data"])
+            self.shuffle_draws.note_fit(arguments["x"], arguments["validation_data"])
             if self.precision.scope == "layers":
                 keras.config.set_dtype_policy(self.default_policy)
 

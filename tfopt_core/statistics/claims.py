@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.records.results import Quality, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.certificate import Certificate, impossible, unlike_counts
+from tfopt_core.statistics.certificate import unlike_counts
 from tfopt_core.statistics.figures import (
     Judgement,
     Pair,
@@ -30,8 +30,6 @@ from tfopt_core.statistics.intervals import (
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
-# A larger relative difference of a loss is another training, and no rounding.
-OTHER_LOSS = 1e-4
 
 
 def no_claim(
@@ -65,37 +63,6 @@ def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     if certificate is not None and certificate.other_examples:
         return f"unlike: other data; {certificate.statement}"
     return None
-
-
-def upheld_certificate(pairs: Sequence[Pair], judgement: Judgement) -> Certificate | None:
-    """Return the certificate of the replay; none of an exact stack where the pairs contradict it.
-
-    A replay is of the first fit. Where that trains the same in each pair, and a later one to
-    another loss in each, the stack has changed it, or no two trainings of it are alike.
-    """
-    certificate = judgement.certificate
-    if certificate is None or not certificate.certified or judgement.equivalence != "exact":
-        return certificate
-    fits = [
-        list(zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False)) for pair in pairs
-    ]
-    whole = (
-        bool(fits)
-        and all(fits)
-        and all(one.complete for of_pair in fits for both in of_pair for one in both)
-    )
-    if not whole or not all(of_pair[0][0].history == of_pair[0][1].history for of_pair in fits):
-        return certificate
-    for number in range(1, min(map(len, fits))):
-        losses = [[one.metrics.get("loss") for one in of_pair[number]] for of_pair in fits]
-        if all(_differ(*both) for both in losses):
-            name = fits[0][number][0].name
-            return impossible(f"the first fit was replayed, and {name} ends otherwise in each pair")
-    return certificate
-
-
-def _differ(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and abs(one - other) > OTHER_LOSS * abs(one)
 
 
 def inconclusive(interval: Interval, pair_seconds: float | None = None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import attrs
 
 from tfopt_core.records.results import Comparison, MemoryContrast, Quality, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.certificate import impossible
 from tfopt_core.statistics.claims import (
     compare_quality,
     examples,
@@ -16,7 +18,6 @@ from tfopt_core.statistics.claims import (
     inconclusive,
     no_claim,
     unlike_training,
-    upheld_certificate,
 )
 from tfopt_core.statistics.figures import (
     INDIFFERENCE,
@@ -41,6 +42,8 @@ from tfopt_core.statistics.intervals import (
     t_interval,
 )
 
+# A larger relative difference of a loss is another training, and no rounding.
+OTHER_LOSS = 1e-4
 # 1 MiB: what is swapped out is not resident. The counter is that of the whole machine, and some
 # pages of processes that sleep are always moved.
 SWAPPED_PAGES = 256
@@ -76,7 +79,10 @@ def compare(
     :param why_too_few: the statement if the pairs are too few, "" for how many it takes.
     """
     pairs = pairs_of(runs)
-    judgement = attrs.evolve(judgement, certificate=upheld_certificate(pairs, judgement))
+    certified = judgement.certificate is not None and judgement.certificate.certified
+    if certified and judgement.equivalence == "exact" and (other := fit_that_differs(pairs)):
+        why = f"the first fit was replayed, and {other} ends otherwise in each pair"
+        judgement = attrs.evolve(judgement, certificate=impossible(why))
     draft = Comparison(
         kind=judgement.kind,
         verdict=Verdict.NONE,
@@ -99,6 +105,21 @@ def compare(
         note = f"{len(failed)} of {len(runs)} runs failed"
         comparison = attrs.evolve(comparison, statement=f"{comparison.statement}; {note}")
     return comparison
+
+
+def fit_that_differs(pairs: Sequence[Pair]) -> str:
+    """Return the fit that ends with another loss in each pair, while the first one trains alike in
+    each; "" if none does. Either the stack changes it, or no two trainings of it are alike."""
+    fits = [zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False) for pair in pairs]
+    first, *later = list(zip(*fits, strict=False)) or [()]
+    whole = all(one.complete for of_pairs in (first, *later) for both in of_pairs for one in both)
+    if not whole or any(one.history != other.history for one, other in first):
+        return ""
+    for of_pairs in later:
+        losses = [[one.metrics.get("loss", 0) for one in both] for both in of_pairs]
+        if not any(math.isclose(*both, rel_tol=OTHER_LOSS) for both in losses):
+            return str(of_pairs[0][0].name)
+    return ""
 
 
 def _judged(draft: Comparison, evidence: _Evidence, pair_seconds: float | None) -> Comparison:

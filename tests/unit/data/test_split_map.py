@@ -11,9 +11,9 @@ from support.compared import epochs
 from support.lazy_modules import keras, tf
 from tfopt_data.cache import with_cache
 from tfopt_data.parallel_map import with_parallel_maps
-from tfopt_data.rewrite import parted_at_draws
+from tfopt_data.rewrite import with_split_maps
 
-from tfopt_core.data import DataPlan, parted, random_ops
+from tfopt_core.data import DataPlan, random_ops, split_map
 from tfopt_core.data.lower import lower, lower_plan
 
 pytestmark = pytest.mark.tensorflow
@@ -95,7 +95,7 @@ def test_the_two_maps_yield_what_the_one_does(
     make: Callable[[], Any], keep: Callable[[DataPlan], DataPlan]
 ) -> None:
     def change(plan: DataPlan) -> DataPlan:
-        found = parted_at_draws(plan)
+        found = with_split_maps(plan)
         assert len(found.stages) == len(plan.stages) + 1
         return keep(found)
 
@@ -106,7 +106,7 @@ def test_the_first_map_draws_nothing_and_the_second_all() -> None:
     data = tf.data.Dataset.from_tensor_slices((IMAGES, np.arange(10))).map(drawn_in_branches())
     plan = DataPlan.from_dataset(data)
     place = place_of_map(plan)
-    found = parted(plan, place)
+    found = split_map(plan, place)
     assert found is not None
     assert random_ops(found, place) == ()
     assert random_ops(found, place + 1) == random_ops(plan, place) == ("RandomUniform",)
@@ -129,8 +129,8 @@ def test_the_first_map_draws_nothing_and_the_second_all() -> None:
 def test_a_map_stays_one_where_two_would_save_nothing(function: Callable[..., Any]) -> None:
     data = tf.data.Dataset.from_tensor_slices((IMAGES, np.arange(10))).map(function)
     plan = DataPlan.from_dataset(data)
-    assert parted(plan, place_of_map(plan)) is None
-    assert parted_at_draws(plan) is plan
+    assert split_map(plan, place_of_map(plan)) is None
+    assert with_split_maps(plan) is plan
 
 
 def test_an_assertion_of_the_first_map_fails_as_before() -> None:
@@ -139,7 +139,7 @@ def test_an_assertion_of_the_first_map_fails_as_before() -> None:
         return decoded(image) + tf.random.normal(()), label
 
     data = tf.data.Dataset.from_tensor_slices((IMAGES, np.arange(10))).map(checked)
-    found = parted_at_draws(DataPlan.from_dataset(data))
+    found = with_split_maps(DataPlan.from_dataset(data))
     assert len(found.stages) == 3
     with pytest.raises(tf.errors.InvalidArgumentError):
         epochs(lower(found), 1)

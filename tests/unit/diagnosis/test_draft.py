@@ -22,7 +22,7 @@ from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import ExactForm
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.report.first_contact import render_all_of_nothing, render_written
+from tfopt_core.report.first_contact import render_nothing_in_full, render_written
 from tfopt_core.report.results.answer import render_nothing
 
 
@@ -44,7 +44,7 @@ def told_of(left_out, *findings) -> str:
     diagnosed = Diagnosed()
     diagnosed.findings = findings
     nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=left_out).nothing("train.py")
-    return shown(render_all_of_nothing(nothing))
+    return shown(render_nothing_in_full(nothing))
 
 
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
@@ -64,7 +64,7 @@ def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
-    told = " ".join(shown(render_all_of_nothing(stays.nothing("train.py"))).split())
+    told = " ".join(shown(render_nothing_in_full(stays.nothing("train.py"))).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
     assert "nothing was measured, and no recipe was written" in told

@@ -111,7 +111,9 @@ def test_generator_of_random_examples_is_refused_by_its_name() -> None:
         resolved(DataPlan.from_generator(noise))
 
 
-def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_each_example() -> None:
+def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_each_example() -> (
+    None
+):
     passes = iter(range(9))
 
     def refilled() -> Any:

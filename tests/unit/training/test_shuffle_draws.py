@@ -24,9 +24,9 @@ def draws() -> Iterator[ShuffleDraws]:
 def test_a_shuffle_that_a_fit_repeated_stays_where_it_is_in_every_later_fit(draws):
     shuffled = tf.data.Dataset.from_tensor_slices(np.arange(8)).shuffle(8)
     once, repeated = shuffled.batch(4), shuffled.repeat().batch(4)
-    draws.fitted(once)
+    draws.note_fit(once)
     assert draws.begun(once) == draws.begun(repeated) == frozenset()
-    draws.fitted(repeated)
+    draws.note_fit(repeated)
     assert draws.begun(once) == draws.begun(repeated) == {shuffled}
 
 

@@ -1,4 +1,4 @@
-"""Take a map that draws random numbers apart: what it computes before it draws, and the rest."""
+"""Split a map that draws random numbers: what it computes before it draws, and the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHEAP = frozenset({
 _PARTS: WeakKeyDictionary[TracedFunction, tuple[TracedFunction, ...]] = WeakKeyDictionary()
 
 
-def parted(plan: DataPlan, index: int) -> DataPlan | None:
+def split_map(plan: DataPlan, index: int) -> DataPlan | None:
     """Return the plan with the map at `index` as two: what it computes of an element before it
     draws random numbers, reads a variable or calls Python, and the rest. Together they make the
     same operations in the same order, and draw the same.
@@ -35,7 +35,7 @@ def parted(plan: DataPlan, index: int) -> DataPlan | None:
     if stage.function not in _PARTS:
         try:
             _PARTS[stage.function] = _parts(stage.function)
-        except Exception:  # an operation that cannot be imported, in this or a later TensorFlow
+        except (ValueError, TypeError):  # an operation of it cannot be imported in another graph
             _PARTS[stage.function] = ()
     maps = [attrs.evolve(stage, function=part) for part in _PARTS[stage.function]]
     return plan.replace(index, *maps) if maps else None
@@ -84,7 +84,7 @@ class _Operations:
         arguments = {tensor.op for tensor in graph.inputs} - captured
         for op in graph.get_operations():
             before = {tensor.op for tensor in op.inputs} | set(op.control_inputs)
-            if before & found.late or changing.is_in(op.type, op.node_def):
+            if before & found.late or changing.is_in(op.node_def):
                 found.late.add(op)
             elif op in arguments or before & found.early:
                 found.early.add(op)
@@ -117,12 +117,10 @@ class _Changing:
         library = {one.signature.name: one.node_def for one in functions}
         return cls(frozenset(changing_ops(graph)), library)
 
-    def is_in(self, type_: str, node: Any) -> bool:
+    def is_in(self, node: Any) -> bool:
         """Return whether a node is one, or calls a function that holds one."""
-        return type_ in self.types or any(
-            self.is_in(inner.op, inner)
-            for name in _called(node)
-            for inner in self.library.get(name, ())
+        return node.op in self.types or any(
+            self.is_in(inner) for name in _called(node) for inner in self.library.get(name, ())
         )
 
 

@@ -29,6 +29,15 @@ class _Draws:
     count: int = 0
 
 
+@attrs.frozen(eq=False)
+class _InPlace:
+    """What took the place of a shuffle that draws while it is read: None if other maps stand before
+    it. `plugin` is the last one that changed its data set."""
+
+    shuffle: Any
+    plugin: str
+
+
 @attrs.define(eq=False)
 class ShuffleDraws:
     """Counts the iterators over each reshuffling shuffle while it is installed, and has those that
@@ -41,8 +50,7 @@ class ShuffleDraws:
     _drawn: WeakKeyDictionary[Any, int] = attrs.field(factory=WeakKeyDictionary)
     _linked: WeakKeyDictionary[Any, _Draws] = attrs.field(factory=WeakKeyDictionary)
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
-    _in_place: WeakKeyDictionary[Any, Any] = attrs.field(factory=WeakKeyDictionary)
-    _plugins: WeakKeyDictionary[Any, str] = attrs.field(factory=WeakKeyDictionary)
+    _in_place: WeakKeyDictionary[Any, _InPlace] = attrs.field(factory=WeakKeyDictionary)
     _uncounted: WeakSet[Any] = attrs.field(factory=WeakSet)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _iter: Callable[[Any], Any] = iter
@@ -113,8 +121,7 @@ class ShuffleDraws:
         for seeds, shuffle in _by_seeds(kept).items():
             if seeds in own and own[seeds] is not shuffle:
                 same = walk.calls_before(own[seeds]) == walk.calls_before(shuffle)
-                self._in_place[own[seeds]] = shuffle if same else None
-                self._plugins[own[seeds]] = plugin
+                self._in_place[own[seeds]] = _InPlace(shuffle if same else None, plugin)
         return kept
 
     def current(self, given: Any) -> Any:
@@ -123,41 +130,44 @@ class ShuffleDraws:
 
         :raises PluginRefused: if they cannot be built so, naming the plugin that changed others.
         """
-        data = self._built_on_replacement(given)
-        if data is None and given is not None:
-            names = (self._plugins.get(one) for one in walk.reshuffling(given))
+        import tensorflow as tf
+
+        if not isinstance(given, tf.data.Dataset):
+            return given
+        data, plugin = self._as_read(given)
+        if data is None:
             raise PluginRefused(
                 "a shuffle of these data was replaced in an earlier fit, with what stands before "
                 "it, and they cannot be built on the one in its place",
-                next(filter(None, names), ""),
+                plugin,
             )
         return data
 
-    def _built_on_replacement(self, given: Any) -> Any:
-        """Return the data that `current` returns; None if they cannot be built."""
-        import tensorflow as tf
-
-        if not isinstance(given, tf.data.Dataset) or given in self._kept:
-            return given
+    def _as_read(self, given: Any) -> tuple[Any, str]:
+        """Return the data set that `current` returns, None if it cannot be built, and the plugin
+        that replaced its shuffle, "" for none."""
         replaced = [one for one in walk.reshuffling(given) if one in self._in_place]
-        if not replaced:
-            return given
+        if not replaced or given in self._kept:
+            return given, ""
         source, *behind = DataPlan.from_dataset(given, kept=replaced[:1]).stages
-        data = self._in_place[replaced[0]]
+        place = self._in_place[replaced[0]]
+        data, plugin = place.shuffle, place.plugin
         if data is None or getattr(source, "value", None) is not replaced[0]:
-            return None
+            return None, plugin
         for stage in behind:
             data = stage.lower(data)
-        return data
+        return data, plugin
 
-    def fitted(self, *given: Any) -> None:
+    def note_fit(self, *given: Any) -> None:
         """Note that a fit has read these data of its own."""
         import tensorflow as tf
 
         for data in given:
             if isinstance(data, tf.data.Dataset) and not draws_at_the_start(data):
-                read = (self._in_place.get(one, one) for one in walk.reshuffling(data))
-                self._uncounted.update(one for one in read if one is not None)
+                for own in walk.reshuffling(data):
+                    place = self._in_place.get(own)
+                    if (read := own if place is None else place.shuffle) is not None:
+                        self._uncounted.add(read)
 
     def begun(self, given: Any) -> frozenset[Any]:
         """Return the shuffles of a data set that nothing may replace: they draw while it is read,
@@ -178,7 +188,7 @@ class ShuffleDraws:
         def counted(dataset: Any, *given: Any, **named: Any) -> Any:
             # what is evaluated in a callback goes on where the fit has ended, and the fit after it
             [*_, dataset] = self._kept.get(dataset, {0: dataset}).values()
-            current = self._built_on_replacement(dataset)
+            current, _ = self._as_read(dataset)
             dataset = dataset if current is None else current
             for shuffle in walk.reshuffling(dataset):
                 draws = self._draws_of(shuffle)

@@ -21,12 +21,14 @@ class TracedSteps:
     made for another fit therefore calls the steps that an earlier one has traced. It calls them in
     the same functions too: what a step draws by TensorFlow goes on within one function only.
 
-    :param loops: the loops over resident data, by what they were traced for and then by the size of
-        a batch, None for any.
+    :param loops: the loops over resident data, by the ids of their maps and what else they were
+        traced for, and then by the size of a batch, None for any.
+    :param specs: of the batches that these, and those that went, were traced for.
     """
 
     model: Any
-    loops: dict[str, dict[int | None, Any]] = attrs.field(factory=dict)
+    loops: dict[tuple[tuple[int, ...], str], dict[int | None, Any]] = attrs.field(factory=dict)
+    specs: list[Any] = attrs.field(factory=list)
     _steps: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
     _functions: dict[tuple[str, bool], Any] = attrs.field(factory=dict)
 

@@ -11,14 +11,14 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import MapBatches
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import PluginRefused
 from tfopt_core.training.loops.graph_steps import PassEnd, TracedSteps, repeated
 from tfopt_core.training.loops.report import LoopReport
 from tfopt_core.training.loops.resident_data import ResidentData
 
 DRAWS_AGAIN = (
-    "the model's step draws random numbers by TensorFlow, such as tf.random.normal, and a resident "
-    "loop would draw those of an earlier fit again in this one; leave out the plugin that sets it"
+    "the model's step draws random numbers by TensorFlow, as tf.random.normal does, and this fit "
+    "would draw those of an earlier one again"
 )
 
 
@@ -129,7 +129,7 @@ class _Loop:
     :param last: with XLA, makes the step on the epoch's last batch, which is smaller and not worth
         a compilation.
     :param ended: returns an iterator over such batches that has ended.
-    :param spec: of the batches.
+    :param spec: the element spec of the batches.
     """
 
     run: Any
@@ -142,39 +142,30 @@ class _Loop:
         cls, traced: TracedSteps, data: ResidentData, class_weight: Any, *, jit_compile: bool
     ) -> _Loop:
         """Return those of an earlier fit where Keras' own loop would call the step that it has
-        traced, or new ones.
+        traced, or new ones. Of those with maps over batches the last ones are kept: the functions
+        may hold data.
 
-        :raises WorkloadError: if that step draws by TensorFlow, whose numbers would begin again.
+        :raises PluginRefused: if that step draws by TensorFlow, whose numbers would begin again.
         """
         import tensorflow as tf
 
         forms = tf.nest.map_structure(lambda part: part.form, data.rows)
         known = data.batch.size if jit_compile else data.known
-        maps = [id(getattr(stage.function, "concrete", stage.function)) for stage in data.maps]
-        key = repr((forms, data.index, class_weight, maps, jit_compile))
-        sizes = traced.loops.setdefault(key, {})
+        maps = tuple(id(getattr(one.function, "concrete", one.function)) for one in data.maps)
+        for other in [one for one in traced.loops if maps and one[0] not in ((), maps)]:
+            del traced.loops[other]
+        rest = repr((forms, data.index, class_weight, jit_compile))
+        sizes = traced.loops.setdefault((maps, rest), {})
         if sizes and known not in sizes and not jit_compile:
             known = None  # Keras calls what it has traced for any size, or traces for any now
         if known not in sizes:
             loop = cls._of(traced, forms, data, class_weight, known, jit_compile=jit_compile)
-            others = [each for of in traced.loops.values() for each in of.values()]
-            if any(other.takes(loop.spec) for other in others) and traced.draws(loop.spec):
-                raise WorkloadError(DRAWS_AGAIN)
+            if any(_takes(spec, loop.spec) for spec in traced.specs) and traced.draws(loop.spec):
+                raise PluginRefused(DRAWS_AGAIN)
+            traced.specs.append(loop.spec)
             sizes[known] = loop
         found: _Loop = sizes[known]
         return found
-
-    def takes(self, spec: Any) -> bool:
-        """Return whether Keras would call the step that was traced for these batches on such."""
-        import tensorflow as tf
-
-        mine, other = tf.nest.flatten(self.spec), tf.nest.flatten(spec)
-        return len(mine) == len(other) and all(
-            own.dtype == one.dtype
-            and own.shape.rank == one.shape.rank
-            and all(size in (None, given) for size, given in zip(own.shape, one.shape, strict=True))
-            for own, one in zip(mine, other, strict=True)
-        )
 
     @classmethod
     def _of(
@@ -213,6 +204,20 @@ class _Loop:
             lambda: iter(_without_batches(spec)),
             spec,
         )
+
+
+def _takes(traced: Any, spec: Any) -> bool:
+    """Return whether Keras would call a step that was traced for batches of one spec on those of
+    another."""
+    import tensorflow as tf
+
+    mine, other = tf.nest.flatten(traced), tf.nest.flatten(spec)
+    return len(mine) == len(other) and all(
+        own.dtype == one.dtype
+        and own.shape.rank == one.shape.rank
+        and all(size in (None, given) for size, given in zip(own.shape, one.shape, strict=True))
+        for own, one in zip(mine, other, strict=True)
+    )
 
 
 def _gathering(forms: Any, stages: Sequence[MapBatches], class_weight: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tfopt_core.errors import PluginRefused
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
@@ -87,7 +88,16 @@ def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -
     draws = built.shuffle_draws
     drawn = None if draws is None else draws.counter(lowered)
     data = resident_data(built.plans["train"], lowered, drawn)
-    return ResidentFunction(traced, data, loop.steps, loop.jit_compile, built.workload.class_weight)
+    weight = built.workload.class_weight
+    try:
+        return ResidentFunction(traced, data, loop.steps, loop.jit_compile, weight)
+    except PluginRefused as refusal:
+        by = [
+            one.plugin
+            for one in built.stack.all_changes
+            if one.hook == "configure_training" and one.before.loop != one.after.loop
+        ]
+        raise refusal.named(by[-1]) from refusal
 
 
 def reads_before_fit(model: Any) -> bool:

@@ -109,6 +109,11 @@ def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
         assert said in told
 
 
+def test_the_next_command_names_a_module_as_one():
+    nothing = draft().nothing("package.train")
+    assert "tfopt apply -m package.train --verbose" in shown(render_nothing(nothing))
+
+
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])
 def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
     assert "--measure-anyway" not in told_of(left_out)

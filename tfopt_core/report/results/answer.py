@@ -86,7 +86,8 @@ def render_nothing(nothing: NothingToMeasure) -> RenderableType:
     if findings := nothing.diagnosis.findings:
         more = f" ({len(findings) - 1} more)" if len(findings) > 1 else ""
         lines["by hand"] = _short(finding_in_words(findings[0]), LINE - len(more)) + more
-    command = f"tfopt apply {shlex.quote(nothing.script)}"
+    module = "" if nothing.script.endswith(".py") else "-m "
+    command = f"tfopt apply {module}{shlex.quote(nothing.script)}"
     if steps:
         lines["next"] = f"{command} --measure-anyway"
     lines["more"] = f"{command} --verbose      --html report.html"

@@ -360,7 +360,7 @@ def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_p
     how = {"cwd": tmp_path, "imported": True, "before": before}
     done = tfopt("apply", script.name, "--json", "found.json", **how)
     assert done.code == 0, done.err
-    assert "small.py: nothing to gain" in done.out
+    assert "Nothing to gain" in done.out
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["measured"] is False
     assert found["script"] == "small.py"

@@ -76,7 +76,9 @@ class Case:
 
     @property
     def why_unsteady(self) -> str:
-        """Why plain Keras may differ from itself, by how fast it reads ahead; "" if it does not."""
+        """Why plain Keras may differ from itself, by what is ahead; "" if it does not."""
+        if self.replicas and "LossScaleOptimizer" in str(self.compile):
+            return "replicas change one loss scale while others read it"
         data = f"{self.train} {self.validation}"
         if self._reads_again and "endless=True" in data:
             return "several readings share a generator"

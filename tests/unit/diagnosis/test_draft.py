@@ -100,7 +100,7 @@ def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
         "why ",
         "bound ",
         "tried ",
-        "plugin-0 20.0 ms",
+        "about 10.0 s; with plugin-0 20.0 s",
         "untried ",
         "(2 more)",
         "next ",

@@ -76,11 +76,12 @@ def render_nothing(nothing: NothingToMeasure) -> RenderableType:
     found = "nothing found so far" if late else "nothing to gain"
     title.append_text(words(found, "bold yellow"))
     lines = {"why": _short(why.partition(":")[0]), "bound": _short(nothing.bound, REASON)}
-    steps = {one.plugin: one.estimate for one in nothing.left_out if one.estimate is not None}
-    if steps:
-        now = units.seconds_text(nothing.diagnosis.step_seconds)
-        each = (f"{name} {units.seconds_text(one.step_seconds)}" for name, one in steps.items())
-        lines["tried"] = _short(f"a step took {now}; with {', '.join(each)}", REASON - 16)
+    tried = {one.plugin: one.estimate for one in nothing.left_out if one.estimate is not None}
+    if tried:
+        now = nothing.diagnosis.estimate
+        takes = "" if now is None else f"a training takes about {units.seconds_text(now.seconds)}; "
+        each = (f"{name} {units.seconds_text(one.seconds)}" for name, one in tried.items())
+        lines["tried"] = _short(f"{takes}with {', '.join(each)}", REASON - 16)
     if late:
         lines["untried"] = _short(f"{', '.join(late)}: no time was left")
     if findings := nothing.diagnosis.findings:
@@ -88,7 +89,7 @@ def render_nothing(nothing: NothingToMeasure) -> RenderableType:
         lines["by hand"] = _short(finding_in_words(findings[0]), LINE - len(more)) + more
     module = "" if nothing.script.endswith(".py") else "-m "
     command = f"tfopt apply {module}{shlex.quote(nothing.script)}"
-    if steps:
+    if tried:
         lines["next"] = f"{command} --measure-anyway"
     lines["more"] = f"{command} --verbose      --html report.html"
     return _page(title, lines)

@@ -76,7 +76,7 @@ class NothingToMeasure:
     def sentences(self) -> tuple[str, ...]:
         """Why nothing was measured, what bounds a step, and what was not tried."""
         if any(one.estimate is not None for one in self.left_out):
-            why = "no plugin that was tried saves more than two starts of it differ by"
+            why = "no plugin that was tried saves more than two starts differ by"
         elif self.left_out:
             why = "no plugin that was proposed could be tried"
         else:

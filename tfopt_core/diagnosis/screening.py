@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
 from tfopt_core.errors import TfoptError, first_line
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.records.dry_build import Estimate, PluginPlan
 
 # A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03
@@ -77,7 +78,7 @@ def screened(
         if adds:
             candidate = attrs.evolve(stays, additions=(*stays.additions, one))
         try:
-            tried = attempt(_as_one_stack(candidate) if adds else candidate)
+            tried = _with_notes_of(stays, attempt(_as_one_stack(candidate)), plugin)
         except TfoptError as error:
             left_out.append(LeftOut(plugin, note + first_line(error)))
             continue
@@ -100,14 +101,43 @@ def screened(
 
 
 def _as_one_stack(draft: Draft) -> Draft:
-    """Return the draft with its additions in the stack, and the settings that were found for the
-    exact ones."""
-    found = {} if draft.tried is None else draft.tried.prepared.resolved
-    stack = (
-        attrs.evolve(one, settings=dict(found.get(one.plugin, one.settings))) for one in draft.stack
+    """Return the draft with its additions in the stack, and the settings that were found so far:
+    to search for them again may take half a minute for each further plugin."""
+    exact, extended = _found(draft.tried), _found(draft.tried_extended)
+
+    def settled(one: Suggestion, found: Mapping[str, PluginPlan]) -> Suggestion:
+        settings = found[one.plugin].settings if one.plugin in found else one.settings
+        return attrs.evolve(one, settings=dict(settings))
+
+    draft = attrs.evolve(
+        draft,
+        stack=tuple(settled(one, exact) for one in draft.stack),
+        additions=tuple(settled(one, extended) for one in draft.additions[:-1])
+        + draft.additions[-1:],
     )
-    whole = attrs.evolve(draft, stack=tuple(stack)).extended
-    return attrs.evolve(draft, stack=whole, additions=())
+    return attrs.evolve(draft, stack=draft.extended, additions=())
+
+
+def _found(tried: Tried | None) -> dict[str, PluginPlan]:
+    return {} if tried is None else {one.name: one for one in tried.prepared.plugins}
+
+
+def _with_notes_of(before: Draft, tried: Tried, plugin: str) -> Tried:
+    """Return what was tried with a further plugin, with what was asked of those before it, and how
+    that was found."""
+    known = {**_found(before.tried), **_found(before.tried_extended)}
+    known.pop(plugin, None)  # which may stand there with other settings
+    prepared, plugins = tried.prepared, []
+    for one in prepared.plugins:
+        if (then := known.get(one.name)) is not None:
+            notes = dict.fromkeys((*then.search_notes, *one.search_notes))
+            one = attrs.evolve(one, asked=then.asked, search_notes=tuple(notes))
+        plugins.append(one)
+    noted = [text for one in known.values() for text in one.search_notes]
+    warnings = tuple(dict.fromkeys((*noted, *prepared.warnings)))
+    return attrs.evolve(
+        tried, prepared=attrs.evolve(prepared, plugins=tuple(plugins), warnings=warnings)
+    )
 
 
 def _with_found(draft: Draft) -> Draft:

@@ -141,6 +141,40 @@ def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
     assert found.stack[0].settings == {}
 
 
+def test_what_stays_is_not_searched_for_again_with_each_further_plugin():
+    """The search for settings may take half a minute; how they were found is told at the end."""
+    tried = []
+    other = suggestion("lower", equivalence="rounding")
+    takes = {("a",): 9, ("a", "b"): 8, ("a", "b", "low"): 6, ("a", "b", "low", "lower"): 5}
+
+    def attempt(candidate):
+        tried.append({one.plugin: one.settings for one in candidate.stack})
+        found = made(
+            candidate, about(takes[tuple(tried[-1])]), {name: {"size": 4} for name in tried[-1]}
+        )
+        plugins = tuple(
+            attrs.evolve(
+                one, asked=tried[-1][one.name],
+                search_notes=() if tried[-1][one.name] else (f"{one.name} was searched for",),
+            )
+            for one in found.prepared.plugins
+        )  # fmt: skip
+        prepared = attrs.evolve(found.prepared, plugins=plugins)
+        return attrs.evolve(found, prepared=attrs.evolve(prepared, warnings=prepared.search_notes))
+
+    found = screened(draft("a", "b", additions=(LOW, other)), attempt, lambda plugin: None)
+    size = {"size": 4}
+    assert tried == [
+        {"a": {}}, {"a": size, "b": {}}, {"a": size, "b": size, "low": {}},
+        {"a": size, "b": size, "low": size, "lower": {}},
+    ]  # fmt: skip
+    assert [one.settings for one in (*found.stack, *found.additions)] == [{}] * 4
+    prepared = found.tried_extended.prepared
+    assert [one.asked for one in prepared.plugins] == [{}] * 4
+    names = ("a", "b", "low", "lower")
+    assert prepared.warnings == tuple(f"{name} was searched for" for name in names)
+
+
 def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
     found = screened(
         draft("a", additions=(LOW,)), attempt({("a",): about(5), ("a", "low"): about(5)}),

@@ -240,6 +240,10 @@ FEATURES: Mapping[str, Feature] = {
         "a training with the callback BackupAndRestore cannot resume in another call of fit",
         {"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
     ),
+    "tensorboard": Feature(
+        "with the callback TensorBoard only Keras' own loop trains",
+        {"keras.src.callbacks.tensorboard:TensorBoard": "_should_trace"},
+    ),
     "unknown-counts": Feature(
         "where the number of batches is unknown only Keras' own loop trains",
         {"keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_get_metrics_result_or_logs"},

@@ -12,22 +12,33 @@ BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin",
 
 
 def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
-    """Return the class names of the callbacks that override a method of the training's batches.
+    """Return the class names of the callbacks that act on the batches of a training."""
+    return tuple(type(one).__name__ for one in callbacks if _acts_on_batches(one))
 
-    Checkpoints that are saved by epochs override these methods too, but do nothing there.
-    """
+
+def _acts_on_batches(callback: Any) -> bool:
     import keras
 
-    return tuple(
-        type(callback).__name__
-        for callback in callbacks
-        if getattr(callback, "save_freq", None) != "epoch"
-        and any(
-            getattr(getattr(callback, method, None), "__func__", None)
-            is not getattr(keras.callbacks.Callback, method)
-            for method in BATCH_METHODS
-        )
-    )
+    methods = (getattr(getattr(callback, name, None), "__func__", None) for name in BATCH_METHODS)
+    base = [getattr(keras.callbacks.Callback, name) for name in BATCH_METHODS]
+    own = [method for method in methods if method not in base]
+    if any(getattr(method, "__module__", "").partition(".")[0] != "keras" for method in own):
+        return True
+    return bool(own) and not _waits_for_epochs(callback)
+
+
+def _waits_for_epochs(callback: Any) -> bool:
+    """Return whether one of Keras' own callbacks does nothing in its methods of batches."""
+    import keras
+    import tensorflow as tf
+
+    if not isinstance(callback, keras.callbacks.TensorBoard):
+        return getattr(callback, "save_freq", None) == "epoch"  # a checkpoint
+    if callback.update_freq != "epoch" or callback.write_steps_per_second:
+        return False
+    # where the script has made a writer the default, it writes each batch's losses there
+    writes = bool(tf.summary.should_record_summaries())
+    return not writes and not why_without("tensorboard") and not callback._should_trace
 
 
 def keras_callback(hooks: Any) -> Any:

@@ -41,6 +41,14 @@ class SeenBatches(Seen):
         note("callback.test batch end", [batch, logs])
 
 
+class SeenCheckpoint(keras.callbacks.ModelCheckpoint):
+    """A checkpoint of each epoch that notes what it sees of batches."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        note("callback.checkpoint batch end", [batch, logs])
+
+
 class Keep(keras.callbacks.Callback):
     """Notes the weights at the end of each epoch."""
 

@@ -73,7 +73,7 @@ CALLBACKS = (
     'keras.callbacks.ModelCheckpoint("{epoch}.keras")',
     "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "ClipAtBatch()",
     'keras.callbacks.EarlyStopping("loss", start_from_epoch=1, patience=0, min_delta=1.0)',
-    "Recompile()", "Shift()",
+    "Recompile()", "Shift()", 'SeenCheckpoint("seen.weights.h5", save_weights_only=True)',
 )  # fmt: skip
 BETWEEN = (
     'model.get_layer("a").trainable = False',

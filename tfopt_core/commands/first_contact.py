@@ -241,6 +241,7 @@ def prepared_for(
     """
     assert found.measured is not None
     prepared, resolved = found.measured.prepared, found.measured.request
+    prepared = attrs.evolve(prepared, findings=found.diagnosed.findings)
     extended = found.tried_extended if found.tried is not None else None
     if not found.stack:
         # the recipe holds them as comments
@@ -253,7 +254,6 @@ def prepared_for(
     request = attrs.evolve(
         request, plugins=resolved.plugins, machine=resolved.machine, forks=prepared.forks,
         added=() if extended is None else extended.request.plugins,
-        findings=found.diagnosed.findings,
     )  # fmt: skip
     return prepared, request, None if extended is None else extended.prepared
 

@@ -93,7 +93,7 @@ def conclude(groups: Groups, created_at: str) -> Results:
         warm_seconds=state.warm_seconds,
         resumed=state.resumed,
         addition=addition,
-        findings=request.findings,
+        findings=groups.prepared.findings,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.machine import Gpu
 
 
@@ -56,7 +57,8 @@ class Prepared:
     distributes a training over processes. `seconds` is the duration of the dry build. Of a script's
     `own_loop` the metric of quality is "", and `steps_per_epoch` is the updates after which a run
     ends, None for the script's end. `forks` says that the runs of a script may be forks of a
-    process that has imported TensorFlow, since it sets nothing before that.
+    process that has imported TensorFlow, since it sets nothing before that. `findings` are what a
+    first look found to change by hand.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -86,6 +88,7 @@ class Prepared:
     own_loop: bool = False
     seconds: float = 0.0
     forks: bool = False
+    findings: tuple[Finding, ...] = ()
 
     @property
     def why_whole(self) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe
@@ -32,7 +31,6 @@ class Request:
     :param save_to: where to save the best optimized model, None to save none.
     :param seed: the seed of order and runs, stored with the results; None draws one.
     :param forks: whether the runs of a script may be forks, which its dry build tells.
-    :param findings: what a first look found to change by hand.
     """
 
     recipe: Recipe
@@ -47,7 +45,6 @@ class Request:
     observers: tuple[StackedPlugin, ...] = ()
     added: tuple[StackedPlugin, ...] = ()
     forks: bool = False
-    findings: tuple[Finding, ...] = ()
 
     @property
     def kept(self) -> Path:

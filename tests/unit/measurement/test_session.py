@@ -17,6 +17,7 @@ from tfopt_core.errors import (
     PreparationFailed,
     StoreError,
 )
+from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.certifying import most_batches
@@ -130,6 +131,9 @@ def outcome(message, cause=None, seconds=1.0):
     )
 
 
+FINDING = Finding(kind="runs-eagerly", detail="each step runs eagerly", place="train.py:12")
+
+
 def prepared_before(request, training_seconds):
     """What a first contact knows before it measures: both dry builds."""
     plan = PluginPlan(
@@ -137,7 +141,7 @@ def prepared_before(request, training_seconds):
     )
     prepared = make_prepared(
         plugins=(plan,), epochs=2, steps_per_epoch=10,
-        validation_examples=100, training_seconds=training_seconds,
+        validation_examples=100, training_seconds=training_seconds, findings=(FINDING,),
     )  # fmt: skip
     low = attrs.evolve(plan, name="low", equivalence="rounding")
     extended = attrs.evolve(prepared, plugins=(plan, low))
@@ -542,13 +546,16 @@ def test_an_addition_that_fails_costs_the_stack_no_verdict(world):
     assert [run.variant for run in results.runs].count(PLUS) == 2
 
 
-def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
+def test_a_resumed_measurement_keeps_its_addition_and_what_its_look_found(
+    world, monkeypatch
+):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
     assembled_again(monkeypatch)
     runner = FakeRunner({PLUS: 4.0})
     results, _ = world(runner, pairs=4, resuming=True)
     assert results.resumed == 1
     assert results.addition.pairs == 4
+    assert results.findings == (FINDING,)
     added = next(task for task in runner.tasks if task.job.variant == PLUS)
     assert [plugin.name for plugin in added.job.plugins] == ["p", "low"]
 

@@ -337,6 +337,16 @@ KINDS = {
         fit("fit 1", model, data, epochs=2, validation_data=data)
         fit("fit 2", model, x, y, batch_size=8)
     """,
+    "a fit of the model itself in a callback": """
+        model = network()
+        each = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: note("batch", [batch, logs]))
+        def inner(epoch, logs):
+            if epoch == 0:
+                fit("inner", model, x[:20], y[:20], batch_size=4, shuffle=False, callbacks=[each])
+        inner = keras.callbacks.LambdaCallback(on_epoch_end=inner)
+        fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=[inner])
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

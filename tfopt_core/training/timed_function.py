@@ -42,7 +42,9 @@ FROM_CONSTANTS = (
 # What a model does in a step in a way of its own where one of these is its own.
 STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
 # The methods of a model that are replaced while it trains.
-_REPLACED = ("train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs")
+_REPLACED = (
+    "fit", "train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs",
+)  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -110,6 +112,8 @@ class TimedFunction:
             self._own_test_function, self._wraps_tests = model.test_function, True
             model.test_step, model.test_function = wrap(model.test_step), None
         vars(model)["make_train_function"] = self._make_train_function
+        if self.of_stack is not None:
+            vars(model)["fit"] = self._fit_within
         if self.of_stack is not None and self._ends.unknown:
             # `fit` sees the logs of a call that ends its epoch by an error too
             own, ends = model._get_metrics_result_or_logs, self._ends
@@ -137,7 +141,7 @@ class TimedFunction:
         if was_reset:
             model.train_function = None
         elif self.shared_functions is not None:
-            model.train_function = cache.left = self._left_function()
+            model.train_function = cache.left = self.single_steps()
         if self.distribution is not None:
             self.distribution.uninstall()
 
@@ -151,6 +155,18 @@ class TimedFunction:
         # one element a pass: nothing to tune, and the pass' end would wait for the thread that does
         return Autotune(enabled=False).lower(function.data.passes())
 
+    def _fit_within(self, *given: Any, **named: Any) -> Any:
+        """Make a fit that a callback of this one asks for, in single steps: the stack's loop would
+        hide batches from the callbacks of that, or train on the data that it holds."""
+        model = self.built.model
+        before, single = model.train_function, self.single_steps()
+        model.train_function = single
+        try:
+            return self._own.get("fit", functools.partial(type(model).fit, model))(*given, **named)
+        finally:
+            if model.train_function is single:
+                model.train_function = before
+
     def _make_train_function(self, force: bool = False) -> None:
         """Replace Keras' method, which `fit` calls once it has made its iterator, and a callback
         may call to have the step traced anew."""
@@ -160,12 +176,11 @@ class TimedFunction:
             model.train_function = None
             self._functions.forget()
             # whether the model has a method of its own decides which loop can train it
-            name = "make_train_function"
-            replaced = vars(model).pop(name)
-            if name in self._own:
-                vars(model)[name] = self._own[name]
+            names = ("fit", "make_train_function")
+            replaced = {name: vars(model).pop(name) for name in names if name in vars(model)}
+            vars(model).update({name: self._own[name] for name in names if name in self._own})
             self._set_train_function()
-            vars(model)[name] = replaced
+            vars(model).update(replaced)
 
     def _set_train_function(self) -> None:
         model = self.built.model
@@ -229,7 +244,7 @@ class TimedFunction:
         function: Callable[[Any], Any] = cache.function
         return function
 
-    def _left_function(self) -> Any:
+    def single_steps(self) -> Any:
         """Return what a fit leaves as the model's train function, for `train_on_batch`."""
         cache = self._functions
         if isinstance(made := cache.function, ChunkedFunction | ResidentFunction):

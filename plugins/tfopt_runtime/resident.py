@@ -59,8 +59,9 @@ def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
     source = plan.source
     if source.origin == "pydataset":
         return "a PyDataset is read by Keras itself, not by tf.data"
-    if not source.parts and not source.deterministic:
-        return f"the {source.origin} is not known to yield the same examples each time"
+    if not source.deterministic:
+        ops = f" ({', '.join(random_ops(plan, 0))})" if source.parts else ""
+        return f"the {source.origin} is not known to yield the same examples each time{ops}"
     head: list[Stage] = [source]
     behind: list[Stage] = []
     for stage in plan.stages[1:]:

@@ -347,6 +347,16 @@ KINDS = {
         inner = keras.callbacks.LambdaCallback(on_epoch_end=inner)
         fit("fit", model, slices((x, y)).batch(8), epochs=3, callbacks=[inner])
     """,
+    "data sets in pairs, of which one is shuffled or drawn": """
+        noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
+        noise = noise.map(lambda drawn: tf.cast(drawn % 100, tf.float32) / 100)
+        drawn = tf.data.Dataset.zip((slices((x, y)), noise))
+        drawn = drawn.map(lambda given, more: (given[0] + more, given[1]))
+        mixed = tf.data.Dataset.zip((slices(x).shuffle(43, seed=1), slices(y)))
+        twice = slices((x, y)).shuffle(43).concatenate(slices((x, y)))
+        for number, data in enumerate((drawn, mixed, twice)):
+            fit(f"fit {number}", network(), data.batch(8), epochs=3)
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

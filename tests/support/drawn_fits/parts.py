@@ -106,6 +106,23 @@ def drawing_in_python() -> Any:
     return each
 
 
+def paired_with_noise(data: Any) -> Any:
+    """Return a data set with numbers of a data set that draws others in each epoch."""
+    noise = tf.data.Dataset.random(seed=3, rerandomize_each_iteration=True)
+
+    def each(given: Any, drawn: Any) -> Any:
+        return (tf.cast(given[0], tf.float32) + tf.cast(drawn % 9, tf.float32), *given[1:])
+
+    return tf.data.Dataset.zip((data, noise)).map(each)
+
+
+def zipped(first: Any, *arrays: Any) -> Any:
+    """Return a data set of the rows, of which the inputs alone are shuffled."""
+    parts = (tf.data.Dataset.from_tensor_slices(array) for array in arrays)
+    shuffled = tf.data.Dataset.from_tensor_slices(first).shuffle(40, seed=3)
+    return tf.data.Dataset.zip((shuffled, *parts))
+
+
 def _count(arrays: Any) -> int:
     return len(tf.nest.flatten(arrays)[0])
 

@@ -211,7 +211,7 @@ def _compile(draw: DrawFn, data: _Data) -> tuple[str, ...]:
 @st.composite
 def _dataset(draw: DrawFn, data: _Data) -> tuple[str, bool]:
     """Draw a tf.data pipeline, and whether it never ends."""
-    first = draw(st.sampled_from(("slices",) * 5 + ("generated", "records")))
+    first = draw(st.sampled_from(("slices",) * 5 + ("generated", "records", "zipped")))
     if first == "records" and data.kind != "plain":
         first = "slices"
     mapped = ".map(lambda x, *y: (x, *y))" if _rare(draw, 3) else ""
@@ -248,6 +248,7 @@ def _stage(kind: str, *, batched: bool) -> SearchStrategy[str]:
         ]  # fmt: skip
         stages += [".unbatch().batch(6)", ".rebatch(3)"] if batched else [
             ".interleave(lambda *parts: tf.data.Dataset.from_tensors(parts), cycle_length=3)",
+            ".apply(paired_with_noise)",
             ".map(lambda x, *y: (tf.cast(x, tf.float32) + tf.random.normal((), seed=3), *y))",
         ]  # fmt: skip
     if kind == "plain" and batched:

@@ -546,9 +546,7 @@ def test_an_addition_that_fails_costs_the_stack_no_verdict(world):
     assert [run.variant for run in results.runs].count(PLUS) == 2
 
 
-def test_a_resumed_measurement_keeps_its_addition_and_what_its_look_found(
-    world, monkeypatch
-):
+def test_a_resumed_measurement_keeps_its_addition_and_what_its_look_found(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
     assembled_again(monkeypatch)
     runner = FakeRunner({PLUS: 4.0})

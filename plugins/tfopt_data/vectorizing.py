@@ -148,11 +148,12 @@ def _as_dataset_of(spec: Any, examples: list[list[Any]] | None = None) -> Any:
 
 
 def _sample(upstream: DataPlan, spec: Any, count: int) -> list[list[Any]]:
-    """The first examples, each as its leaves; behind a random stage made up ones of their shapes.
+    """The first examples, each as its leaves; made up ones of their shapes where a source or stage
+    may yield others each time.
 
-    Reading from a random stage would move the state that it draws from, and so the training.
+    Reading from those would move the state that they draw from, and so the training.
     """
-    if not unsteady_stage(upstream):
+    if upstream.source.deterministic and not unsteady_stage(upstream):
         taken = upstream.append(Take(count=count))
         return [tf.nest.flatten(example) for example in lower_plan(taken)]
     leaves = tf.nest.flatten(spec)

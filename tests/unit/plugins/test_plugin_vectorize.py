@@ -111,6 +111,22 @@ def test_map_behind_a_random_one_is_vectorized_without_drawing_from_its_state() 
     assert "augment" in rewrite.done.partition("not vectorized")[2]
 
 
+def test_a_source_that_yields_others_each_time_is_not_read_for_a_sample() -> None:
+    """A shuffle of the script's, or a generator with a state, would go on from there."""
+    read: list[int] = []
+
+    def each() -> Any:
+        read.append(1)
+        yield from zip(PICTURES, LABELS, strict=True)
+
+    signature = (tf.TensorSpec((6, 4), tf.uint8), tf.TensorSpec((), tf.int64))
+    data = tf.data.Dataset.from_generator(each, output_signature=signature)
+    plan = DataPlan.from_dataset(data).map(scale).batch(4)
+    made = with_vectorized_maps(plan)
+    assert "scale" in made.done
+    assert not read
+
+
 def test_same_bits_are_asked_for_where_rounding_is_not_allowed() -> None:
     plan = pictures().map(scale).batch(5)
     rewrite = with_vectorized_maps(plan, rounding=False)

@@ -33,15 +33,14 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE, private_path, too_large
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
-from tfopt_data.python_source import (
+from tfopt_data.python_epochs import (
     Order,
-    PythonSource,
-    Rows,
     compared_epochs,
-    python_source,
     remember_first_epoch,
     rows_of_first_epoch,
+    still_yields,
 )
+from tfopt_data.python_source import PythonSource, Rows, python_source
 from tfopt_data.rewrite import Rewrite, RewritingPlugin, effect_if, input_matters, splits_setting
 
 
@@ -123,8 +122,9 @@ class Materialize(RewritingPlugin):
     tf.data or data in memory (chunked, resident) can stand on it.
 
     When it does not: for one epoch, and where a step waits for the model rather than for its input.
-    Random augmentation in Python is refused. Two equal epochs are no proof of a third one; where a
-    callback has changed what is read first, the training ends in an error. Only examples of one
+    Random augmentation in Python is refused. Equal epochs are no proof of a further one: a
+    measurement compares two, and more for three seconds; where a callback has changed what is read
+    first, the training ends in an error. Only examples of one
     shape are kept. on_epoch_begin and on_epoch_end are not called in training.
 
     Mixes with: resident, chunked, prefetch and cache, all of which stand behind it. Not with a
@@ -188,7 +188,7 @@ class Materialize(RewritingPlugin):
                 # a run knows how many batches fit takes of an epoch, and so may read it
                 compared = compared and (split, plan.source.origin) != ("train", "dataset")
                 continue
-            found, size_bytes = compared_epochs(python)
+            found, size_bytes = compared_epochs(python, probe.epochs)
             needed += size_bytes
             if split == "train":
                 order = _allowed(order, _drawn(python, found))
@@ -246,7 +246,7 @@ class Materialize(RewritingPlugin):
         :raises PluginRefused: where it no longer yields what it yielded before the training.
         """
         for python, kept in run.state_of(self).get("kept", {}).values():
-            if not python.still_yields(kept):
+            if not still_yields(python, kept):
                 raise PluginRefused(
                     f"{python.name} was changed in the training, which trained on what it yielded "
                     "before; leave materialize out of the stack"

@@ -1,19 +1,17 @@
-"""What Python yields: the elements of an epoch, read and checked, and how the next one differs."""
+"""What Python yields: the elements of an epoch, read and checked."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.toolkit import example_digests, np, tf
-from tfopt_data.kept_rows import KeptRows, RowBlocks, in_memory, read_ahead
+from tfopt_core.toolkit import np, tf
+from tfopt_data.kept_rows import RowBlocks, read_ahead
 
 # Elements that wait in the queue of a PyDataset with several workers.
 AHEAD = 2
@@ -49,42 +47,29 @@ class PythonSource:
             return "the generator that fit is given"
         return "the data set that tfopt cannot look into"
 
-    def still_yields(self, kept: KeptRows) -> bool:
-        """Return whether the examples of the first element are among those that are kept, in any
-        order; True for a source that can be read only once, and for a data set."""
-        if self.goes_on or self.source.origin not in ("pydataset", "generator"):
-            return True
-        value = self.source.value
-        first = [value[0]] if self.source.origin == "pydataset" else islice(iter(value()), 1)
-        missing = {*_read(Rows(self, iter(first))).examples}
-        for digests in _digests_of(kept):
-            missing.difference_update(digests)
-            if not missing:
-                break
-        return not missing
-
     def epochs(self) -> Iterator[Iterator[Any]]:
         """Yield epochs without end, each an iterator over its elements as NumPy structures.
 
         Each must be read before the next is taken.
         """
         if self.goes_on:
-            elements = self._passes() if self.restarts else self._elements()
+            elements = self._passes() if self.restarts else self.elements()
             while True:
                 yield islice(elements, self.limit)
         while True:
-            yield islice(self._elements(), self.limit)
+            yield islice(self.elements(), self.limit)
 
     def _passes(self) -> Iterator[Any]:
         while True:
             ended = True
-            for element in self._elements():
+            for element in self.elements():
                 ended = False
                 yield element
             if ended:
                 return
 
-    def _elements(self) -> Iterator[Any]:
+    def elements(self) -> Iterator[Any]:
+        """Yield the elements of a source that is read from its begin."""
         value = self.source.value
         match self.source.origin:
             case "pydataset":
@@ -268,99 +253,3 @@ def _as_tuples(element: Any, *, lists: bool) -> Any:
     if isinstance(element, list | tuple) and not hasattr(element, "_fields"):
         return tuple(_as_tuples(item, lists=lists) for item in element)
     return element
-
-
-# What a later epoch is, compared with the one before: the same; the same batches, or the same
-# examples, in another order.
-Order = Literal["kept", "batches", "examples"]
-
-# Elements of so many bytes have their digests made at once.
-TOGETHER_BYTES = 2**20
-_FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()
-
-
-def compared_epochs(python: PythonSource) -> tuple[Order, int]:
-    """Read two epochs of a source and compare them, example by example.
-
-    Return how the second is ordered, and the bytes of one.
-
-    :raises PluginRefused: if they do not hold the same examples, or hold what cannot be kept.
-    """
-    epochs = python.epochs()
-    first = _kept(python, next(epochs)) if python.goes_on else _read(Rows(python, next(epochs)))
-    second = _read(Rows(python, next(epochs)))
-    if first.elements == second.elements:
-        order: Order = "kept"
-    elif sorted(first.elements) == sorted(second.elements):
-        order = "batches" if python.source.batched else "examples"
-    elif sorted(first.examples) == sorted(second.examples):
-        order = "examples"
-    else:
-        new = (Counter(second.examples) - Counter(first.examples)).total()
-        raise PluginRefused(
-            f"{python.name} yields other examples in each epoch: {new:,} of the second epoch's "
-            f"{len(second.examples):,} are not among the {len(first.examples):,} of the first; "
-            "materialize would repeat the first epoch, so leave it out of the stack"
-        )
-    return order, first.size_bytes
-
-
-def rows_of_first_epoch(python: PythonSource) -> KeptRows | None:
-    """Return the first epoch of a source that goes on, where this process has read it already.
-
-    It cannot be read again, and a training may be built more than once.
-    """
-    return _FIRST_EPOCHS.get(python.source.value) if python.goes_on else None
-
-
-def remember_first_epoch(python: PythonSource, kept: KeptRows) -> None:
-    """Keep the first epoch of a source that goes on, as long as the source is in use."""
-    if python.goes_on:
-        _FIRST_EPOCHS[python.source.value] = kept
-
-
-@attrs.frozen
-class _Epoch:
-    elements: list[bytes]
-    examples: list[bytes]
-    size_bytes: int
-
-
-def _read(rows: Rows) -> _Epoch:
-    elements, examples = [], []
-    for some in _several(rows):
-        together = tuple(np.concatenate(parts) for parts in zip(*some, strict=True))
-        digests = iter(example_digests(together))
-        for leaves in some:
-            own = list(islice(digests, len(leaves[0])))
-            elements.append(b"".join(own))
-            examples += own
-    return _Epoch(elements, examples, rows.count * rows.row_bytes)
-
-
-def _several(rows: Rows) -> Iterator[list[list[Any]]]:
-    """Yield small elements together, whose digests cost less than one by one."""
-    some: list[list[Any]] = []
-    for leaves in rows:
-        # a generator may fill its array anew
-        some.append([np.array(leaf) for leaf in leaves])
-        if len(some) * sum(leaf.nbytes for leaf in leaves) >= TOGETHER_BYTES:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
-def _kept(python: PythonSource, epoch: Iterator[Any]) -> _Epoch:
-    kept = in_memory(Rows(python, epoch))
-    remember_first_epoch(python, kept)
-    batches = list(_digests_of(kept))
-    examples = [digest for batch in batches for digest in batch]
-    return _Epoch([b"".join(batch) for batch in batches], examples, kept.size_bytes)
-
-
-def _digests_of(kept: KeptRows) -> Iterator[list[bytes]]:
-    """Yield the digests of the examples that are kept, batch by batch."""
-    size = kept.batch_size
-    for start in range(0, kept.count, size):
-        yield example_digests(tuple(array[start : start + size] for array in kept.arrays))

@@ -101,6 +101,40 @@ def test_epochs_of_other_examples_are_refused_by_the_name_of_the_pydataset() -> 
         resolved(DataPlan.from_pydataset(sequence("random")))
 
 
+def counted_passes(data: bool = False) -> tuple[DataPlan, list[int]]:
+    """A plan of a generator whose examples follow the last of the numbers in a list, to which each
+    pass adds one."""
+    passes: list[int] = []
+
+    def counted() -> Any:
+        passes.append(len(passes) + 1)
+        yield from np.full((5, 2), passes[-1] // 3, "float32")
+
+    signature = tf.TensorSpec([2])
+    if data:
+        made = tf.data.Dataset.from_generator(counted, output_signature=signature)
+        return DataPlan.from_dataset(made), passes
+    return DataPlan.from_generator(counted, signature=signature), passes
+
+
+def test_a_generator_that_changes_in_its_third_pass_is_refused() -> None:
+    with pytest.raises(PluginRefused, match="5 of the 5 in epoch 3 are not among"):
+        resolved(counted_passes()[0])
+
+
+def test_a_data_set_of_a_generator_that_has_changed_is_refused_at_the_end(tmp_path: Path) -> None:
+    plan, passes = counted_passes(data=True)
+    run = make_run(folder=tmp_path, steps_per_epoch=None)
+    plugin = Materialize(storage="memory", order="kept", compared=True)
+    run = attrs.evolve(
+        run, datasets={"train": lower_plan(plugin.build_dataset(run, "train", plan))}
+    )
+    assert plugin.report_effect(run).applied
+    passes[:] = [1] * 8
+    with pytest.raises(PluginRefused, match="was changed in the training"):
+        plugin.report_effect(run)
+
+
 def test_generator_of_random_examples_is_refused_by_its_name() -> None:
     rng = np.random.default_rng(1)
 
@@ -123,7 +157,7 @@ def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_e
             yield row
 
     plan = DataPlan.from_generator(refilled, signature=tf.TensorSpec([3]))
-    with pytest.raises(PluginRefused, match="1 of the second epoch's 6 are not among"):
+    with pytest.raises(PluginRefused, match="1 of the 6 in epoch 2 are not among"):
         resolved(plan.batch(2))
 
 

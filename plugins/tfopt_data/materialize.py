@@ -34,8 +34,11 @@ from tfopt_core.toolkit import size_in_words, tf
 from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE, private_path, too_large
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.python_epochs import (
+    Epoch,
     Order,
     compared_epochs,
+    epoch_of,
+    order_of,
     remember_first_epoch,
     rows_of_first_epoch,
     still_yields,
@@ -188,8 +191,8 @@ class Materialize(RewritingPlugin):
                 # a run knows how many batches fit takes of an epoch, and so may read it
                 compared = compared and (split, plan.source.origin) != ("train", "dataset")
                 continue
-            found, size_bytes = compared_epochs(python, probe.epochs)
-            needed += size_bytes
+            found, first = compared_epochs(python, probe.epochs)
+            needed += first.size_bytes
             if split == "train":
                 order = _allowed(order, _drawn(python, found))
         storage = self.storage
@@ -206,13 +209,16 @@ class Materialize(RewritingPlugin):
         if isinstance(python, str):
             return Rewrite(plan, reason=python)
         order: Order = "kept"
+        first: Epoch | None = None
         if split == "train":
             order = "kept" if self.order == "auto" else self.order
         if not self.compared:
-            found, _ = compared_epochs(python)
+            found, first = compared_epochs(python)
             if split == "train":
                 order = _allowed(self.order, _drawn(python, found))
         kept = self._read(python, run, split)
+        if first is not None:
+            order_of(python, first, epoch_of(kept), 3)
         run.state_of(self).setdefault("kept", {})[split] = python, kept
         place = "on disk" if self.storage == "disk" else "in memory"
         # without the seconds, or each run would have another effect

@@ -28,11 +28,11 @@ TOGETHER_BYTES = 2**20
 _FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()
 
 
-def compared_epochs(python: PythonSource, count: int = 2) -> tuple[Order, int]:
+def compared_epochs(python: PythonSource, count: int = 2) -> tuple[Order, Epoch]:
     """Read two epochs of a source and compare them, example by example; then as many of the
     training's as can be read in `MORE_SECONDS`.
 
-    Return how the second is ordered, and the bytes of one.
+    Return how the second is ordered, and the first.
 
     :param count: the epochs of the training.
 
@@ -41,15 +41,15 @@ def compared_epochs(python: PythonSource, count: int = 2) -> tuple[Order, int]:
     epochs = python.epochs()
     first = _kept(python, next(epochs)) if python.goes_on else _read(Rows(python, next(epochs)))
     second = _read(Rows(python, next(epochs)))
-    order = _order_of(python, first, second, 2)
+    order = order_of(python, first, second, 2)
     later, end = 2, monotonic() + MORE_SECONDS
     while later < count and not python.goes_on and monotonic() < end:
         later += 1
-        _order_of(python, first, _read(Rows(python, next(epochs))), later)
-    return order, first.size_bytes
+        order_of(python, first, _read(Rows(python, next(epochs))), later)
+    return order, first
 
 
-def _order_of(python: PythonSource, first: _Epoch, later: _Epoch, number: int) -> Order:
+def order_of(python: PythonSource, first: Epoch, later: Epoch, number: int) -> Order:
     """Return how a later epoch is ordered, compared with the first.
 
     :param number: of the later epoch, from 1.
@@ -85,13 +85,15 @@ def remember_first_epoch(python: PythonSource, kept: KeptRows) -> None:
 
 
 @attrs.frozen
-class _Epoch:
+class Epoch:
+    """An epoch that was read: the digests of its elements and examples, and its size."""
+
     elements: list[bytes]
     examples: list[bytes]
     size_bytes: int
 
 
-def _read(rows: Rows) -> _Epoch:
+def _read(rows: Rows) -> Epoch:
     elements, examples = [], []
     for some in _several(rows):
         together = tuple(np.concatenate(parts) for parts in zip(*some, strict=True))
@@ -100,7 +102,7 @@ def _read(rows: Rows) -> _Epoch:
             own = list(islice(digests, len(leaves[0])))
             elements.append(b"".join(own))
             examples += own
-    return _Epoch(elements, examples, rows.count * rows.row_bytes)
+    return Epoch(elements, examples, rows.count * rows.row_bytes)
 
 
 def _several(rows: Rows) -> Iterator[list[list[Any]]]:
@@ -116,12 +118,17 @@ def _several(rows: Rows) -> Iterator[list[list[Any]]]:
         yield some
 
 
-def _kept(python: PythonSource, epoch: Iterator[Any]) -> _Epoch:
+def _kept(python: PythonSource, epoch: Iterator[Any]) -> Epoch:
     kept = in_memory(Rows(python, epoch))
     remember_first_epoch(python, kept)
+    return epoch_of(kept)
+
+
+def epoch_of(kept: KeptRows) -> Epoch:
+    """Return the epoch whose rows are kept."""
     batches = list(_digests_of(kept))
     examples = [digest for batch in batches for digest in batch]
-    return _Epoch([b"".join(batch) for batch in batches], examples, kept.size_bytes)
+    return Epoch([b"".join(batch) for batch in batches], examples, kept.size_bytes)
 
 
 def _digests_of(kept: KeptRows) -> Iterator[list[bytes]]:

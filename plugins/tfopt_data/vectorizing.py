@@ -159,7 +159,10 @@ def _sample(upstream: DataPlan, spec: Any, count: int) -> list[list[Any]]:
     leaves = tf.nest.flatten(spec)
     drawn = np.random.default_rng(0)
     if not all(
-        isinstance(leaf, tf.TensorSpec) and leaf.shape.is_fully_defined() for leaf in leaves
+        isinstance(leaf, tf.TensorSpec)
+        and leaf.shape.is_fully_defined()
+        and leaf.dtype != tf.string
+        for leaf in leaves
     ):
         return []
     return [

@@ -124,6 +124,9 @@ def test_a_source_that_yields_others_each_time_is_not_read_for_a_sample() -> Non
     plan = DataPlan.from_dataset(data).map(scale).batch(4)
     made = with_vectorized_maps(plan)
     assert "scale" in made.done
+    texts = tf.data.Dataset.from_generator(each, output_signature=tf.TensorSpec((), tf.string))
+    plan = DataPlan.from_dataset(texts).map(tf.strings.length).batch(4)
+    assert "has no example to be tried on" in with_vectorized_maps(plan).reason
     assert not read
 
 

@@ -16,7 +16,14 @@ from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.context import SearchContext
-from tfopt_core.tuning.results import BoundStep, Stack, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.results import (
+    BoundStep,
+    Stack,
+    StackTrial,
+    TrialOutcome,
+    TunedPlugin,
+    TuneResult,
+)
 from tfopt_core.tuning.search import GreedySearch
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.trials import decided
@@ -154,7 +161,8 @@ def make_search(
     )
     tune.log = log or SearchLog.open(folder / "search", "here", {"CPU": "one"})
     tune.observer = observer
-    return GreedySearch(tune, look, machine.attempt, budget)
+    result = TuneResult(id="x", recipe="r", workload="flights", budget_seconds=budget, machine={})
+    return GreedySearch(tune, look, machine.attempt, budget, result)
 
 
 def plugin(name: str, **settings) -> TunedPlugin:

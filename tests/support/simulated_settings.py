@@ -11,6 +11,7 @@ import attrs
 from support.measure_runs import make_outcome
 from support.report_results import make_prepared
 from support.simulated_search import make_tune
+from support.tuned import make_tuned
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
@@ -127,9 +128,8 @@ def make_value_search(
     tune = make_context(trainings, folder, options, objective, **given)
     tune.log = log or SearchLog.open(folder / "search", "here", {"CPU": "one"})
     tune.observer = observer
-    search = ValueSearch(maker=TrialMaker(tune=tune), stack=stack)
-    search.metric = "val_accuracy" if objective == "time-to-target" else ""
-    return search
+    result = make_tuned(objective=objective, proof=None, stack=stack, trials=[])
+    return ValueSearch(maker=TrialMaker(tune=tune), result=result)
 
 
 def in_memory() -> StudyStorage:

@@ -96,7 +96,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
+def _trials(trials: list[StackTrial]) -> RenderableType:
     table = _table("trial", "beside", "figure", "outcome")
     for trial in trials:
         tried = " + ".join(trial.plugins)

@@ -45,6 +45,7 @@ def search_space(tune: SearchContext, diagnosed: Diagnosed) -> SearchSpace:
     those that can gain most.
     """
     suggested = {one.plugin: one for one in diagnosed.suggestions}
+    silent = {one.plugin: one.cause for one in diagnosed.silent}
     candidates, not_tried = [], {}
     for info in tune.installed:
         if info.name in diagnosed.stack:
@@ -52,14 +53,9 @@ def search_space(tune: SearchContext, diagnosed: Diagnosed) -> SearchSpace:
         # what the user names is tried, whatever a diagnosis says
         is_named = info.name in tune.own or info.name in tune.only
         one = suggested.get(info.name) or _by_targets(info, diagnosed, tune)
-        why = _why_never(info, tune, is_named, diagnosed)
+        why = _why_never(one, info, tune)
         if not why and not is_named:
-            silent = {other.plugin: other.cause for other in diagnosed.silent}
-            why = silent.get(info.name, "")
-            if not why and info.name not in suggested:
-                why = _why_not(one, info, diagnosed, tune)
-        if not why and one.equivalence == "changes" and tune.objective != "time-to-target":
-            why = _CHANGES
+            why = silent.get(info.name, "") or _why_not(one, info, diagnosed, tune)
         if why:
             not_tried[info.name] = why
             continue
@@ -91,9 +87,9 @@ def _by_targets(info: PluginInfo, diagnosed: Diagnosed, tune: SearchContext) -> 
     )  # fmt: skip
 
 
-def _why_never(info: PluginInfo, tune: SearchContext, is_named: bool, diagnosed: Diagnosed) -> str:
-    """Return why a plugin is tried on no stack; empty if it may be."""
-    traits, changes = info.traits, info.equivalence == "changes"
+def _why_never(one: Suggestion, info: PluginInfo, tune: SearchContext) -> str:
+    """Return why a plugin is tried on no stack, though it is named; empty if it may be."""
+    traits = info.traits
     if tune.only and info.name not in tune.only:
         return "--plugin does not name it"
     if info.error is not None or traits is None:
@@ -102,22 +98,22 @@ def _why_never(info: PluginInfo, tune: SearchContext, is_named: bool, diagnosed:
         return "it is an observer, and optimizes nothing"
     if tune.request.recipe.workload.is_script and traits.model_change == "replaces":
         return "it replaces the model, and a script makes its own"
-    if is_named:
-        return ""
-    if not info.equivalence:
-        needed = [f'"{setting.name}"' for setting in info.settings if setting.default is None]
-        what = " and ".join(needed) if needed else "settings"
-        return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
-    if changes and tune.objective != "time-to-target":
+    if one.equivalence == "changes" and tune.objective != "time-to-target":
         return _CHANGES
-    if info.spreads and len(diagnosed.machine.get("gpus") or ()) < 2:
-        return "it is for several devices; name it in the recipe, and it is tried on this one"
     return ""
 
 
 def _why_not(one: Suggestion, info: PluginInfo, diagnosed: Diagnosed, tune: SearchContext) -> str:
-    """Return why a plugin without a proposal is not tried; empty if it is."""
+    """Return why a plugin that nobody names is not tried; empty if it is."""
     assert info.traits is not None
+    if not info.equivalence:
+        needed = [f'"{setting.name}"' for setting in info.settings if setting.default is None]
+        what = " and ".join(needed) if needed else "settings"
+        return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
+    if info.spreads and len(diagnosed.machine.get("gpus") or ()) < 2:
+        return "it is for several devices; name it in the recipe, and it is tried on this one"
+    if one in diagnosed.suggestions:
+        return ""
     listed = " and ".join(one.targets) or "no part that it names"
     if tune.objective == "memory":
         return "" if "memory" in one.targets else f"it is for {listed}, not for memory"

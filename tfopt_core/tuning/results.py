@@ -93,7 +93,7 @@ class SharedSearch:
     under_way: int
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class SettingsSearch:
     """A search of settings and options.
 
@@ -109,7 +109,7 @@ class SettingsSearch:
     metric: str = ""
     ranges: Mapping[str, Any] = attrs.field(factory=dict)
     untuned: Mapping[str, Any] = attrs.field(factory=dict)
-    trials: tuple[SettingsTrial, ...] = ()
+    trials: list[SettingsTrial] = attrs.field(factory=list)
     best: Values = attrs.field(factory=dict)
     statement: str = ""
     seconds: float = 0.0
@@ -207,9 +207,9 @@ class BoundStep:
     shares: Mapping[str, float]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class TuneResult:
-    """A whole search, as `tfopt tune --json` writes it.
+    """A whole search, filled in as it goes, as `tfopt tune --json` writes it.
 
     `stack` is the best that the search found, with the best `settings` if those were searched;
     changed options of the workload stand in `settings`.
@@ -229,8 +229,8 @@ class TuneResult:
     objective: Objective = "time"
     budget_seconds: float
     machine: Mapping[str, Any]
-    bounds: tuple[BoundStep, ...] = ()
-    trials: tuple[StackTrial, ...] = ()
+    bounds: list[BoundStep] = attrs.field(factory=list)
+    trials: list[StackTrial] = attrs.field(factory=list)
     not_tried: tuple[NotTried, ...] = ()
     stack: Stack = ()
     settings: SettingsSearch | None = None
@@ -244,7 +244,7 @@ class TuneResult:
     resumed: int = 0
     interrupted: bool = False
     why_ended: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = attrs.field(factory=list)
 
     @property
     def has_winner(self) -> bool:

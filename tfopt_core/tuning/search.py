@@ -18,7 +18,7 @@ from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.tuning.candidates import SearchSpace
 from tfopt_core.tuning.context import SearchContext
-from tfopt_core.tuning.results import BoundStep, Stack, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.results import Stack, StackTrial, TrialOutcome, TunedPlugin, TuneResult
 from tfopt_core.tuning.search_log import key_of
 from tfopt_core.tuning.stacks import joined, placed, without
 from tfopt_core.tuning.trials import LEAST_RATIO
@@ -35,7 +35,7 @@ INTERRUPTED = "interrupted; --resume goes on with the search"
 
 @attrs.define(eq=False)
 class GreedySearch:
-    """The search of one command. After `go`, `best` is the stack that it found.
+    """The search of stacks of one command, which fills in the result.
 
     :param look: diagnoses a stack.
     :param attempt: makes a trial; failures are results, and only Ctrl-C is raised.
@@ -46,14 +46,8 @@ class GreedySearch:
     look: Callable[[Stack], SearchSpace]
     attempt: Callable[[StackTrial], StackTrial]
     budget: float
-    best: Stack = ()
-    baseline: str = ""
-    bounds: list[BoundStep] = attrs.field(factory=list)
-    trials: list[StackTrial] = attrs.field(factory=list)
+    result: TuneResult
     not_tried: dict[str, str] = attrs.field(factory=dict)
-    warnings: list[str] = attrs.field(factory=list)
-    interrupted: bool = False
-    why_ended: str = ""
     _tried: set[str] = attrs.field(factory=set)
     _seen: dict[str, Suggestion] = attrs.field(factory=dict)
     _waiting: list[Suggestion] = attrs.field(factory=list)
@@ -74,11 +68,13 @@ class GreedySearch:
                     try:
                         self._diagnose()
                     except TfoptError as error:
-                        self.warnings.append(f"the best stack could not be diagnosed: {error}")
+                        self.result.warnings.append(
+                            f"the best stack could not be diagnosed: {error}"
+                        )
                         break
                 self._drop_one()
         except KeyboardInterrupt:
-            self.interrupted, self.why_ended = True, INTERRUPTED
+            self.result.interrupted, self.result.why_ended = True, INTERRUPTED
             self._leave_out("interrupted before a trial of it ended", *self._untried)
 
     # Forward
@@ -86,9 +82,10 @@ class GreedySearch:
     def _diagnose(self) -> None:
         """Diagnose the best stack: what bounds it, and which candidates wait for a trial on it."""
         with self._ctrl_c.lifted():
-            space = self.look(self.best)
-        self.bounds.append(space.bound)
-        self.baseline, self._proposed = self.baseline or space.baseline, space.proposed
+            space = self.look(self.result.stack)
+        self.result.bounds.append(space.bound)
+        self.result.baseline = self.result.baseline or space.baseline
+        self._proposed = space.proposed
         self._seen = {**{one.plugin: one for one in space.candidates}, **self._seen}
         for plugin, reason in space.not_tried.items():
             if plugin not in self.not_tried:
@@ -105,14 +102,14 @@ class GreedySearch:
 
     def _forward(self) -> bool:
         """Try what waits. Return whether something went in, and there is time to go on."""
-        before = self.best
+        before = self.result.stack
         self._add_together()
         for one in self._waiting:
-            in_stack = one.plugin in [other.name for other in self.best]
+            in_stack = one.plugin in [other.name for other in self.result.stack]
             if not in_stack and one.plugin not in self._tried and not self._add(_opened(one)):
-                self._leave_out(self.why_ended, *self._untried)
+                self._leave_out(self.result.why_ended, *self._untried)
                 return False
-        return self.best != before
+        return self.result.stack != before
 
     @property
     def _untried(self) -> list[str]:
@@ -130,7 +127,7 @@ class GreedySearch:
         earlier: tuple[str, ...] = ()
         for group in (proposed, [one for one in proposed if one.is_exact]):
             untried = (_opened(one) for one in group if one.plugin not in self._tried)
-            plan = joined(untried, self.best, self.tune)
+            plan = joined(untried, self.result.stack, self.tune)
             if plan is None or plan.plugins == earlier:
                 continue
             if self._why_not_begin(plan, FORWARD_SHARE):
@@ -143,12 +140,12 @@ class GreedySearch:
 
     def _add(self, plugin: TunedPlugin) -> bool:
         """Try a plugin on top of the best stack. Return False if no time is left for it."""
-        plan = placed(plugin, self.best, self.tune)
+        plan = placed(plugin, self.result.stack, self.tune)
         if isinstance(plan, str):
             self._leave_out(plan, plugin.name)
             return True
-        self.why_ended = self._why_not_begin(plan, FORWARD_SHARE)
-        if self.why_ended:
+        self.result.why_ended = self._why_not_begin(plan, FORWARD_SHARE)
+        if self.result.why_ended:
             return False
         trial = self._made(plan)
         self._tried.add(plugin.name)
@@ -162,7 +159,7 @@ class GreedySearch:
 
     def _leave_out(self, reason: str, *plugins: str) -> None:
         """List plugins as not tried, unless a trial of them, on an earlier stack, is listed."""
-        tried = {name for one in self.trials for name in one.plugins}
+        tried = {name for one in self.result.trials for name in one.plugins}
         self.not_tried |= {name: reason for name in plugins if name not in tried}
 
     # Taking out
@@ -175,22 +172,22 @@ class GreedySearch:
         """
         alone = {
             one.plugin
-            for one in self.trials
+            for one in self.result.trials
             if one.outcome is TrialOutcome.IN and not one.joined_by
         }
-        latest_first = [one.name for one in reversed(self.best)]
+        latest_first = [one.name for one in reversed(self.result.stack)]
         for name in sorted(latest_first, key=lambda one: (one in alone, self._seen[one].most)):
-            rest = without(name, self.best, self.tune)
-            if not rest or name not in [one.name for one in self.best]:
+            rest = without(name, self.result.stack, self.tune)
+            if not rest or name not in [one.name for one in self.result.stack]:
                 # of one plugin alone the fresh pairs decide
                 continue
-            plan = StackTrial(action="drop", plugin=name, stack=self.best, without=rest)
+            plan = StackTrial(action="drop", plugin=name, stack=self.result.stack, without=rest)
             why = self._why_not_begin(plan, SEARCH_SHARE)
             if why:
-                self.why_ended = self.why_ended or why
+                self.result.why_ended = self.result.why_ended or why
                 return
             if self._made(plan).outcome is TrialOutcome.DROPPED:
-                self.best = rest
+                self.result.stack = rest
 
     # Trials
 
@@ -210,13 +207,13 @@ class GreedySearch:
             with self._ctrl_c.lifted():
                 trial = self.attempt(plan)
         self.tune.log.add(key, trial)
-        self.trials.append(trial)
+        self.result.trials.append(trial)
         for name in trial.plugins:
             self.not_tried.pop(name, None)
         for name, reason in trial.left_out.items():
             self._leave_out(f"it takes no effect: {reason}", name)
         if trial.outcome is TrialOutcome.IN:
-            self.best = trial.stack
+            self.result.stack = trial.stack
         self.tune.observer(trial)
         return trial
 
@@ -226,8 +223,8 @@ class GreedySearch:
         The fresh pairs that a verdict needs are left the time that so many pairs of the trials
         took: for a slow training that is more than the rest of the budget.
         """
-        pairs = [one.seconds / one.pairs for one in self.trials if one.pairs]
-        if not self.best or not pairs:
+        pairs = [one.seconds / one.pairs for one in self.result.trials if one.pairs]
+        if not self.result.stack or not pairs:
             return share * self.budget
         return min(share * self.budget, self.budget - PAIRS * median(pairs))
 
@@ -236,10 +233,10 @@ class GreedySearch:
         if self.tune.log.kept(key_of(plan)) is not None:
             return ""
         # a trial takes about as long as those before it, failed ones too
-        ends = self.tune.elapsed() + median([one.seconds for one in self.trials] or [0.0])
+        ends = self.tune.elapsed() + median([one.seconds for one in self.result.trials] or [0.0])
         if ends >= self._until(share):
             return f"no trial fits what is left of the search's part of the budget; {GOES_ON}"
-        if not self.best and self.trials and ends >= NOTHING_SHARE * self.budget:
+        if not self.result.stack and self.result.trials and ends >= NOTHING_SHARE * self.budget:
             return f"nothing that fits a third of the budget helped; {GOES_ON}"
         return ""
 

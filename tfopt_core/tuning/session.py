@@ -44,26 +44,36 @@ def search(tune: SearchContext) -> TuneResult:
         tune.request = attrs.evolve(tune.request, folder=folder / stopped.id)
     with held(tune.request.folder):
         tune.log = SearchLog.open(tune.request.folder, tune.target, facts, fresh=tune.fresh)
+        recipe, own = tune.request.recipe, tune.log.own
+        result = TuneResult(
+            id=own.id, recipe=recipe.name, workload=recipe.workload.label,
+            objective=tune.objective, budget_seconds=tune.budget,
+            machine=tune.request.machine.to_dict(), resumed=own.resumed,
+        )  # fmt: skip
         with tune.searching() as tune.observer:
             maker = TrialMaker(tune=tune)
-            stacks = _search_stacks(tune, maker)
-            result = _result(tune, stacks)
-            values = ValueSearch(maker=maker, stack=stacks.best)
+            _search_stacks(tune, maker, result)
+            values = ValueSearch(maker=maker, result=result)
             if tune.spec.searches_settings and not result.interrupted:
-                result = values.searched(result)
+                values.search()
+        result.search_seconds = tune.elapsed()
+        result.begun_from = tuple(tune.log.begun_from)
         if result.interrupted:
             return result
         try:
             if result.tuned_options:
-                result = _prove(tune, result)
+                _prove(tune, result)
                 assert result.proof is not None
-                if result.proof.comparison.verdict is not Verdict.FASTER:
-                    result = result if result.interrupted else values.reverted(result)
+                if result.proof.comparison.verdict is not Verdict.FASTER and not result.interrupted:
+                    values.revert()
             if not result.tuned_options:
-                result = _prove(tune, result) if result.stack else _nothing(result)
+                if result.stack:
+                    _prove(tune, result)
+                else:
+                    result.statement = _nothing(result)
         except KeyboardInterrupt:
-            why = "interrupted before the fresh pairs; --resume makes them"
-            return attrs.evolve(result, interrupted=True, why_ended=why)
+            result.interrupted = True
+            result.why_ended = "interrupted before the fresh pairs; --resume makes them"
         if not result.interrupted:
             tune.log.write("end")
         return result
@@ -86,16 +96,18 @@ def _facts(tune: SearchContext) -> dict[str, str]:
     }
 
 
-def _search_stacks(tune: SearchContext, maker: TrialMaker) -> GreedySearch:
-    """Return the search of stacks when it is over."""
+def _search_stacks(tune: SearchContext, maker: TrialMaker, result: TuneResult) -> None:
+    """Search for the best stack, and fill in the result."""
 
     def look(stack: Stack) -> SearchSpace:
         return search_space(tune, _diagnosed(tune, maker.request, stack))
 
     share = STACKS_SHARE if tune.spec.searches_settings else 1.0
-    search = GreedySearch(tune, look, maker, share * tune.budget)
+    search = GreedySearch(tune, look, maker, share * tune.budget, result)
     search.go()
-    return search
+    result.not_tried = tuple(
+        NotTried(plugin=one, reason=why) for one, why in search.not_tried.items()
+    )
 
 
 def _diagnosed(tune: SearchContext, searched: Request, stack: Stack) -> Diagnosed:
@@ -115,23 +127,8 @@ def _diagnosed(tune: SearchContext, searched: Request, stack: Stack) -> Diagnose
     return diagnosed
 
 
-def _result(tune: SearchContext, search: GreedySearch) -> TuneResult:
-    """Return the result so far, without settings and proof."""
-    recipe, own = tune.request.recipe, tune.log.own
-    return TuneResult(
-        id=own.id, recipe=recipe.name, workload=recipe.workload.label, baseline=search.baseline,
-        objective=tune.objective, budget_seconds=tune.budget,
-        machine=tune.request.machine.to_dict(), bounds=tuple(search.bounds),
-        trials=tuple(search.trials), stack=search.best,
-        not_tried=tuple(NotTried(plugin=one, reason=why) for one, why in search.not_tried.items()),
-        search_seconds=tune.elapsed(), begun_from=tuple(tune.log.begun_from), resumed=own.resumed,
-        interrupted=search.interrupted, why_ended=search.why_ended,
-        warnings=tuple(search.warnings),
-    )  # fmt: skip
-
-
-def _prove(tune: SearchContext, result: TuneResult) -> TuneResult:
-    """Return the result with its winner measured by pairs that the search has not seen."""
+def _prove(tune: SearchContext, result: TuneResult) -> None:
+    """Measure the winner by pairs that the search has not seen."""
     recipe = proof_recipe(
         tune.request.recipe, result, path=tune.proof_path,
         seconds=max(tune.budget - tune.elapsed(), LEAST_PROOF_SHARE * tune.budget),
@@ -144,20 +141,18 @@ def _prove(tune: SearchContext, result: TuneResult) -> TuneResult:
     )  # fmt: skip
     with tune.measuring() as observer:
         proof = measure(request, runner=tune.runner, store=tune.store, observer=observer)
+    result.proof, result.interrupted = proof, proof.interrupted
     # with the seconds of values that were not confirmed
-    seconds, why_ended = proof.seconds + result.proof_seconds, result.why_ended
+    result.proof_seconds += proof.seconds
     if proof.interrupted:
-        why_ended = "interrupted among the fresh pairs; --resume makes them anew"
-    return attrs.evolve(
-        result, proof=proof, interrupted=proof.interrupted, why_ended=why_ended,
-        proof_seconds=seconds,
-        statement=f"the search took {result.search_seconds:.0f} s and its proof {seconds:.0f} s",
-    )  # fmt: skip
+        result.why_ended = "interrupted among the fresh pairs; --resume makes them anew"
+    result.statement = (
+        f"the search took {result.search_seconds:.0f} s and its proof {result.proof_seconds:.0f} s"
+    )
 
 
-def _nothing(result: TuneResult) -> TuneResult:
-    """Return the result with the statement that nothing helps, or that the fresh pairs confirm no
-    value."""
+def _nothing(result: TuneResult) -> str:
+    """Return the statement that nothing helps, or that the fresh pairs confirm no value."""
     tried = len({name for one in result.trials for name in one.plugins})
     took = seconds_in_words(result.search_seconds)
     plugins = f"{tried} plugins were tried and none stays"
@@ -170,4 +165,4 @@ def _nothing(result: TuneResult) -> TuneResult:
         what = f"nothing was tried: {result.why_ended}"
     elif not tried:
         what = "nothing to gain: no installed plugin is worth trying here"
-    return attrs.evolve(result, statement=f"{what}; that took {took}")
+    return f"{what}; that took {took}"

@@ -69,91 +69,81 @@ class ValueSearch:
     """The search of settings of one command.
 
     :param maker: makes the comparisons.
-    :param stack: the stack as it stands untuned.
+    :param result: of the search of stacks; its stack is the untuned one.
     """
 
     maker: TrialMaker
-    stack: Stack
+    result: TuneResult
+    stack: Stack = attrs.field(init=False)
     space: tuple[Tunable, ...] = attrs.field(init=False)
-    metric: str = ""
+    found: SettingsSearch = attrs.field(init=False)
     sign: float = 1.0
-    trials: list[SettingsTrial] = attrs.field(factory=list)
-    interrupted: bool = False
-    why_ended: str = ""
 
     def __attrs_post_init__(self) -> None:
-        self.space = tunables(self.maker.tune, self.stack)
+        tune, self.stack = self.maker.tune, self.result.stack
+        self.space = tunables(tune, self.stack)
+        self.found = SettingsSearch(
+            sampler=tune.spec.sampler or DEFAULT_SAMPLER, pruner=tune.spec.pruner or DEFAULT_PRUNER,
+            planned=tune.spec.trials or DEFAULT_TRIALS, statement=NOTHING,
+            ranges={one.key: one.written for one in self.space},
+            # but for those that the workload chooses
+            untuned={one.key: one.untuned for one in self.space if one.untuned is not None},
+        )  # fmt: skip
+        target = tune.request.recipe.measure.target
+        if tune.objective == "time-to-target" and target is not None:
+            self.found.metric = target.metric
+            self.sign = 1.0 if target.at_least is not None else -1.0
 
-    def searched(self, result: TuneResult) -> TuneResult:
-        """Return the result of the search of stacks with the best settings in it.
+    def search(self) -> None:
+        """Search, and put the best values into the result.
 
         :raises RecipeError: see `_check_recipe`.
         :raises StoreError: if the storage fails.
         """
-        tune, shared, statement = self.maker.tune, None, NOTHING
-        begun, spec = tune.elapsed(), tune.spec
-        if tune.objective == "time-to-target":
-            target = tune.request.recipe.measure.target
-            assert target is not None
-            self.metric, self.sign = target.metric, 1.0 if target.at_least is not None else -1.0
+        tune, result, found = self.maker.tune, self.result, self.found
+        begun, result.settings = tune.elapsed(), found
         if self.space:
-            tune.observer(f"searching {', '.join(one.key for one in self.space)}")
+            tune.observer(f"searching {', '.join(found.ranges)}")
             try:
                 study = self.study()
                 self.try_values(study)
-                shared = study.shared()
+                found.shared = study.shared()
             except KeyboardInterrupt:
-                self.interrupted, self.why_ended = True, INTERRUPTED
-            statement = NOTHING_BETTER if self.trials else f"no value was tried: {self.why_ended}"
-        best = self.best_values()
-        found = SettingsSearch(
-            sampler=spec.sampler or DEFAULT_SAMPLER, pruner=spec.pruner or DEFAULT_PRUNER,
-            planned=spec.trials or DEFAULT_TRIALS, metric=self.metric,
-            ranges={one.key: one.written for one in self.space}, untuned=self.untuned,
-            trials=tuple(self.trials), best=best, statement="" if best else statement,
-            seconds=tune.elapsed() - begun, shared=shared,
-        )  # fmt: skip
-        return attrs.evolve(
-            result, settings=found, stack=with_values(self.stack, best),
-            search_seconds=tune.elapsed(), begun_from=tuple(tune.log.begun_from),
-            interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended,
-        )  # fmt: skip
+                result.interrupted, result.why_ended = True, INTERRUPTED
+            found.statement = (
+                NOTHING_BETTER if found.trials else f"no value was tried: {result.why_ended}"
+            )
+        found.best, found.seconds = self.best_values(), tune.elapsed() - begun
+        if found.best:
+            found.statement = ""
+        result.stack = with_values(self.stack, found.best)
 
-    @property
-    def untuned(self) -> dict[str, Any]:
-        """The values without the search, by key, but for those that the workload chooses."""
-        return {one.key: one.untuned for one in self.space if one.untuned is not None}
-
-    def reverted(self, result: TuneResult) -> TuneResult:
-        """Return the result with the untuned values, since fresh pairs do not confirm the best."""
-        assert result.settings is not None
-        best = result.settings.best
+    def revert(self) -> None:
+        """Put the untuned values back, since fresh pairs do not confirm the best."""
+        best = self.found.best
         values = ", ".join(f"{split_path(key)[-1]} = {json.dumps(best[key])}" for key in best)
-        settings = attrs.evolve(
-            result.settings, best={}, statement=NOT_CONFIRMED.format(values=values)
-        )
-        return attrs.evolve(result, stack=self.stack, settings=settings)
+        self.found.best, self.found.statement = {}, NOT_CONFIRMED.format(values=values)
+        self.result.stack = self.stack
 
     def study(self) -> Study:
         """Return the study of the search: that of all machines in a storage, else this project's.
 
         :raises StoreError: if it cannot be opened.
         """
-        tune, stack, untuned = self.maker.tune, self.stack, self.untuned
-        facts, storage, spec = tune.log.own.facts, tune.storage, tune.spec
+        tune, stack, untuned, found = self.maker.tune, self.stack, self.found.untuned, self.found
+        facts, storage = tune.log.own.facts, tune.storage
         if storage is not None:
             # stacks may differ: each trial compares with the same stack on the same machine
             names = {one.plugin for one in self.space} | set(tune.own)
             facts = study_facts(facts, str(tune.request.recipe.directory.resolve()), names)
             stack, untuned = (), {}
-        place = place_of(stack, self.metric, self.sign, untuned)
+        place = place_of(stack, found.metric, self.sign, untuned)
         local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
         return Study(
-            self.space, sampler=spec.sampler or DEFAULT_SAMPLER,
-            pruner=spec.pruner or DEFAULT_PRUNER, planned=spec.trials or DEFAULT_TRIALS,
+            self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
             seed=tune.seed, search=tune.log.id, storage=storage or open_storage(local),
             shared=storage is not None, fresh=tune.fresh,
-            name=study_name(facts, place, {one.key: one.written for one in self.space}),
+            name=study_name(facts, place, found.ranges),
         )  # fmt: skip
 
     # Trials
@@ -166,12 +156,12 @@ class ValueSearch:
         self._take_news(study)
         while study.has_room():
             if tune.elapsed() >= TRIALS_SHARE * tune.budget:
-                self.why_ended = f"the search's part of the budget was used up; {GOES_ON}"
+                self.result.why_ended = f"the search's part of the budget was used up; {GOES_ON}"
                 return
             tune.observer(f"trial {study.count() + 1} of {study.planned} of settings")
             trial = study.make(self._made)
             if trial is None:
-                self.why_ended = NOTHING_NEW
+                self.result.why_ended = NOTHING_NEW
                 return
             tune.observer(trial)
             self._take_news(study)
@@ -181,7 +171,7 @@ class ValueSearch:
         for trial in study.news():
             if trial.kept_from:
                 self.maker.tune.log.begun_from[trial.kept_from] = None
-            self.trials.append(trial)
+            self.found.trials.append(trial)
 
     def _made(self, asked: ProposedTrial) -> SettingsTrial:
         tune = self.maker.tune
@@ -198,7 +188,7 @@ class ValueSearch:
             seconds=tune.now() - begun,
         )  # fmt: skip
         tune.log.write("settings", seconds=made.seconds)
-        self.trials.append(made)
+        self.found.trials.append(made)
         return made
 
     def _check_recipe(self, error: Exception) -> None:
@@ -223,13 +213,13 @@ class ValueSearch:
     def best_values(self) -> dict[str, Any]:
         """Return the changed values of the best trial, empty if none beats the untuned training."""
         measured = [
-            (one.figure, one.values) for one in self.trials
+            (one.figure, one.values) for one in self.found.trials
             if one.outcome is TrialOutcome.MEASURED and one.figure is not None
         ]  # fmt: skip
         figure, values = max(measured, key=lambda one: one[0], default=(0.0, {}))
         if figure <= LEAST_RATIO:
             return {}
-        return {key: one for key, one in values.items() if self.untuned.get(key) != one}
+        return {key: one for key, one in values.items() if self.found.untuned.get(key) != one}
 
 
 @attrs.define(eq=False)
@@ -266,7 +256,7 @@ class _ValuesTrial:
             def prune(event: Event) -> None:
                 if (
                     isinstance(event, RunProgress) and event.ended and event.run.variant == FULL
-                    and math.isfinite(metric := event.metrics.get(search.metric, math.nan))
+                    and math.isfinite(metric := event.metrics.get(search.found.metric, math.nan))
                     and not self.pruned_after
                     and self.asked.report(search.sign * metric, event.epoch)
                 ):  # fmt: skip

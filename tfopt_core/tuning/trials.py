@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from tfopt_core.errors import InputError, TfoptError, first_line
-from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.recipe.model import Objective
+from tfopt_core.recipe.table import to_json
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL
@@ -182,7 +182,9 @@ class TrialMaker:
             prepared, request = self.prepared(plugins=stacked(planned.stack))
             trial.note_ineffective(prepared.not_applied)
             # with the settings that its plugins chose
-            stack = [TunedPlugin(name=o.name, settings=plain(o.settings)) for o in request.plugins]
+            stack = [
+                TunedPlugin(name=o.name, settings=to_json(o.settings)) for o in request.plugins
+            ]
             trial.trial = attrs.evolve(planned, stack=tuple(stack))
             self.compare(prepared, request, stacked(planned.without), trial.is_decided)
             trial.leave_out_ineffective(request)

@@ -31,8 +31,8 @@ def test_each_plugin_that_helps_goes_on_top_of_the_best_so_far(tmp_path):
         machine(a=2.0, b=1.0, c=1.5), tmp_path, [candidate("a"), candidate("b"), candidate("c")]
     )
     search.go()
-    assert names_of(search.best) == ("a", "c")
-    [third] = [one for one in search.trials if one.plugin == "c" and one.action == "add"]
+    assert names_of(search.result.stack) == ("a", "c")
+    [third] = [one for one in search.result.trials if one.plugin == "c" and one.action == "add"]
     assert names_of(third.without) == ("a",)
 
 
@@ -42,8 +42,8 @@ def test_a_plugin_that_another_made_needless_is_taken_out_again(tmp_path):
     simulated.together = {frozenset("ab"): 1 / 1.5}
     search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
     search.go()
-    assert names_of(search.best) == ("b",)
-    [dropped] = [one for one in search.trials if one.outcome is TrialOutcome.DROPPED]
+    assert names_of(search.result.stack) == ("b",)
+    [dropped] = [one for one in search.result.trials if one.outcome is TrialOutcome.DROPPED]
     assert dropped.plugin == "a"
 
 
@@ -51,15 +51,15 @@ def test_a_plugin_that_conflicts_takes_the_place_of_the_other_if_it_is_better(tm
     b = candidate("b", traits=traits_of(conflicts=("a",)))
     search = make_search(machine(a=1.5, b=3.0), tmp_path, [candidate("a"), b])
     search.go()
-    assert names_of(search.best) == ("b",)
-    assert search.trials[-1].replaces == ("a",)
+    assert names_of(search.result.stack) == ("b",)
+    assert search.result.trials[-1].replaces == ("a",)
 
 
 def test_what_bounds_a_stack_is_looked_at_again_and_may_bring_new_candidates(tmp_path):
     search = make_search(machine(a=2.0, b=1.5), tmp_path, [candidate("a")], later=[candidate("b")])
     search.go()
-    assert names_of(search.best) == ("a", "b")
-    assert [bound.stack for bound in search.bounds][:2] == [(), ("a",)]
+    assert names_of(search.result.stack) == ("a", "b")
+    assert [bound.stack for bound in search.result.bounds][:2] == [(), ("a",)]
 
 
 def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path):
@@ -74,8 +74,8 @@ def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path)
 
     search.look = look
     search.go()
-    assert names_of(search.best) == ("b",)
-    assert {one.plugin for one in search.trials} == {"a", "b"}
+    assert names_of(search.result.stack) == ("b",)
+    assert {one.plugin for one in search.result.trials} == {"a", "b"}
     assert list(search.not_tried) == ["c"]
 
 
@@ -89,36 +89,36 @@ def test_proposed_plugins_are_tried_together_first_and_taken_out_from_the_least_
     simulated = machine(a=1.5, b=1.0, c=1.2, d=TrialOutcome.NOT_APPLIED)
     search = make_search(simulated, tmp_path, candidates)
     search.go()
-    first, *later = [(one.action, one.plugins) for one in search.trials]
+    first, *later = [(one.action, one.plugins) for one in search.result.trials]
     # "d" takes no effect, which is no reason to measure the others without it
     assert first == ("add", ("a", "b", "c"))
-    assert search.trials[0].left_out == {"d": "it broke"}
+    assert search.result.trials[0].left_out == {"d": "it broke"}
     assert search.not_tried["d"] == "it takes no effect: it broke"
     assert later == [("drop", ("b",)), ("drop", ("c",)), ("drop", ("a",))]
-    assert names_of(search.best) == ("a", "c")
+    assert names_of(search.result.stack) == ("a", "c")
 
 
 def test_where_proposed_plugins_do_not_help_together_the_exact_ones_are_tried_next(tmp_path):
     candidates = [exact("a"), exact("b"), candidate("c", proposed=True)]
     search = make_search(machine(a=1.5, b=1.3, c=0.3), tmp_path, candidates)
     search.go()
-    added = [one.plugins for one in search.trials if one.action == "add"]
+    added = [one.plugins for one in search.result.trials if one.action == "add"]
     assert added == [("a", "b", "c"), ("a", "b"), ("c",)]
-    assert names_of(search.best) == ("a", "b")
+    assert names_of(search.result.stack) == ("a", "b")
 
 
 def test_exact_plugins_are_tried_together_first_and_taken_out_alone(tmp_path):
     candidates = [candidate("rounds", bound=9.0), exact("a"), exact("b"), exact("c")]
     search = make_search(machine(rounds=1.5, a=1.3, b=1.0, c=1.3), tmp_path, candidates)
     search.go()
-    first, *later = [(one.action, one.plugins) for one in search.trials]
+    first, *later = [(one.action, one.plugins) for one in search.result.trials]
     assert first == ("add", ("a", "b", "c"))
     # what was measured alone is taken out last
     assert later == [
         ("add", ("rounds",)), ("drop", ("c",)), ("drop", ("b",)), ("drop", ("a",)),
         ("drop", ("rounds",)),
     ]  # fmt: skip
-    assert set(names_of(search.best)) == {"rounds", "a", "c"}
+    assert set(names_of(search.result.stack)) == {"rounds", "a", "c"}
 
 
 def test_plugins_that_were_tried_together_are_not_tried_together_again(tmp_path):
@@ -134,7 +134,7 @@ def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
     candidates = [exact("a", conflicts=("b",)), exact("b"), exact("c", requires=("gone",))]
     search = make_search(machine(a=1.5, b=1.0), tmp_path, candidates)
     search.go()
-    assert [one.plugins for one in search.trials] == [("a",), ("b",)]
+    assert [one.plugins for one in search.result.trials] == [("a",), ("b",)]
     assert "gone" in search.not_tried["c"]
 
 
@@ -147,8 +147,8 @@ def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
 def test_what_fails_is_listed_with_its_reason_and_the_others_go_on(outcome, tmp_path):
     search = make_search(machine(a=outcome, b=2.0), tmp_path, [candidate("a"), candidate("b")])
     search.go()
-    assert names_of(search.best) == ("b",)
-    failed = [one for one in search.trials if one.plugin == "a"]
+    assert names_of(search.result.stack) == ("b",)
+    failed = [one for one in search.result.trials if one.plugin == "a"]
     assert [(one.outcome, one.reason) for one in failed] == [(outcome, "it broke")]
 
 
@@ -170,8 +170,11 @@ def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew
     simulated.resolved = without_xla
     search = make_search(simulated, tmp_path, [candidate("loop"), candidate("kernel")])
     search.go()
-    assert {one.name: one.settings for one in search.best} == {"loop": {"xla": False}, "kernel": {}}
-    added = [one.outcome for one in search.trials if one.action == "add"]
+    assert {one.name: one.settings for one in search.result.stack} == {
+        "loop": {"xla": False},
+        "kernel": {},
+    }
+    added = [one.outcome for one in search.result.trials if one.action == "add"]
     assert added == [TrialOutcome.IN, TrialOutcome.REFUSED, TrialOutcome.IN]
 
 
@@ -179,14 +182,14 @@ def test_a_plugin_that_needs_another_waits_for_it(tmp_path):
     b = candidate("b", bound=3.0, traits=traits_of(requires=("a",)))
     search = make_search(machine(a=2.0, b=1.5), tmp_path, [b, candidate("a")])
     search.go()
-    assert names_of(search.best) == ("a", "b")
+    assert names_of(search.result.stack) == ("a", "b")
 
 
 def test_a_plugin_whose_requirement_is_not_in_the_winner_is_not_tried_and_says_so(tmp_path):
     b = candidate("b", traits=traits_of(requires=("a",)))
     search = make_search(machine(a=1.0, b=1.5), tmp_path, [b, candidate("a")])
     search.go()
-    assert search.best == ()
+    assert search.result.stack == ()
     assert search.not_tried["b"] == 'it needs "a" in the stack'
 
 
@@ -196,9 +199,9 @@ def test_no_trial_begins_that_would_end_behind_its_part_of_the_budget(tmp_path):
     simulated.run_seconds = 10.0
     search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")], budget=100.0)
     search.go()
-    assert names_of(search.best) == ("a",)
+    assert names_of(search.result.stack) == ("a",)
     assert simulated.now == 40.0
-    assert "part of the budget" in search.why_ended
+    assert "part of the budget" in search.result.why_ended
 
 
 def test_the_time_of_six_fresh_pairs_is_kept_free(tmp_path):
@@ -208,7 +211,7 @@ def test_the_time_of_six_fresh_pairs_is_kept_free(tmp_path):
     plugins = [candidate("a"), candidate("b"), candidate("c")]
     search = make_search(simulated, tmp_path, plugins, budget=240.0)
     search.go()
-    assert names_of(search.best) == ("a", "b")
+    assert names_of(search.result.stack) == ("a", "b")
     assert simulated.now == 80.0
     assert "part of the budget" in search.not_tried["c"]
 
@@ -218,11 +221,11 @@ def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
     simulated = SimulatedMachine(factors, np.random.default_rng(1), noise=0.001)
     search = make_search(simulated, tmp_path, [candidate(name) for name in factors], budget=57.0)
     search.go()
-    assert search.best == ()
+    assert search.result.stack == ()
     assert simulated.now <= 57 / 3
-    assert "a third of the budget" in search.why_ended
+    assert "a third of the budget" in search.result.why_ended
     # none is forgotten
-    assert {one.plugin for one in search.trials} | set(search.not_tried) == set(factors)
+    assert {one.plugin for one in search.result.trials} | set(search.not_tried) == set(factors)
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_lists_what_was_still_waiting(tmp_path):
@@ -230,8 +233,8 @@ def test_ctrl_c_keeps_the_best_so_far_and_lists_what_was_still_waiting(tmp_path)
     simulated.interrupt_at = 1
     search = make_search(simulated, tmp_path, [candidate("a"), candidate("b"), candidate("c")])
     search.go()
-    assert search.interrupted
-    assert names_of(search.best) == ("a",)
+    assert search.result.interrupted
+    assert names_of(search.result.stack) == ("a",)
     assert list(search.not_tried) == ["b", "c"]
     assert all("interrupted" in one for one in search.not_tried.values())
 
@@ -245,9 +248,9 @@ def test_ctrl_c_as_a_trial_is_written_down_leaves_nothing_out_that_follows_from_
     search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
     search.tune.observer = press
     search.go()
-    assert search.interrupted
-    assert [one.plugin for one in search.trials] == ["a"]
-    assert names_of(search.best) == ("a",)
+    assert search.result.interrupted
+    assert [one.plugin for one in search.result.trials] == ["a"]
+    assert names_of(search.result.stack) == ("a",)
     assert list(search.not_tried) == ["b"]
     # the next trial was about to begin
     assert len(simulated.plans) == 1
@@ -265,11 +268,11 @@ def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):
     log = SearchLog.open(tmp_path / "search", "here", {"CPU": "one"})
     search = make_search(again, tmp_path, plugins, log=log)
     search.go()
-    assert names_of(search.best) == ("a", "b")
+    assert names_of(search.result.stack) == ("a", "b")
     assert next(plan.plugin for plan in again.plans if plan.action == "add") == "c"
-    assert [one.plugin for one in search.trials][:2] == ["a", "b"]
+    assert [one.plugin for one in search.result.trials][:2] == ["a", "b"]
     [record] = read_searches(tmp_path)
-    assert len([kind for kind, _ in record.entries if kind == "trial"]) == len(search.trials)
+    assert len([kind for kind, _ in record.entries if kind == "trial"]) == len(search.result.trials)
     assert record.resumed == 1
 
 
@@ -285,7 +288,7 @@ def test_a_search_resumed_at_the_end_of_its_budget_has_the_trials_that_it_made(t
     again.now = 9_000.0
     search.go()
     assert again.plans == []
-    assert names_of(search.best) == ("b", "c")
+    assert names_of(search.result.stack) == ("b", "c")
 
 
 def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_path):
@@ -296,9 +299,9 @@ def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_pat
     idle = machine(a=2.0, b=1.0)
     second = make_search(idle, tmp_path, plugins, log=log)
     second.go()
-    assert names_of(second.best) == ("a",)
+    assert names_of(second.result.stack) == ("a",)
     assert idle.plans == []
-    assert {one.kept_from for one in second.trials} == {record.id}
+    assert {one.kept_from for one in second.result.trials} == {record.id}
     assert tuple(log.begun_from) == (record.id,)
 
 
@@ -307,7 +310,7 @@ def test_what_failed_in_an_earlier_search_is_tried_again(tmp_path):
     log = SearchLog.open(tmp_path / "second", "here", {"CPU": "one"})
     second = make_search(machine(a=2.0), tmp_path, [candidate("a")], log=log)
     second.go()
-    assert names_of(second.best) == ("a",)
+    assert names_of(second.result.stack) == ("a",)
 
 
 def test_what_is_tried_is_told_before_and_the_trial_after_it(tmp_path):
@@ -316,7 +319,7 @@ def test_what_is_tried_is_told_before_and_the_trial_after_it(tmp_path):
     search.go()
     assert events[0] == "it; 1 plugins to try, 0 left out"
     assert events[1].startswith("trying a, ")
-    assert events[2] == search.trials[0]
+    assert events[2] == search.result.trials[0]
 
 
 def proved_faster(source, folder, noise: float, proposed: bool) -> tuple[bool, str]:
@@ -327,7 +330,7 @@ def proved_faster(source, folder, noise: float, proposed: bool) -> tuple[bool, s
     candidates = [candidate(name, proposed=proposed) for name in factors]
     search = make_search(simulated, folder, candidates, log=log)
     search.go()
-    if not search.best:
+    if not search.result.stack:
         return False, "nothing"
     ratios = source.normal(0, noise * 2**0.5, PAIRS).tolist()
     return True, verdict_on_interval(*speedup_interval(t_interval(ratios))[1:])

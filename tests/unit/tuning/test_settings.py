@@ -18,7 +18,6 @@ from support.simulated_settings import (
     make_value_search,
     searched,
 )
-from support.tuned import make_tuned
 
 from tfopt_core.errors import RecipeError, StoreError
 from tfopt_core.hooks.installed.discovery import find, registrations
@@ -37,7 +36,7 @@ from optuna.trial import TrialState
 
 
 def values_of(search):
-    return [one.values for one in search.trials]
+    return [one.values for one in search.found.trials]
 
 
 def test_a_better_learning_rate_is_found_and_reads_only_the_part_set_aside(tmp_path):
@@ -45,7 +44,7 @@ def test_a_better_learning_rate_is_found_and_reads_only_the_part_set_aside(tmp_p
     search, _ = searched(trainings, tmp_path, {"learning_rate": RATES}, planned=15)
     assert 0.002 < search.best_values()["options.learning_rate"] < 0.05
     assert all(aside for _, aside, _ in trainings.runs)
-    assert len(search.trials) == 15
+    assert len(search.found.trials) == 15
     # what the untuned values give is known
     assert {"options.learning_rate": 0.001} not in values_of(search)
 
@@ -53,7 +52,7 @@ def test_a_better_learning_rate_is_found_and_reads_only_the_part_set_aside(tmp_p
 def test_a_training_that_misses_the_target_is_no_winner_and_costs_no_second_one(tmp_path):
     trainings = SimulatedTrainings()
     search, _ = searched(trainings, tmp_path, {"learning_rate": [0.001, 1.0]}, planned=4)
-    [missed] = search.trials
+    [missed] = search.found.trials
     assert missed.outcome is TrialOutcome.MISSED
     assert missed.reason == "it never reached the target"
     assert search.best_values() == {}
@@ -66,7 +65,7 @@ def test_a_pair_has_one_seed_and_the_ratio_is_that_of_the_untuned_to_its_own(tmp
     [(tuned, _, seed), (untuned, _, other)] = trainings.runs
     assert (tuned["learning_rate"], untuned["learning_rate"]) == (0.01, 0.001)
     assert seed == other
-    [better] = search.trials
+    [better] = search.found.trials
     # by the simulation: the target after 4 epochs without, 3 with
     assert better.figure == pytest.approx(4 / 3, rel=0.02)
 
@@ -88,11 +87,11 @@ def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     search, _ = searched(
         trainings, tmp_path, {"learning_rate": RATES}, pruner=pruner, planned=16, sampler="random"
     )
-    pruned = [one for one in search.trials if one.outcome is TrialOutcome.PRUNED]
+    pruned = [one for one in search.found.trials if one.outcome is TrialOutcome.PRUNED]
     assert pruned
     assert all(one.figure is None and "worse than others" in one.reason for one in pruned)
-    alone = [one for one in search.trials if one.outcome is not TrialOutcome.MEASURED]
-    assert len(trainings.runs) == 2 * len(search.trials) - len(alone)
+    alone = [one for one in search.found.trials if one.outcome is not TrialOutcome.MEASURED]
+    assert len(trainings.runs) == 2 * len(search.found.trials) - len(alone)
     assert search.best_values()
 
 
@@ -104,17 +103,20 @@ def test_a_failure_is_a_row_with_its_reason_and_the_search_goes_on(units, outcom
     search, _ = searched(
         SimulatedTrainings(), tmp_path, {"units": [units, 16, 32]}, observer=events.append
     )
-    [failed] = [one for one in search.trials if one.outcome is outcome]
+    [failed] = [one for one in search.found.trials if one.outcome is outcome]
     assert failed.values == {"options.units": units}
     assert failed.reason == "raised ValueError: 7 units"
-    assert {one.values["options.units"] for one in search.trials} == {units, 16}  # 32 is untuned
-    assert [one for one in events if not isinstance(one, str)] == search.trials
+    assert {one.values["options.units"] for one in search.found.trials} == {
+        units,
+        16,
+    }  # 32 is untuned
+    assert [one for one in events if not isinstance(one, str)] == search.found.trials
 
 
 def test_few_values_are_tried_once_each(tmp_path):
     search, _ = searched(SimulatedTrainings(), tmp_path, {"units": [16, 32]}, planned=50)
     assert values_of(search) == [{"options.units": 16}]
-    assert "not tried" in search.why_ended
+    assert "not tried" in search.result.why_ended
 
 
 def test_an_option_whose_name_is_quoted_in_a_path_keeps_its_name():
@@ -125,7 +127,7 @@ def test_an_option_whose_name_is_quoted_in_a_path_keeps_its_name():
 def test_what_is_as_it_was_is_no_change(tmp_path):
     ranges = {"units": [8, 32], "learning_rate": RATES}
     search = make_value_search(SimulatedTrainings(), tmp_path, ranges)
-    search.trials = [
+    search.found.trials = [
         SettingsTrial(
             values={"options.units": 32, "options.learning_rate": 0.01}, figure=2.0,
             outcome=TrialOutcome.MEASURED,
@@ -143,15 +145,15 @@ def storage(tmp_path):
 def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path, storage):
     options = {"learning_rate": RATES}
     stopped, _ = searched(SimulatedTrainings(interrupt_at=8), tmp_path, options, storage=storage)
-    assert 0 < len(stopped.trials) < 12
+    assert 0 < len(stopped.found.trials) < 12
     [record] = read_searches(tmp_path)
-    assert record.seconds == pytest.approx(sum(one.seconds for one in stopped.trials))
+    assert record.seconds == pytest.approx(sum(one.seconds for one in stopped.found.trials))
     resumed, _ = searched(
         SimulatedTrainings(), tmp_path, options, storage=storage,
         log=SearchLog.open(tmp_path / "search", "here", {"CPU": "one"}),
     )  # fmt: skip
-    assert resumed.trials[: len(stopped.trials)] == stopped.trials
-    assert len(resumed.trials) == 12
+    assert resumed.found.trials[: len(stopped.found.trials)] == stopped.found.trials
+    assert len(resumed.found.trials) == 12
 
 
 @pytest.mark.thorough
@@ -162,18 +164,18 @@ def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path
     second, _ = searched(
         SimulatedTrainings(), tmp_path, options, log=log, planned=3, storage=storage
     )
-    kept = [one for one in second.trials if one.kept_from]
+    kept = [one for one in second.found.trials if one.kept_from]
     # what failed may have been the machine's doing
     assert [one.values for one in kept] == [
-        one.values for one in first.trials if one.outcome.is_lasting
+        one.values for one in first.found.trials if one.outcome.is_lasting
     ]
-    assert len([one for one in second.trials if not one.kept_from]) == 3
+    assert len([one for one in second.found.trials if not one.kept_from]) == 3
     assert list(log.begun_from) == ["search"]
     third, _ = searched(
         SimulatedTrainings(), tmp_path / "third", options, planned=3, storage=storage,
         study={"fresh": True},
     )  # fmt: skip
-    assert not any(one.kept_from for one in third.trials)
+    assert not any(one.kept_from for one in third.found.trials)
 
 
 def test_trials_of_a_search_that_was_killed_are_tried_again(tmp_path, storage):
@@ -195,10 +197,10 @@ def test_a_resume_draws_what_was_not_drawn_before(tmp_path, storage):
     stopped, _ = searched(
         SimulatedTrainings(interrupt_at=42), tmp_path, {"learning_rate": RATES}, **given
     )
-    assert len(stopped.trials) > 20
+    assert len(stopped.found.trials) > 20
     log = SearchLog.open(tmp_path / "search", "here", {"CPU": "one"})
     again, _ = searched(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, log=log, **given)
-    assert len(again.trials) == 28
+    assert len(again.found.trials) == 28
 
 
 # Several processes on one storage
@@ -216,11 +218,13 @@ def joined(tmp_path, name, trainings, **given):
 @pytest.mark.thorough
 def test_searches_of_one_storage_make_the_planned_trials_together(tmp_path, monkeypatch):
     first, _ = joined(tmp_path, "a", SimulatedTrainings(interrupt_at=3), planned=4)
-    made = len(first.trials)
+    made = len(first.found.trials)
     assert 1 <= made < 4
     monkeypatch.setattr("platform.node", lambda: "node-b")
     second, study = joined(tmp_path, "b", SimulatedTrainings(), planned=4)
-    assert [bool(one.machine) for one in second.trials] == made * [True] + (4 - made) * [False]
+    assert [bool(one.machine) for one in second.found.trials] == made * [True] + (4 - made) * [
+        False
+    ]
     shared = study.shared()
     assert (sorted(shared.made.values()), shared.under_way) == (sorted([made, 4 - made]), 0)
 
@@ -275,7 +279,7 @@ def test_the_values_of_a_process_that_was_killed_are_tried_by_another(tmp_path, 
     lost = {"options.learning_rate": float(done.stdout)}
     monkeypatch.setattr("tfopt_core.tuning.storage.HEARTBEAT_SECONDS", 1)
     search, study = joined(tmp_path, "b", SimulatedTrainings(), planned=1)
-    assert search.trials == []  # it may be alive
+    assert search.found.trials == []  # it may be alive
     until = time.monotonic() + 20
     while not study.has_room() and time.monotonic() < until:
         time.sleep(0.5)
@@ -294,8 +298,8 @@ def test_a_storage_that_is_lost_ends_the_search_with_its_name(tmp_path):
 
 def test_the_budget_ends_it_and_says_so(tmp_path):
     search, _ = searched(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, budget=60.0)
-    assert len(search.trials) < 12
-    assert "--budget" in search.why_ended
+    assert len(search.found.trials) < 12
+    assert "--budget" in search.result.why_ended
 
 
 def settings_of_a_plugin(trainings, folder):
@@ -311,7 +315,7 @@ def test_by_time_the_settings_of_a_plugin_are_searched_on_all_of_the_data(tmp_pa
     trainings = SimulatedTrainings()
     search = settings_of_a_plugin(trainings, tmp_path)
     [key] = [one.key for one in search.space]
-    by_steps = {one.values[key]: one.figure for one in search.trials}
+    by_steps = {one.values[key]: one.figure for one in search.found.trials}
     assert by_steps[2] > 1 > by_steps[8]
     assert search.best_values() == {key: 2}
     assert not any(aside for _, aside, _ in trainings.runs)
@@ -320,26 +324,23 @@ def test_by_time_the_settings_of_a_plugin_are_searched_on_all_of_the_data(tmp_pa
 def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
     trainings = SimulatedTrainings(equivalence="changes")
     search = settings_of_a_plugin(trainings, tmp_path)
-    assert {one.outcome for one in search.trials} == {TrialOutcome.REFUSED}
-    assert 'changes the training, which "time" may not' in search.trials[0].reason
+    assert {one.outcome for one in search.found.trials} == {TrialOutcome.REFUSED}
+    assert 'changes the training, which "time" may not' in search.found.trials[0].reason
     assert trainings.runs == []
 
 
 # The whole search
 
 
-def bare():
-    return make_tuned(objective="time-to-target", proof=None, stack=(), trials=())
-
-
 @pytest.mark.thorough
 def test_the_best_values_stand_in_the_result(tmp_path):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
-    result = search.searched(bare())
-    assert result.settings.metric == "val_accuracy"
-    assert 0.002 < result.tuned_options["learning_rate"] < 0.05
+    search.search()
+    assert search.result.settings.metric == "val_accuracy"
+    assert 0.002 < search.result.tuned_options["learning_rate"] < 0.05
     nothing = make_value_search(SimulatedTrainings(), tmp_path / "b", {"units": [32, 128]})
-    assert nothing.searched(bare()).settings.statement.startswith("no value that was tried")
+    nothing.search()
+    assert nothing.found.statement.startswith("no value that was tried")
 
 
 @pytest.mark.parametrize(
@@ -355,7 +356,7 @@ def test_what_is_wrong_with_the_recipe_itself_ends_the_search(wrong, named, tmp_
     problems = [reading.problem(path, "there is none") for path in wrong]
     monkeypatch.setattr(TrialMaker, "prepared", Mock(side_effect=RecipeError(problems)))
     with pytest.raises(RecipeError) as raised:
-        search.searched(bare())
+        search.search()
     assert tuple(problem.path for problem in raised.value.problems) == named
 
 
@@ -364,16 +365,16 @@ def test_ctrl_c_while_a_storage_is_waited_for_interrupts_the_search_of_settings(
 ):
     monkeypatch.setattr(ValueSearch, "study", Mock(side_effect=KeyboardInterrupt))
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
-    found = search.searched(bare())
-    assert found.interrupted
-    assert "--resume" in found.why_ended
-    assert not found.settings.best
+    search.search()
+    assert search.result.interrupted
+    assert "--resume" in search.result.why_ended
+    assert not search.found.best
 
 
 def test_without_time_for_a_trial_no_value_is_called_worse(tmp_path):
     search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, budget=0.0)
-    statement = search.searched(bare()).settings.statement
-    assert statement.startswith("no value was tried: the search's part of the budget")
+    search.search()
+    assert search.found.statement.startswith("no value was tried: the search's part of the budget")
 
 
 def test_what_machines_share_names_the_study_and_what_differs_between_them_does_not():

@@ -29,7 +29,7 @@ from tfopt_core.hooks.card import HEADINGS, card, equivalence_of
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.diagnosis import PARTS, Diagnosis
-from tfopt_core.hooks.installed.settings import declared_range
+from tfopt_core.hooks.installed.inspection import declared_range
 from tfopt_core.hooks.installed.suggest import suggested
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.stack import Stack, StackedPlugin

@@ -13,9 +13,9 @@ from support.plugin_settings import NEEDED
 
 from tfopt_core.hooks.card import HEADINGS, card, traits
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe.table import to_json
 from tfopt_core.recipe.values import faults_of, field_types
 from tfopt_core.testing import check_plugin
 
@@ -86,7 +86,7 @@ def test_every_setting_has_a_sentence_of_help_and_a_default_of_its_type(name: st
 def test_its_settings_survive_json(name: str) -> None:
     plugin = made(name)
     settings = StackedPlugin(name, plugin).settings
-    through_json = json.loads(json.dumps(plain(settings)))
+    through_json = json.loads(json.dumps(to_json(settings)))
     rebuilt = type(plugin)(
         **{
             key: tuple(value) if isinstance(value, list) else value

@@ -13,9 +13,9 @@ import attrs
 
 from tfopt_core.hooks.card import Equivalence, Traits, equivalence_of, traits
 from tfopt_core.hooks.installed.discovery import registrations
-from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe.table import configure
 
 # More plugins in a stack make fewer stacks, and a failure harder to bisect.
 PLUGINS_A_STACK = 10

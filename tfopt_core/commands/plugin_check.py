@@ -17,9 +17,9 @@ from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, Tf
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
-from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_all
+from tfopt_core.recipe.table import to_json
 from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
@@ -124,7 +124,7 @@ def round_trip(stacked: StackedPlugin) -> DoctorFinding:
     """Return whether the settings are the same after they went through JSON."""
     settings = stacked.settings
     try:
-        [again] = with_settings([stacked], [json.loads(json.dumps(plain(settings)))])
+        [again] = with_settings([stacked], [json.loads(json.dumps(to_json(settings)))])
         if again.settings == settings:
             return DoctorFinding("settings", True, "are the same through JSON")
         cause = f"became {again.settings}"

@@ -24,11 +24,11 @@ from tfopt_core.diagnosis.training_findings import (
 )
 from tfopt_core.errors import describe
 from tfopt_core.hooks.diagnosis import Diagnosis, Finding, StepFacts
-from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe.model import Recipe
+from tfopt_core.recipe.table import to_json
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
 from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
 from tfopt_core.scripts.own.loop import parameters, trained_models
@@ -104,7 +104,7 @@ def diagnosed_of(
         recipe_sha256=recipe.sha256(),
         workload=recipe.workload.label,
         stack=tuple(settings),
-        resolved={name: plain(dict(each)) for name, each in settings.items()},
+        resolved={name: to_json(dict(each)) for name, each in settings.items()},
         machine=diagnosis.machine.to_dict(),
         data={split: plan.describe() for split, plan in diagnosis.plans.items()},
         bounds=Bounds.of(diagnosis),

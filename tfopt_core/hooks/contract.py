@@ -14,7 +14,7 @@ from tfopt_core.errors import PluginDefinitionError, did_you_mean
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.plugin_class import Plugin
 from tfopt_core.hooks.specs import ALL_HOOKS, PROJECT, HookSpecs
-from tfopt_core.recipe.rules import RESERVED_KEYS
+from tfopt_core.recipe.model import RESERVED_KEYS
 
 # What core reads of a plugin. A name that is near to one of these is a mistake.
 KNOWN_NAMES = (*(name for name in vars(Plugin) if name[0] != "_"), *ALL_HOOKS)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import attrs
+from attrs.validators import gt, optional
 
-from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe.table import configure
 from tfopt_core.recipe.tree import Fault
-from tfopt_core.recipe.values import Format, Invalid, checked, expected, faults_of, show
+from tfopt_core.recipe.values import (
+    Format,
+    Invalid,
+    checked,
+    expected,
+    faults_of,
+    field_types,
+    setting_schema,
+)
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
-_PAIRS, _SECONDS = "a whole number of at least 4", "a number of seconds above 0"
+_SECONDS = "a number of seconds above 0"
 # Where modules are found, and how the interpreter starts: tfopt's own processes need them as well.
 INTERPRETER_VARIABLES = frozenset([
     "PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONOPTIMIZE",
@@ -48,14 +57,6 @@ def duration(value: object) -> float:
     return total
 
 
-def _pairs(value: object) -> None:
-    if value == "auto":
-        mend = "pairs are fixed beforehand: leave it out for 6, or give a budget"
-        raise expected(_PAIRS, value, mend)
-    if checked(value, int) < 4:
-        raise expected(_PAIRS, value)
-
-
 def _above_zero(value: object) -> None:
     if checked(value, float) <= 0:
         raise expected(_SECONDS, value)
@@ -83,7 +84,6 @@ def _variables(value: object) -> None:
         raise Invalid(*faults)
 
 
-Pairs = Annotated[int, Format(_pairs, {"type": "integer", "minimum": 4}, _PAIRS)]
 Word = Annotated[str, Format(_word, {"type": "string", "pattern": r"\S"})]
 Duration = Annotated[
     float,
@@ -111,31 +111,75 @@ Variables = Annotated[
 # Ranges that a search draws values from, as recipes and plugins write them: `[32, 64, 128]` are
 # choices, `{ low = 1e-4, high = 1e-2, log = true }` are the numbers between two ends, whole ones if
 # both ends are.
-Value = bool | int | float | str
+Value = float | str | bool
 
-RANGE_KEYS = ("low", "high", "log", "step")
 _EXAMPLES = "write { low = 1e-4, high = 1e-2, log = true } or choices such as [32, 64, 128]"
 
 
+class _Checked:
+    """A range whose parts are checked against each other as it is made."""
+
+    def __attrs_post_init__(self) -> None:
+        if faults := tuple(self._faults()):
+            raise Invalid(*faults)
+
+    def _faults(self) -> Iterator[Fault]:
+        raise NotImplementedError
+
+
 @attrs.frozen
-class Choices:
+class Choices(_Checked):
     """Some values of one kind, at least two."""
 
     values: tuple[Value, ...]
+
+    def _faults(self) -> Iterator[Fault]:
+        kinds = {type(one) if isinstance(one, bool | str) else float for one in self.values}
+        if unfit := faults_of(self.values, tuple[Value, ...]):
+            yield from unfit
+        elif len(kinds) > 1:
+            yield Fault(
+                "the choices are of several kinds", "give numbers, strings or booleans alone"
+            )
+        elif any(one in self.values[:index] for index, one in enumerate(self.values)):
+            yield Fault("a choice stands twice", "name each once")
+        elif len(self.values) < 2:
+            what = "an empty range" if not self.values else "one choice"
+            yield Fault(f"{what} leaves nothing to search", "give two choices at least")
 
     def holds(self, value: object) -> bool:
         """Return whether a value is one of the choices."""
         return any(value == one and type(value) is type(one) for one in self.values)
 
 
+def _end(help: str, **more: Any) -> Any:
+    return attrs.field(metadata={"help": help}, **more)
+
+
 @attrs.frozen
-class Between:
+class Between(_Checked):
     """The numbers from `low` to `high`, both included: on a log scale, or each `step` from low."""
 
-    low: int | float
-    high: int | float
-    log: bool = False
-    step: int | float | None = None
+    low: float = _end("The smallest number; whole ones if both ends and the step are.")
+    high: float = _end("The largest number.")
+    log: bool = _end("Whether to draw on a log scale.", default=False)
+    step: float | None = _end(
+        "The distance of the numbers, from low.", default=None, validator=optional(gt(0))
+    )
+
+    def _faults(self) -> Iterator[Fault]:
+        low, high, step = self.low, self.high, self.step
+        if low >= high:
+            yield Fault(f"low ({low}) is not below high ({high})", "give the smaller number as low")
+        if self.log and low <= 0:
+            yield Fault(f"a log scale begins above 0, and low is {low}", "raise low, or remove log")
+        if self.log and step is not None:
+            yield Fault("a log scale has no step", "remove step or log", at=("step",))
+        elif step is not None and step > high - low > 0:
+            yield Fault(
+                f"a step of {step} makes no second value from {low} to {high}",
+                "give a step that is no larger than the range", at=("step",),
+            )  # fmt: skip
 
     @property
     def whole(self) -> bool:
@@ -163,14 +207,13 @@ def search_range(value: object) -> SearchRange:
     :raises Invalid: with all of its faults.
     """
     if isinstance(value, list | tuple):
-        faults = tuple(_faults_of_choices(value))
-    elif isinstance(value, Mapping):
-        faults = tuple(_faults_of_ends(value))
-    else:
+        return Choices(tuple(value))
+    if not isinstance(value, Mapping):
         raise expected("an array of choices or a table with low and high", value, _EXAMPLES)
-    if faults:
+    between, faults = configure(Between, value, "key")
+    if between is None:
         raise Invalid(*faults)
-    return Between(**value) if isinstance(value, Mapping) else Choices(tuple(value))
+    return cast(Between, between)
 
 
 def _search_ranges(value: object) -> None:
@@ -186,63 +229,6 @@ def _search_ranges(value: object) -> None:
         raise Invalid(*faults)
 
 
-def _faults_of_choices(values: list[Any] | tuple[Any, ...]) -> Iterator[Fault]:
-    if unfit := faults_of(values, Any):
-        yield from unfit
-        return
-    kinds = set()
-    for index, one in enumerate(values):
-        if not isinstance(one, bool | int | float | str):
-            message = f"expected a number, a string or a boolean, got {show(one)}"
-            yield Fault(message, at=(index,))
-        else:
-            kinds.add(type(one) if isinstance(one, bool | str) else float)
-    if len(kinds) > 1:
-        yield Fault("the choices are of several kinds", "give numbers, strings or booleans alone")
-    elif any(one in values[:index] for index, one in enumerate(values)):
-        yield Fault("a choice stands twice", "name each once")
-    elif len(values) < 2:
-        what = "an empty range" if not values else "one choice"
-        yield Fault(f"{what} leaves nothing to search", "give two choices at least")
-
-
-def _faults_of_ends(table: Mapping[str, Any]) -> Iterator[Fault]:
-    for key in table:
-        if key not in RANGE_KEYS:
-            hint = did_you_mean(key, RANGE_KEYS) or f"a range has {', '.join(RANGE_KEYS)}"
-            yield Fault("unknown key", hint, at=(key,))
-    for key in ("low", "high"):
-        if key not in table:
-            yield Fault(f'"{key}" is missing', _EXAMPLES)
-    numbers = {}
-    for key in ("low", "high", "step"):
-        if key in table:
-            faults = faults_of(table[key], float)
-            yield from (attrs.evolve(fault, at=(key,)) for fault in faults)
-            if not faults:
-                numbers[key] = table[key]
-    log = table.get("log", False)
-    if faults := faults_of(log, bool):
-        yield from (attrs.evolve(fault, at=("log",)) for fault in faults)
-        log = False
-    if not {"low", "high"} <= numbers.keys():
-        return
-    low, high, step = numbers["low"], numbers["high"], numbers.get("step")
-    if low >= high:
-        yield Fault(f"low ({low}) is not below high ({high})", "give the smaller number as low")
-    if log and low <= 0:
-        yield Fault(f"a log scale begins above 0, and low is {low}", "raise low, or remove log")
-    if step is None:
-        return
-    if log:
-        yield Fault("a log scale has no step", "remove step or log", at=("step",))
-    elif step <= 0 or (low < high and step > high - low):
-        yield Fault(
-            f"a step of {step} makes no second value from {low} to {high}",
-            "give a step above 0 that is no larger than the range", at=("step",),
-        )  # fmt: skip
-
-
 _CHOICES: Mapping[str, Any] = {
     "anyOf": [
         {"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": kind}}
@@ -254,14 +240,10 @@ _BETWEEN: Mapping[str, Any] = {
     "additionalProperties": False,
     "required": ["low", "high"],
     "properties": {
-        "low": {"description": "The smallest number; whole ones if both ends and the step are.",
-                "type": "number"},
-        "high": {"description": "The largest number.", "type": "number"},
-        "log": {"description": "Whether to draw on a log scale.", "type": "boolean"},
-        "step": {"description": "The distance of the numbers, from low.", "type": "number",
-                 "exclusiveMinimum": 0},
+        one.name: setting_schema(one, field_types(Between)[one.name])
+        for one in attrs.fields(Between)
     },
-}  # fmt: skip
+}
 SearchRanges = Annotated[
     Mapping[str, Any],
     Format(_search_ranges, {

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from tfopt_core.errors import Problem, did_you_mean
-from tfopt_core.recipe.formats import Word
-from tfopt_core.recipe.rules import below, without_replaced
+from tfopt_core.recipe.model import RESERVED_KEYS
+from tfopt_core.recipe.table import SCRIPT_KEYS, TARGET_BOUNDS, WORKLOAD_CHOICES
 from tfopt_core.recipe.toml import MAX_DEPTH, nested_too_deep
 from tfopt_core.recipe.tree import Node, Place, join_path, place_values
 from tfopt_core.recipe.values import expected, faults_of
 
-_RESERVED = {"use": Word, "enabled": bool}
 _FORM = "write path=value, such as measure.pairs=4 or plugins.cache.storage=disk"
 _PLUGIN_FORM = "write plugins.NAME.key=value, such as plugins.cache.storage=disk"
 _KEYS_OF_PLUGIN = 3  # plugins, NAME and at least one key
@@ -52,7 +51,7 @@ def _name_of(plugin: Node, problems: list[Problem]) -> str | None:
         return None
     wrong = set()
     for key, node in plugin.value.items():
-        if key in _RESERVED and (faults := faults_of(node.plain(), _RESERVED[key])):
+        if key in RESERVED_KEYS and (faults := faults_of(node.plain(), RESERVED_KEYS[key])):
             problems += node.problems(faults)
             wrong.add(key)
     if "use" not in plugin.value:
@@ -80,6 +79,58 @@ def merge_layers(base: Node, top: Node) -> Node:
     # it in its old place.
     stack = {**below(base, "plugins"), **below(top, "plugins")}
     return _with_plugins(merged, stack, {**base.table(), **top.table()}["plugins"].place)
+
+
+def without_replaced(base: Node, top: Node) -> Node:
+    """Return `base` without the alternatives that `top` replaces.
+
+    Otherwise a base's `use` and the extending recipe's `factory` would be two workloads, its
+    `at_least` and an `at_most` two bounds, and its `budget` beside a number of pairs an error.
+    """
+    ours, theirs = below(base, "workload"), below(top, "workload")
+    if chosen := [key for key in WORKLOAD_CHOICES if key in theirs]:
+        base = _edit(base, "workload", WORKLOAD_CHOICES)
+        if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
+            # these belong to the other workload, or name options of it
+            base = _edit(base, "workload", ("options", *SCRIPT_KEYS))
+            base = _edit(_edit(base, "measure", ["baseline"]), "tune", ["options"])
+        if {"script", "module"} & set(chosen):
+            base = _edit(base, "workload", ("epochs", "batch_size"))  # a script sets these itself
+    # there are either pairs or a budget
+    time = below(top, "measure")
+    if "budget" in time and "pairs" not in time:
+        base = _edit(base, "measure", ["pairs"])
+    elif "pairs" in time and "budget" not in time:
+        base = _edit(base, "measure", ["budget"])
+    measure = base.table().get("measure")
+    if measure is None:
+        return base
+    if set(below(top, "measure", "target")).intersection(TARGET_BOUNDS):
+        measure = _edit(measure, "target", TARGET_BOUNDS)
+    new = below(top, "measure", "quality").get("metric")
+    old = below(base, "measure", "quality").get("metric")
+    if new is not None and old is not None and new.value != old.value:
+        # direction and tolerance belong to the other metric
+        measure = _edit(measure, "quality", ["direction", "tolerance"])
+    return Node({**base.table(), "measure": measure}, base.place)
+
+
+def below(node: Node, *keys: str) -> dict[str, Node]:
+    for key in keys:
+        child = node.table().get(key)
+        if child is None:
+            return {}
+        node = child
+    return node.table()
+
+
+def _edit(node: Node, key: str, dropped: Sequence[str]) -> Node:
+    """Return `node` without some keys of the table at `key`."""
+    table = node.table().get(key)
+    if table is None or not isinstance(table.value, dict):
+        return node
+    kept = {name: item for name, item in table.value.items() if name not in dropped}
+    return Node({**node.table(), key: Node(kept, table.place)}, node.place)
 
 
 def merge_tables(base: Node, top: Node) -> Node:

@@ -13,7 +13,6 @@ from attrs.validators import ge, optional
 
 from tfopt_core.recipe.formats import (
     Duration,
-    Pairs,
     SearchRange,
     SearchRanges,
     SecondsOrWhole,
@@ -22,20 +21,23 @@ from tfopt_core.recipe.formats import (
     duration,
     search_range,
 )
-from tfopt_core.recipe.rules import (
-    RESERVED_KEYS,
+from tfopt_core.recipe.shipped import folder_of
+from tfopt_core.recipe.table import (
     TARGET_BOUNDS,
     WORKLOAD_CHOICES,
+    Table,
     exactly_one,
+    key,
     metric_is_given,
+    to_json,
     workload_rules,
 )
-from tfopt_core.recipe.shipped import folder_of
-from tfopt_core.recipe.table import Table, key, to_json
 from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
 # Pairs of a measurement, and how many seconds each of their runs trains behind its start.
 PAIRS, WARM_SECONDS = 6, 5.0
+# What a recipe says about any plugin, so no plugin can have it as a setting.
+RESERVED_KEYS: Mapping[str, Any] = {"use": Word, "enabled": bool}
 # Which contrast is the headline of a measurement.
 Objective = Literal["time", "memory", "time-to-target"]
 
@@ -216,7 +218,7 @@ class MeasureSpec(Table):
     `pairs` and `seconds` are fixed beforehand; a budget holds fewer or more of both.
     """
 
-    pairs: Pairs = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.")
+    pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
     seconds: SecondsOrWhole | None = key(
         None,
         'Seconds that each run trains behind its start, or "whole" trainings; by default 5, and '

@@ -18,7 +18,7 @@ from tfopt_core.recipe.layers import (
     parse_overrides,
     read_layer,
 )
-from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import PluginEntry, Recipe, WorkloadSpec
 from tfopt_core.recipe.shipped import find_recipe, folder_of, is_stream, names_nearby
 from tfopt_core.recipe.table import Key, Table, keys_of
 from tfopt_core.recipe.toml import parse_toml, read_bytes
@@ -254,8 +254,6 @@ def _value_of(key: Key, node: Node, problems: list[Problem], *, complete: bool) 
 
 
 def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
-    if table is MeasureSpec and key == "length":
-        return 'say how long each run trains: seconds = 5, or seconds = "whole"'
     homes = [home for home, keys in _homes(Recipe) if key in keys]
     if homes:
         return f"it belongs {' or '.join(homes)}"

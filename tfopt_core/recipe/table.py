@@ -1,4 +1,4 @@
-"""Base of the classes of model.py: fields that know their TOML key, and rules between keys.
+"""Classes as TOML tables: objects from their keys, the tables of a recipe, and rules between keys.
 
 cattrs is not used here: a recipe must report all problems at once, each at its key, but the
 validators of a class stop at the first failure, and rules between keys ("two workloads") must
@@ -7,14 +7,61 @@ run even if another key is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time
 from typing import Any, get_args
 
 import attrs
 
+from tfopt_core.errors import did_you_mean
 from tfopt_core.recipe.tree import Fault
-from tfopt_core.recipe.values import field_types
+from tfopt_core.recipe.values import (
+    Invalid,
+    converted,
+    faults_in_field,
+    field_types,
+    first_line,
+    listing,
+)
+
+
+def configure(
+    table: type[Any], values: Mapping[str, Any], what: str = "setting"
+) -> tuple[Any | None, list[Fault]]:
+    """Return the object of a class with these values of its fields, or None and all faults.
+
+    :param what: what messages call a field.
+    """
+    if faults := list(_faults(table, values, what)):
+        return None, faults
+    try:
+        return table(**{key: converted(value) for key, value in values.items()}), []
+    except Invalid as invalid:
+        return None, list(invalid.faults)
+    except (TypeError, ValueError) as error:
+        return None, [Fault(first_line(error))]
+
+
+def _faults(table: type[Any], values: Mapping[str, Any], what: str) -> Iterator[Fault]:
+    fields = attrs.fields(table)
+    known = [one.name for one in fields]
+    for key in values:
+        if key not in known:
+            mend = did_you_mean(key, known) or f"the {what}s are: {', '.join(known) or 'none'}"
+            yield Fault(f"unknown {what}", mend, at=(key,))
+    for one in fields:
+        if one.default is attrs.NOTHING and one.name not in values:
+            yield Fault(f'"{one.name}" is missing', "add it: it has no default")
+    annotations = field_types(table)
+    # Validators run on a blank instance, so that the problem of each field is found.
+    blank = object.__new__(table)
+    for one in fields:
+        if one.name in values:
+            for fault in faults_in_field(values[one.name], annotations[one.name], one, blank):
+                yield attrs.evolve(fault, at=(one.name, *fault.at))
+
+
+# The tables of a recipe
 
 
 def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
@@ -85,3 +132,59 @@ def to_json(value: Any) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     return value
+
+
+# What excludes or needs another key
+
+WORKLOAD_CHOICES = ("use", "factory", "script", "module")
+# Only scripts have these, started by their path or as a module.
+SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_epochs", "max_steps")
+# Keys that are about calls of `fit`.
+FIT_KEYS = ("fit", "max_epochs")
+# What is refused, with its mend: beside a script, beside its own loop, and without a script.
+_NOT_OF_SCRIPT = {
+    "epochs": ("a script sets this itself", 'remove it; "max_epochs" cuts a script short'),
+    "batch_size": ("a script sets this itself", "remove it"),
+    "options": (
+        "options are arguments of a factory",
+        'give a script its arguments as args = ["--lr", "0.1"]',
+    ),
+}
+_NOT_OF_OWN_LOOP = dict.fromkeys(FIT_KEYS, (
+    "a loop of the script's own has no call of fit",
+    'remove it; "max_steps" ends a run after so many updates',
+))  # fmt: skip
+_ABOUT_SCRIPT = "this is about a script, and there is none"
+_OF_SCRIPT_ALONE = {
+    **dict.fromkeys(SCRIPT_KEYS, (_ABOUT_SCRIPT, "remove it")),
+    "args": (_ABOUT_SCRIPT, "give a factory its arguments under [workload.options]"),
+}
+TARGET_BOUNDS = ("at_least", "at_most")
+
+
+def workload_rules(given: Set[str]) -> Iterator[Fault]:
+    """Yield a fault unless there is one workload, and for keys that do not apply to it."""
+    yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
+    refused = _OF_SCRIPT_ALONE
+    if given & {"script", "module"}:
+        refused = {**_NOT_OF_SCRIPT, **(_NOT_OF_OWN_LOOP if "loop" in given else {})}
+    for key, (message, mend) in refused.items():
+        if key in given:
+            yield Fault(message, mend, at=(key,))
+
+
+def metric_is_given(given: Set[str]) -> Iterator[Fault]:
+    """Yield a fault if the metric is missing."""
+    if "metric" not in given:
+        yield Fault('"metric" is missing', 'add, for example, metric = "val_accuracy"')
+
+
+def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[Fault]:
+    """Yield a fault unless exactly one of some keys is given; `what` names them in the message."""
+    present = [name for name in names if name in given]
+    if not present:
+        yield Fault(f"no {what}", f"give {listing(names, 'or')}")
+    elif len(present) > 1:
+        both = listing([f'"{name}"' for name in present], "and")
+        count = {2: "two", 3: "three", 4: "four"}[len(present)]
+        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(present[1],))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 from cattrs import Converter
 
-from tfopt_core.recipe.rules import WORKLOAD_CHOICES
+from tfopt_core.recipe.table import WORKLOAD_CHOICES
 from tfopt_core.records.results import SCHEMA_VERSION, RunResult
 from tfopt_core.records.verdict import Verdict
 

@@ -17,11 +17,11 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, equivalence_of, guarded
-from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
+from tfopt_core.recipe.table import to_json
 from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.variants import BASELINE
@@ -183,8 +183,8 @@ def plan_of(
     )
     return PluginPlan(
         name=resolved.name,
-        settings=plain(resolved.settings),
-        asked=plain(before.settings),
+        settings=to_json(resolved.settings),
+        asked=to_json(before.settings),
         equivalence=equivalence_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,

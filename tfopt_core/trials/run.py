@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks.context import JOIN_SECONDS, Cluster, RunContext, Serve
-from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.recipe.table import to_json
 from tfopt_core.records.messages import Answer, ClusterJoined, OthersServed, ProcessStarted, Tell
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.build import Built, build, load
@@ -124,7 +124,7 @@ def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     own = {
         "facts": {**task.facts, "checkpoints": _checkpoint(task)},
         "seed": job.seed,
-        "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
+        "settings": {stacked.name: to_json(stacked.settings) for stacked in job.plugins},
     }
     documents = exchanged(joined.strategy, own)
     check_agreement(cluster, [document["facts"] for document in documents])

@@ -8,8 +8,7 @@ from attrs import field, validators
 
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.installed.discovery import find, registrations
-from tfopt_core.hooks.installed.inspection import describe_plugin
-from tfopt_core.hooks.installed.settings import declared_range
+from tfopt_core.hooks.installed.inspection import declared_range, describe_plugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.values import field_types
 

@@ -10,7 +10,7 @@ from attrs import field, validators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.hooks.installed.settings import configure
+from tfopt_core.recipe.table import configure
 from tfopt_core.recipe.tree import Node, Place
 from tfopt_core.recipe.values import faults_of
 

@@ -188,8 +188,7 @@ def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints: Complaints) 
     ("measure", "complaint"),
     [
         ("pairs = 4.0", "got 4.0 (a number)"),
-        ('pairs = "auto"', "pairs are fixed beforehand: leave it out for 6, or give a budget"),
-        ('length = "steady"', 'say how long each run trains: seconds = 5, or seconds = "whole"'),
+        ('pairs = "auto"', 'expected a whole number, got "auto" (a string)'),
         (
             'seconds = "full"',
             'above 0 or "whole", got "full" (a string)',

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.commands.check import check_recipe
+from tfopt_core.recipe.model import RESERVED_KEYS
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.recipe.rules import RESERVED_KEYS
 from tfopt_core.recipe.shipped import shipped_recipes, summary
 from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, text_of
 

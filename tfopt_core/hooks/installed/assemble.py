@@ -16,9 +16,9 @@ from tfopt_core.errors import (
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
-from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PluginEntry
+from tfopt_core.recipe.table import configure
 from tfopt_core.recipe.tree import Fault
 
 # Plugins that ship with tfopt are tested to import; others are first imported in another process.

@@ -14,14 +14,20 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import TfoptError
+from tfopt_core.errors import PluginDefinitionError, TfoptError
 from tfopt_core.hooks.card import Traits, card, equivalence_of, traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import find, registrations
-from tfopt_core.hooks.installed.settings import declared_range
 from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.specs import OWNER_HOOK
-from tfopt_core.recipe.values import field_expectation, field_types, setting_schema
+from tfopt_core.recipe.formats import Choices, search_range
+from tfopt_core.recipe.values import (
+    Invalid,
+    faults_in_field,
+    field_expectation,
+    field_types,
+    setting_schema,
+)
 
 TIME_LIMIT_SECONDS = 30.0  # for the import of one plugin
 
@@ -144,6 +150,26 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
         ),
         equivalence=_math(name, plugin_class),
     )
+
+
+def declared_range(plugin: str, attribute: attrs.Attribute[Any], annotation: Any) -> Any:
+    """Return the range of a setting as its plugin wrote it, None if it declares none.
+
+    :raises PluginDefinitionError: if it means no range, or the setting refuses its ends.
+    """
+    written = attribute.metadata.get("search")
+    if written is None:
+        return None
+    setting = f'the search range of "{attribute.name}"'
+    try:
+        range_ = search_range(written)
+    except Invalid as invalid:
+        raise PluginDefinitionError(plugin, f"{setting} is wrong: {invalid}") from None
+    ends = range_.values if isinstance(range_, Choices) else (range_.low, range_.high)
+    for value in ends:
+        for fault in faults_in_field(value, annotation, attribute):
+            raise PluginDefinitionError(plugin, f"{setting} holds what it refuses: {fault.message}")
+    return list(written) if isinstance(written, tuple) else written
 
 
 def _math(name: str, plugin_class: type[Any]) -> str:

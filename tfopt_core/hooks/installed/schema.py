@@ -14,8 +14,7 @@ import attrs
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe.formats import Word
 from tfopt_core.recipe.model import Recipe, TargetSpec, WorkloadSpec
-from tfopt_core.recipe.rules import TARGET_BOUNDS, WORKLOAD_CHOICES
-from tfopt_core.recipe.table import Table, keys_of
+from tfopt_core.recipe.table import TARGET_BOUNDS, WORKLOAD_CHOICES, Table, keys_of
 from tfopt_core.recipe.values import Schema, of_annotation, setting_schema
 
 DRAFT = "http://json-schema.org/draft-07/schema#"

@@ -21,9 +21,9 @@ from tfopt_core.hooks.card import (
 )
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
-from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.plugin_class import overrides
+from tfopt_core.recipe.table import configure, to_json
 
 # Smaller gains are not worth a measurement.
 LEAST_BOUND = 1.02
@@ -178,7 +178,7 @@ def _asked(
     settings, plugin = answer
     return Suggestion(
         plugin=name,
-        settings=plain(settings),
+        settings=to_json(settings),
         bound=None if bound == float("inf") else bound,
         targets=own.targets,
         equivalence=equivalence_of(name, plugin),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,119 +56,42 @@ def test_a_document_of_tomlkit_has_the_keys_that_tomllib_sees(value: dict[str, A
     assert set(locate(text)) == paths_in(tomllib.loads(text))
 
 
-def basic(text: str) -> str:
-    """A string in double quotes; JSON's escapes are TOML's too."""
-    return json.dumps(text, ensure_ascii=False)
+shapes = st.recursive(
+    st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.integers(0, 9), inner)
+)
 
 
-class Writer:
-    """Writes data as TOML in random formatting and notes the line of each key as it goes."""
-
-    def __init__(self, draw: st.DrawFn) -> None:
-        self.draw = draw
-        self.text = ""
-        self.lines: dict[Path, int] = {}
-
-    def pick(self, *options: str) -> str:
-        return self.draw(st.sampled_from(options))
-
-    def put(self, text: str) -> None:
-        self.text += text
-
-    def note(self, path: Path) -> None:
-        self.lines.setdefault(path, self.text.count("\n") + 1)
-
-    def noise(self) -> None:
-        self.put(self.pick("", "", "\n", "# a = [ \" '''\n", "   \n\t"))
-
-    def key(self, key: str) -> None:
-        bare = key and all(c in "abc-_1" for c in key)
-        self.put(key if bare and self.pick("bare", "quoted") == "bare" else basic(key))
-
-    def scalar(self, value: Any) -> None:
-        if isinstance(value, str):
-            if "\\" not in value and '"' not in value and self.pick("one", "multi") == "multi":
-                self.put(f'"""\n{value}"""')
-            elif "'" not in value and "\n" not in value and self.pick("a", "b") == "b":
-                self.put(f"'{value}'")
-            else:
-                self.put(basic(value))
-        else:
-            self.put(str(value).lower() if isinstance(value, bool) else str(value))
-
-    def value(self, value: Any, path: Path) -> None:
-        if isinstance(value, dict):
-            self.put("{")
-            for number, (key, item) in enumerate(value.items()):
-                self.put(", " if number else " ")
-                self.pair(key, item, path)
-            self.put("}")
-        elif isinstance(value, list):
-            self.put("[")
-            for index, item in enumerate(value):
-                self.noise()
-                self.note((*path, index))
-                self.value(item, (*path, index))
-                self.put(self.pick(",", " ,"))
-            self.noise()
-            self.put("]")
-        else:
-            self.scalar(value)
-
-    def pair(self, key: str, value: Any, path: Path) -> None:
-        path = (*path, key)
-        self.note(path)
-        self.key(key)
-        if isinstance(value, dict) and len(value) == 1 and self.pick("dot", "brace") == "dot":
-            self.put(self.pick(".", " . "))
-            ((below, item),) = value.items()
-            self.pair(below, item, path)
-            return
-        self.put(self.pick("=", " = "))
-        self.value(value, path)
-
-    def document(self, value: dict[str, Any]) -> None:
-        sections = []
-        for key, item in value.items():
-            tables = isinstance(item, list) and item and all(isinstance(x, dict) for x in item)
-            if (tables or isinstance(item, dict)) and self.pick("header", "inline") == "header":
-                sections.append((key, item))
-                continue
-            self.noise()
-            self.pair(key, item, ())
-            self.put(self.pick("\n", " # = [\n"))
-        for key, item in sections:
-            for index, table in enumerate(item if isinstance(item, list) else [item]):
-                path: Path = (key, index) if isinstance(item, list) else (key,)
-                self.noise()
-                self.note((key,))
-                self.note(path)
-                opening, closing = ("[[", "]]") if len(path) > 1 else ("[", "]")
-                self.put(opening + self.pick("", " "))
-                self.key(key)
-                self.put(closing + self.pick("\n", " # [x]\n"))
-                for name, inner in table.items():
-                    self.noise()
-                    self.pair(name, inner, path)
-                    self.put("\n")
+def marked(shape: Any, marks: Iterator[int]) -> Any:
+    """Data of this shape in which no two keys and no two strings are alike."""
+    if isinstance(shape, dict):
+        return {f"k{next(marks)}": marked(item, marks) for item in shape.values()}
+    if isinstance(shape, list):
+        return [marked(item, marks) for item in shape]
+    return f"v{next(marks)}"
 
 
-@st.composite
-def documents(draw: st.DrawFn) -> tuple[str, dict[Path, int]]:
-    writer = Writer(draw)
-    writer.document(draw(data))
-    return writer.text, writer.lines
+def lines_of(value: Any, text: str, path: Path = ()) -> Iterator[tuple[Path, int]]:
+    """The line on which each key and each string of an array first stands."""
+    for part, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(part, str) or isinstance(item, str):
+            mark = re.search(rf"\b{part if isinstance(part, str) else item}\b", text)
+            assert mark is not None
+            yield (*path, part), text.count("\n", 0, mark.start()) + 1
+        if not isinstance(item, str):
+            yield from lines_of(item, text, (*path, part))
 
 
 @unhurried
-@given(documents())
-def test_every_key_of_a_handwritten_document_is_on_its_line(
-    document: tuple[str, dict[Path, int]],
-) -> None:
-    text, lines = document
-    parsed = tomllib.loads(text)
-    assert set(lines) == paths_in(parsed)  # the writer wrote what it says
-    assert locate(text) == lines
+@given(st.dictionaries(st.integers(0, 9), shapes), st.sampled_from(["\n", "\n# = [ \" '''\n \t"]))
+def test_every_key_and_element_is_on_its_line(shape: dict[int, Any], noise: str) -> None:
+    value = marked(shape, itertools.count())
+    # between lines, and between the elements of arrays
+    text = tomlkit.dumps(value).replace("\n", noise)
+    text = re.sub(r', (?=["\[{])', lambda _: f",{noise}", text)
+    found = locate(text)
+    assert set(found) == paths_in(tomllib.loads(text))
+    for path, line in lines_of(value, text):
+        assert found[path] == line, path
 
 
 @given(st.lists(st.one_of(st.integers(0, 99), keys.filter(bool))).filter(lambda p: p))
@@ -180,7 +105,9 @@ def test_a_written_path_can_be_read_back(path: list[str | int]) -> None:
         ("[[a]]\n[[a.b]]\n[[a.b]]\nx = 1\n[[a]]\n[[a.b]]\nx = 2\n", ("a", 1, "b", 0, "x"), 7),
         ('a = """\n[b]\nc = 1 ""\\"\n"""""\nd = 1\n', ("d",), 5),
         ("a = '''\n# ' ''\n'''''\nd = 1\n", ("d",), 4),
+        ("a.b = 1\na.c = 2\n", ("a",), 1),
         ("\r\n\r\na = 1\r\n", ("a",), 3),
+        ('\n"a.b" . c.d = [\n{ x.y = 1 }]\n', ("a.b", "c", "d", 0, "x", "y"), 3),
     ],
 )
 def test_a_key_is_found_in(text: str, path: Path, line: int) -> None:

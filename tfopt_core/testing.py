@@ -98,10 +98,10 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
     check_class(name, plugin_class)
     plugin = plugin_class(**settings)
     equivalence_of(name, plugin)
-    said = card(plugin_class)
-    if not said.summary:
+    summary, sections = card(plugin_class)
+    if not summary:
         raise PluginDefinitionError(name, "has no docstring; its first line is its summary")
-    if missing := [heading for heading in HEADINGS if heading not in dict(said.sections)]:
+    if missing := [heading for heading in HEADINGS if heading not in dict(sections)]:
         raise PluginDefinitionError(name, f"its card lacks: {', '.join(missing)}")
     types = field_types(plugin_class)
     for attribute in attrs.fields(plugin_class):

@@ -54,10 +54,10 @@ def test_it_passes_the_check_that_third_parties_use(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_its_card_has_a_short_summary_and_text_under_every_heading(name: str) -> None:
-    said = card(OURS[name].load())
-    assert said.summary.endswith(".")
-    assert len(said.summary) <= 100
-    assert [heading for heading, text in said.sections if text] == list(HEADINGS)
+    summary, sections = card(OURS[name].load())
+    assert summary.endswith(".")
+    assert len(summary) <= 100
+    assert [heading for heading, text in sections if text] == list(HEADINGS)
 
 
 @pytest.mark.parametrize("name", OURS)

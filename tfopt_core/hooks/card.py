@@ -6,7 +6,7 @@ import inspect
 import re
 import traceback
 from collections.abc import Callable, Mapping, Set
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import attrs
 
@@ -19,15 +19,14 @@ from tfopt_core.errors import (
     describe,
     ran_out_of_memory,
 )
+from tfopt_core.recipe.table import configure
 
 # "unknown": the plugin does not declare it; a replay decides.
 Equivalence = Literal["exact", "order", "rounding", "unknown", "changes"]
 
-TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergence")
-ROLES = ("optimization", "observer")
-MODEL_CHANGES = ("none", "in-place", "replaces")
+Target = Literal["input", "dispatch", "compute", "memory", "communication", "convergence"]
 # From the least to the largest change.
-EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order", "rounding", "unknown", "changes")
+EQUIVALENCES: tuple[Equivalence, ...] = get_args(Equivalence)
 # What a replay certifies without statistics of quality.
 EXACT_EQUIVALENCES: tuple[Equivalence, ...] = ("exact", "order")
 # The words for it in printed text.
@@ -47,9 +46,9 @@ HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "R
 class Traits:
     """The class attributes of a plugin, checked."""
 
-    targets: tuple[str, ...]
-    role: str
-    model_change: str
+    targets: tuple[Target, ...]
+    role: Literal["optimization", "observer"]
+    model_change: Literal["none", "in-place", "replaces"]
     requires: tuple[str, ...]
     conflicts: tuple[str, ...]
     before: tuple[str, ...]
@@ -61,25 +60,11 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
 
     :raises PluginDefinitionError: if an attribute has an invalid value.
     """
-
     values = {one.name: getattr(plugin_class, one.name) for one in attrs.fields(Traits)}
-    for attribute, allowed in (("role", ROLES), ("model_change", MODEL_CHANGES)):
-        if values[attribute] not in allowed:
-            choices = ", ".join(f'"{item}"' for item in allowed)
-            raise PluginDefinitionError(
-                name, f'"{attribute}" is "{values[attribute]}", not one of {choices}'
-            )
-    for attribute in ("targets", "requires", "conflicts", "before", "after"):
-        value = values[attribute]
-        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-            raise PluginDefinitionError(name, f'"{attribute}" is not a tuple of strings')
-        values[attribute] = tuple(value)
-    for target in values["targets"]:
-        if target not in TARGETS:
-            raise PluginDefinitionError(
-                name, f'"targets" holds "{target}", not one of {", ".join(TARGETS)}'
-            )
-    return Traits(**values)
+    found, faults = configure(Traits, values)
+    if found is None:
+        raise PluginDefinitionError(name, str(faults[0]))
+    return cast(Traits, found)
 
 
 def requiring(out: Set[str], known: Mapping[str, Traits]) -> set[str]:
@@ -147,23 +132,16 @@ def equivalence_of(name: str, plugin: Any) -> Equivalence:
     return cast(Equivalence, value)
 
 
-@attrs.frozen
-class Card:
-    """The documentation of a plugin: a summary line, and sections in the order of `HEADINGS`."""
-
-    summary: str
-    sections: tuple[tuple[str, str], ...]
-
-
 _HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):[ \t]*", re.MULTILINE)
 
 
-def card(plugin_class: type[Any]) -> Card:
-    """Return the card in a plugin's docstring: a first line, then `Heading: text` paragraphs."""
+def card(plugin_class: type[Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the card in a plugin's docstring: the summary in its first line, and the sections of
+    its `Heading: text` paragraphs, in their order."""
     text = inspect.cleandoc(plugin_class.__doc__ or "")
     parts = _HEADING.split(text)
     sections = tuple(
         (heading, " ".join(body.split()))
         for heading, body in zip(parts[1::2], parts[2::2], strict=True)
     )
-    return Card(" ".join(parts[0].split()), sections)
+    return " ".join(parts[0].split()), sections

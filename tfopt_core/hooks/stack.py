@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import pluggy
@@ -34,6 +34,7 @@ from tfopt_core.hooks.values import (
 )
 from tfopt_core.recipe.model import Recipe
 
+T = TypeVar("T")
 # What of `TrainingOptions` computes in each step.
 CALLED_IN_STEPS = (
     "loss", "metrics", "weighted_metrics", "loss_weights", "wrap_train_step", "wrap_test_step",
@@ -103,17 +104,13 @@ class Stack:
 
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        options: RuntimeOptions = self._value(
+        return self._value(
             "configure_runtime", RuntimeOptions(), RuntimeOptions, machine=machine, recipe=recipe
         )
-        return options
 
     def configure_precision(self, run: RunContext) -> PrecisionPolicy:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
-        policy: PrecisionPolicy = self._value(
-            "configure_precision", PrecisionPolicy(), PrecisionPolicy, run=run
-        )
-        return policy
+        return self._value("configure_precision", PrecisionPolicy(), PrecisionPolicy, run=run)
 
     def build_strategy(
         self, run: RunContext, default: Any = None, kind: type[Any] | None = None
@@ -150,7 +147,7 @@ class Stack:
         return self._value("wrap_model", model, kind, run=run)
 
     def configure_training(
-        self, run: RunContext, model: Any, options: TrainingOptions | None = None
+        self, run: RunContext, model: Any, options: Any = None
     ) -> TrainingOptions:
         """Call the value hook. :raises PluginError: naming the plugin that failed."""
         result: TrainingOptions = self._value(
@@ -271,7 +268,7 @@ class Stack:
         found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
         return found
 
-    def _value(self, hook: str, value: Any, kind: type[Any] | None, **arguments: Any) -> Any:
+    def _value(self, hook: str, value: T, kind: type[Any] | None, **arguments: Any) -> T:
         """Return the value that the plugins make of this one, each of the one before it."""
         value = self._given.get(hook, value)
         for implementation in self._implementations(hook):

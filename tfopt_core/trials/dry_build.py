@@ -186,7 +186,7 @@ def plan_of(
         settings=to_json(resolved.settings),
         asked=to_json(before.settings),
         equivalence=equivalence_of(resolved.name, resolved.plugin),
-        summary=card(type(resolved.plugin)).summary,
+        summary=card(type(resolved.plugin))[0],
         changes=changes,
         search_notes=search_notes,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -33,6 +33,12 @@ from tfopt_core.testing import make_machine, make_run, stack_of
 from tfopt_core.workers.task import failure_of
 
 MACHINE = make_machine()
+
+
+def plugin_of(name: str, **members: Any) -> Any:
+    """A plugin of this class name: functions are its hooks, what else is given its attributes."""
+    hooks = {key: hookimpl(one) for key, one in members.items() if callable(one)}
+    return plugin(type(name, (Plugin,), {**members, **hooks}))()
 
 
 @plugin
@@ -69,81 +75,53 @@ def test_changes_hold_the_value_before_and_after_each_plugin():
 
 
 def test_no_effect_is_certain_before_a_training_only_of_hooks_that_just_return_values():
-    @plugin
-    class LeavesAll(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            return options
-
-        @hookimpl
-        def report_effect(self):
-            return Effect.not_applied("there is nothing to do")
-
-    @plugin
-    class ActsLater(LeavesAll):
-        @hookimpl
-        def on_epoch_end(self):
-            pass
-
-    @plugin
-    class ChangesTheModel(LeavesAll):
-        model_change = "in-place"
-
-    @plugin
-    class MayChangeTheModel(LeavesAll):
-        @hookimpl
-        def wrap_model(self, model):
-            return model
-
-    @plugin
-    class NeedsATraining(LeavesAll):
-        @hookimpl
-        def report_effect(self, model):
-            return model.history
-
+    leaves = {
+        "configure_runtime": lambda self, options: options,
+        "report_effect": lambda self: Effect.not_applied("there is nothing to do"),
+    }
     stack = stack_of(
-        LeavesAll(), AddsThread(), ActsLater(), ChangesTheModel(), MayChangeTheModel(),
-        NeedsATraining(),
+        plugin_of("LeavesAll", **leaves),
+        AddsThread(),
+        plugin_of("ActsLater", **leaves, on_epoch_end=lambda self: None),
+        plugin_of("ChangesTheModel", **leaves, model_change="in-place"),
+        plugin_of("MayChangeTheModel", **leaves, wrap_model=lambda self, model: model),
+        plugin_of(
+            "NeedsATraining", **{**leaves, "report_effect": lambda self, model: model.history}
+        ),
         configure_runtime=RuntimeOptions(),
-    )  # fmt: skip
+    )
     stack.configure_runtime(MACHINE, None)
     assert stack.without_effect(make_run(), None) == {"LeavesAll": "there is nothing to do"}
 
 
-@pytest.mark.promise(25, injected="a hook that returns nothing")
-def test_a_missing_return_names_plugin_and_hook():
-    @plugin
-    class Forgets(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            attrs.evolve(options, intra_op_threads=2)
-
-    said = '"Forgets", hook "configure_runtime": returned nothing; return a RuntimeOptions'
-    with pytest.raises(PluginError, match=said):
-        stack_of(Forgets()).configure_runtime(MACHINE, None)
-
-
-@pytest.mark.promise(25, injected="a hook that returns a number")
-def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
-    @plugin
-    class Wrong(Plugin):
-        @hookimpl
-        def configure_runtime(self):
-            return 3
-
-    with pytest.raises(PluginError, match="returned type int; return a RuntimeOptions"):
-        stack_of(Wrong()).configure_runtime(MACHINE, None)
+@pytest.mark.promise(25, injected="hooks that return nothing, and a number")
+@pytest.mark.parametrize(
+    ("hook", "returned", "said"),
+    [
+        ("configure_runtime", None, "returned nothing; return a RuntimeOptions"),
+        ("configure_runtime", 3, "returned type int; return a RuntimeOptions"),
+        ("build_strategy", None, "returned nothing; return a tf.distribute.Strategy"),
+        ("report_effect", True, "returned type bool; return an Effect"),
+    ],
+)
+def test_a_wrong_return_names_plugin_and_hook_and_what_is_wanted(hook, returned, said):
+    stack = stack_of(plugin_of("Wrong", **{hook: lambda self: returned}))
+    calls = {
+        "configure_runtime": lambda: stack.configure_runtime(MACHINE, None),
+        "build_strategy": lambda: stack.build_strategy(make_run()),
+        "report_effect": lambda: stack.report_effects(make_run(), None),
+    }
+    with pytest.raises(PluginError, match=re.escape(f'"Wrong", hook "{hook}": {said}')):
+        calls[hook]()
 
 
 def test_what_is_made_of_a_changed_value_is_blamed_on_the_plugin_that_changed_it():
-    @plugin
-    class Misnames(Plugin):
-        @hookimpl
-        def configure_training(self, options):
-            return attrs.evolve(options, optimizer="adamm")
+    def misname(self, options):
+        return attrs.evolve(options, optimizer="adamm")
 
     options = TrainingOptions(optimizer="adam", loss="mse")
-    stack = stack_of(Misnames(), configure_training=options)
+    misnames = plugin_of("Misnames", configure_training=misname)
+    stack = stack_of(misnames, configure_training=options)
     with pytest.raises(ValueError, match="adamm"), stack.blamed("configure_training"):
         raise ValueError("no adamm")  # nobody changed anything yet
     stack.configure_training(make_run(), None)
@@ -173,34 +151,23 @@ def test_an_optimizer_is_shown_with_the_settings_that_are_not_its_usual_ones():
 
 
 def test_an_exception_names_plugin_hook_and_cause():
-    @plugin
-    class Fails(Plugin):
-        @hookimpl
-        def configure_runtime(self):
-            raise KeyError("threads")
+    def fail(self):
+        raise KeyError("threads")
 
     place = rf"at {re.escape(__file__)}:\d+$"
     with pytest.raises(PluginError, match=f"raised KeyError: 'threads'; {place}") as caught:
-        stack_of(Fails()).configure_runtime(MACHINE, None)
+        stack_of(plugin_of("Fails", configure_runtime=fail)).configure_runtime(MACHINE, None)
     assert (caught.value.plugin, caught.value.hook) == ("Fails", "configure_runtime")
     assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_a_stage_that_fails_names_the_plugin_that_put_it_there_not_the_last_one():
-    @plugin
-    class Batches(Plugin):
-        @hookimpl
-        def build_dataset(self, plan: DataPlan) -> DataPlan:
-            return plan.append(Batch(size=2))
-
-    @plugin
-    class Repeats(Plugin):
-        @hookimpl
-        def build_dataset(self, plan: DataPlan) -> DataPlan:
-            return plan.append(Repeat(count=2))
-
     given = DataPlan.from_arrays([1, 2])
-    stack = stack_of(Batches(), Repeats(), build_dataset=given)
+    stack = stack_of(
+        plugin_of("Batches", build_dataset=lambda self, plan: plan.append(Batch(size=2))),
+        plugin_of("Repeats", build_dataset=lambda self, plan: plan.append(Repeat(count=2))),
+        build_dataset=given,
+    )
     plan = stack.build_dataset(make_run(), "train")
     named = r'"Batches", hook "build_dataset": the data stage batch.* raised ValueError'
     with pytest.raises(PluginError, match=named), stack.blamed("build_dataset"):
@@ -213,27 +180,22 @@ def test_an_error_of_a_training_says_what_plugins_put_into_its_data_and_steps():
     def fails(x):
         raise ValueError
 
-    @plugin
-    class Maps(Plugin):
-        @hookimpl
-        def build_dataset(self, plan: DataPlan) -> DataPlan:
-            return plan.append(MapExamples(function=fails))
+    def map_in_parallel(self, plan):
+        return plan.replace(1, attrs.evolve(plan.stages[1], parallel=2))
 
-    @plugin
-    class InParallel(Plugin):
-        @hookimpl
-        def build_dataset(self, plan: DataPlan) -> DataPlan:
-            return plan.replace(1, attrs.evolve(cast(MapExamples, plan.stages[1]), parallel=2))
-
-    @plugin
-    class Judges(Plugin):
-        @hookimpl
-        def configure_training(self, options: TrainingOptions) -> TrainingOptions:
-            return attrs.evolve(options, optimizer="sgd", loss="mae")
+    def judge(self, options):
+        return attrs.evolve(options, optimizer="sgd", loss="mae")
 
     given = {"build_dataset": DataPlan.from_arrays([1, 2]),
              "configure_training": TrainingOptions(optimizer="adam", loss="mse")}  # fmt: skip
-    stack = stack_of(Maps(), InParallel(), Judges(), **given)
+    stack = stack_of(
+        plugin_of(
+            "Maps", build_dataset=lambda self, plan: plan.append(MapExamples(function=fails))
+        ),
+        plugin_of("InParallel", build_dataset=map_in_parallel),
+        plugin_of("Judges", configure_training=judge),
+        **given,
+    )
     stack.build_dataset(make_run(), "train")
     stack.configure_training(make_run(), None)
     with pytest.raises(RuntimeError) as caught, stack.changes_noted():
@@ -245,14 +207,12 @@ def test_an_error_of_a_training_says_what_plugins_put_into_its_data_and_steps():
 
 
 def test_a_refusal_is_bad_input_and_names_the_plugin():
-    @plugin
-    class Refuses(Plugin):
-        @hookimpl
-        def configure_runtime(self):
-            raise PluginRefused("this machine has no abacus")
+    def refuse(self):
+        raise PluginRefused("this machine has no abacus")
 
+    stack = stack_of(plugin_of("Refuses", configure_runtime=refuse))
     with pytest.raises(PluginRefused, match='plugin "Refuses": this machine has no abacus') as c:
-        stack_of(Refuses()).configure_runtime(MACHINE, None)
+        stack.configure_runtime(MACHINE, None)
     assert c.value.exit_code == 2
 
 
@@ -280,33 +240,25 @@ def test_a_plugin_cannot_jump_the_queue(option):
         stack_of(Jumps())
 
 
-def test_plugins_that_compare_by_value_are_refused():
-    @attrs.frozen
-    class ByValue(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            return options
-
-    with pytest.raises(PluginDefinitionError, match="compares by value; decorate it with @plugin"):
-        stack_of(ByValue())
-
-
-def test_a_class_that_is_not_frozen_is_refused():
-    @attrs.define(eq=False)
-    class Mutable(Plugin):
-        pass
-
-    with pytest.raises(PluginDefinitionError, match="not frozen"):
-        check_class("mutable", Mutable)
-
-
-def test_a_class_that_is_no_plugin_is_refused():
-    with pytest.raises(PluginDefinitionError, match="does not derive from Plugin"):
-        check_class("plain", type("Plain", (), {}))
-    with pytest.raises(PluginDefinitionError, match="decorate it with @plugin"):
-        check_class("undecorated", type("Undecorated", (Plugin,), {}))
-    with pytest.raises(PluginDefinitionError, match="names a function, not a class"):
-        check_class("function", lambda: None)
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (attrs.frozen(type("ByValue", (Plugin,), {})), "compares by value; decorate it with @plug"),
+        (attrs.define(eq=False)(type("Mutable", (Plugin,), {})), "not frozen"),
+        (type("Undecorated", (Plugin,), {}), "decorate it with @plugin"),
+        (type("Plain", (), {}), "does not derive from Plugin"),
+        (lambda: None, "names a function, not a class"),
+        (plugin(type("Empty", (Plugin,), {})), "implements no hook"),
+        (plugin(type("Unmarked", (AddsThread,), {"on_epoch_end": lambda self, logs: None})),
+         "named like a hook but not marked"),
+        (plugin(type("Odd", (AddsThread,), {"role": "watcher"})), 'role: expected "optimization"'),
+        (plugin(type("Odd", (AddsThread,), {"targets": ("gpu",)})), r'targets\[0\]: expected "inp'),
+        (plugin(type("Odd", (AddsThread,), {"before": "cache"})), "before: expected an array of"),
+    ],
+)  # fmt: skip
+def test_a_class_that_breaks_the_contract_is_refused(refused, said):
+    with pytest.raises(PluginDefinitionError, match=said):
+        check_class("odd", refused)
 
 
 @pytest.mark.parametrize(("name", "owner"), [("enabled", "recipe"), ("after", "plugin")])
@@ -318,16 +270,18 @@ def test_a_setting_whose_name_is_reserved_is_refused(name, owner):
         check_class("takes", takes)
 
 
-@pytest.mark.promise(25, injected="a hook with a typing error in its name")
-def test_a_misspelt_hook_is_named_with_the_right_one():
-    @plugin
-    class Misspelt(Plugin):
-        @hookimpl
-        def build_datasets(self, run, plan):
-            return plan
-
-    with pytest.raises(PluginDefinitionError, match='did you mean "build_dataset"'):
-        stack_of(Misspelt())
+@pytest.mark.promise(25, injected="a hook with a typing error in its name, an unknown argument")
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        ({"build_datasets": lambda self, run, plan: plan}, 'did you mean "build_dataset"'),
+        ({"build_dataset": lambda self, run, splits, plan: plan},
+         'no argument "splits"; it may take: run, split, plan'),
+    ],
+)  # fmt: skip
+def test_a_misspelt_hook_or_argument_is_named_with_the_right_ones(hooks, said):
+    with pytest.raises(PluginDefinitionError, match=said):
+        stack_of(plugin_of("Misspelt", **hooks))
 
 
 @pytest.mark.parametrize(
@@ -338,43 +292,6 @@ def test_a_misspelt_name_of_the_base_class_is_named_with_the_right_one(written, 
     misspelt = plugin(type("Misspelt", (AddsThread,), {written: "exact"}))
     with pytest.raises(PluginDefinitionError, match=f'"{written}"; did you mean "{meant}"'):
         check_class("misspelt", misspelt)
-
-
-def test_a_method_named_like_a_hook_without_the_marker_is_an_error():
-    @plugin
-    class Unmarked(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            return options
-
-        def on_epoch_end(self, logs):
-            pass
-
-    with pytest.raises(PluginDefinitionError, match="named like a hook but not marked"):
-        stack_of(Unmarked())
-
-
-def test_a_class_without_hooks_is_an_error():
-    @plugin
-    class Empty(Plugin):
-        size: int = 1
-
-    with pytest.raises(PluginDefinitionError, match="implements no hook"):
-        stack_of(Empty())
-
-
-@pytest.mark.promise(25, injected="a hook with an unknown argument")
-def test_a_wrong_argument_is_named_with_those_that_exist():
-    @plugin
-    class Asks(Plugin):
-        @hookimpl
-        def build_dataset(self, run, splits, plan):
-            return plan
-
-    with pytest.raises(
-        PluginDefinitionError, match='no argument "splits"; it may take: run, split, plan'
-    ):
-        stack_of(Asks())
 
 
 @plugin
@@ -397,28 +314,6 @@ def test_the_owner_builds_the_strategy_and_else_the_default_does():
     assert stack_of(Owns()).build_strategy(make_run()) == "a strategy"
 
     assert stack_of().build_strategy(make_run(), "the default") == "the default"
-
-
-def test_an_effect_of_another_type_is_named():
-    @plugin
-    class Vague(Plugin):
-        @hookimpl
-        def report_effect(self):
-            return True
-
-    with pytest.raises(PluginError, match="returned type bool; return an Effect"):
-        stack_of(Vague()).report_effects(make_run(), None)
-
-
-def test_an_owner_that_returns_nothing_is_named():
-    @plugin
-    class Nothing(Plugin):
-        @hookimpl
-        def build_strategy(self, run):
-            return None
-
-    with pytest.raises(PluginError, match=r"return a tf\.distribute\.Strategy"):
-        stack_of(Nothing()).build_strategy(make_run())
 
 
 def test_state_is_private_to_a_plugin_and_a_run():
@@ -447,13 +342,8 @@ def test_state_is_private_to_a_plugin_and_a_run():
 
 
 def test_without_a_report_a_plugin_is_applied_if_its_hook_changed_something():
-    @plugin
-    class Idle(Plugin):
-        @hookimpl
-        def configure_runtime(self, options):
-            return options
-
-    stack = stack_of(AddsThread(), Idle())
+    idle = plugin_of("Idle", configure_runtime=lambda self, options: options)
+    stack = stack_of(AddsThread(), idle)
     stack.configure_runtime(MACHINE, None)
     effects = stack.report_effects(make_run(), None)
     assert effects["AddsThread"] == Effect(True, "intra_op_threads: None -> 1")
@@ -521,13 +411,10 @@ class Frozen(Exception):
 
 @pytest.mark.promise(25, injected="a hook that raises an error on which nothing can be set")
 def test_an_error_that_takes_no_note_names_plugin_and_hook_all_the_same() -> None:
-    @plugin
-    class Fails(Plugin):
-        @hookimpl
-        def wrap_model(self, model):
-            raise Frozen("no model")
+    def fail(self, model):
+        raise Frozen("no model")
 
-    stack = stack_of(Fails(), wrap_model=object())
+    stack = stack_of(plugin_of("Fails", wrap_model=fail), wrap_model=object())
     with pytest.raises(PluginError, match='"Fails", hook "wrap_model": raised Frozen: no model'):
         stack.wrap_model(make_run())
 

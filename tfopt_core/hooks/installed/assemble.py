@@ -16,6 +16,7 @@ from tfopt_core.errors import (
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PluginEntry
 from tfopt_core.recipe.table import configure
@@ -100,7 +101,7 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
         for other in rules.after:
             if other in place and place[other] > place[name]:
                 add(name, f'"{name}" must stand after "{other}"', "move it down")
-    owners = [p.name for p in plugins if hasattr(p.plugin, "build_strategy")]
+    owners = [p.name for p in plugins if hasattr(p.plugin, OWNER_HOOK)]
     for name in owners[1:]:
         if frozenset((owners[0], name)) not in excluded:
             message = f'"{owners[0]}" and "{name}" each build the distribution strategy'

@@ -129,11 +129,11 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
     :raises PluginDefinitionError: if the range of a setting is wrong.
     """
     types = field_types(plugin_class)
-    documentation = card(plugin_class)
+    summary, sections = card(plugin_class)
     return PluginInfo(
         name=name,
-        summary=documentation.summary,
-        sections=documentation.sections,
+        summary=summary,
+        sections=sections,
         traits=traits(name, plugin_class),
         hooks=tuple(implementations(plugin_class)),
         suggests=overrides(plugin_class, "suggest"),

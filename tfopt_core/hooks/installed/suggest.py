@@ -23,6 +23,7 @@ from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.plugin_class import overrides
+from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe.table import configure, to_json
 
 # Smaller gains are not worth a measurement.
@@ -182,7 +183,7 @@ def _asked(
         bound=None if bound == float("inf") else bound,
         targets=own.targets,
         equivalence=equivalence_of(name, plugin),
-        summary=card(plugin_class).summary,
+        summary=card(plugin_class)[0],
         distribution=registration.distribution,
     )
 
@@ -228,28 +229,19 @@ def _left_out(
         return one.exactly is None, _rank(one.exactly or one)
 
     for name in (one.plugin for one in sorted(suggestions, key=exact_first)):
-        taken = [other for other, reason in reasons.items() if not reason]
-        needs = [one for one in classes[name].requires if one not in (*in_effect, *classes)]
-        reasons[name] = (
-            f'needs "{needs[0]}"' if needs else _against(name, taken, classes, in_effect)
-        )
+        own, taken = classes[name], [other for other, reason in reasons.items() if not reason]
+        needs = [one for one in own.requires if one not in (*in_effect, *classes)]
+        conflicts = [one for one in (*in_effect, *taken) if one in own.conflicts]
+        conflicts += [one for one in taken if name in classes[one].conflicts]
+        owners = [one for one in taken if hasattr(classes[one], OWNER_HOOK)]
+        reasons[name] = ""
+        if needs:
+            reasons[name] = f'needs "{needs[0]}"'
+        elif conflicts:
+            reasons[name] = f'conflicts with "{conflicts[0]}"'
+        elif owners and hasattr(own, OWNER_HOOK):
+            reasons[name] = f'builds a strategy, as "{owners[0]}" does'
     return reasons
-
-
-def _against(
-    name: str, taken: Sequence[str], classes: Mapping[str, type[Any]], in_effect: Sequence[str]
-) -> str:
-    """Return why a plugin cannot be stacked with these, "" if it can."""
-    own = classes[name]
-    for other in (*in_effect, *taken):
-        if other in own.conflicts:
-            return f'conflicts with "{other}"'
-    for other in taken:
-        if name in classes[other].conflicts:
-            return f'conflicts with "{other}"'
-        if hasattr(own, "build_strategy") and hasattr(classes[other], "build_strategy"):
-            return f'builds a strategy, as "{other}" does'
-    return ""
 
 
 def _within_time(ask: Callable[[], Suggestion | None]) -> Suggestion | None:

@@ -41,7 +41,7 @@ def stacked(name: str, settings: Mapping[str, object]) -> StackedPlugin:
     """
     [found, *_] = registrations()[name]
     plugin, problems = configure(found.load(), settings)
-    if plugin is None:
+    if plugin is None or problems:
         raise ValueError("; ".join(map(str, problems)))
     return StackedPlugin(name, plugin)
 

@@ -64,7 +64,7 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
     found, faults = configure(Traits, values)
     if found is None:
         raise PluginDefinitionError(name, str(faults[0]))
-    return cast(Traits, found)
+    return found
 
 
 def requiring(out: Set[str], known: Mapping[str, Traits]) -> set[str]:

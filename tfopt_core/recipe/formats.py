@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import attrs
 from attrs.validators import gt, optional
 
-from tfopt_core.recipe.table import configure
+from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe.table import configure, keys_of
 from tfopt_core.recipe.tree import Fault
 from tfopt_core.recipe.values import (
     Format,
@@ -18,7 +19,6 @@ from tfopt_core.recipe.values import (
     checked,
     expected,
     faults_of,
-    field_types,
     setting_schema,
 )
 
@@ -210,10 +210,10 @@ def search_range(value: object) -> SearchRange:
         return Choices(tuple(value))
     if not isinstance(value, Mapping):
         raise expected("an array of choices or a table with low and high", value, _EXAMPLES)
-    between, faults = configure(Between, value, "key")
-    if between is None:
+    between, faults = configure(Between, value, lambda key, _: did_you_mean(key, keys_of(Between)))
+    if between is None or faults:
         raise Invalid(*faults)
-    return cast(Between, between)
+    return between
 
 
 def _search_ranges(value: object) -> None:
@@ -240,8 +240,7 @@ _BETWEEN: Mapping[str, Any] = {
     "additionalProperties": False,
     "required": ["low", "high"],
     "properties": {
-        one.name: setting_schema(one, field_types(Between)[one.name])
-        for one in attrs.fields(Between)
+        name: setting_schema(key.field, key.annotation) for name, key in keys_of(Between).items()
     },
 }
 SearchRanges = Annotated[

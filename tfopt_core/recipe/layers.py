@@ -14,7 +14,7 @@ from tfopt_core.errors import Problem, did_you_mean
 from tfopt_core.recipe.model import RESERVED_KEYS
 from tfopt_core.recipe.table import SCRIPT_KEYS, TARGET_BOUNDS, WORKLOAD_CHOICES
 from tfopt_core.recipe.toml import MAX_DEPTH, nested_too_deep
-from tfopt_core.recipe.tree import Node, Place, join_path, place_values
+from tfopt_core.recipe.tree import NOWHERE, Node, Place, join_path, place_values
 from tfopt_core.recipe.values import expected, faults_of
 
 _FORM = "write path=value, such as measure.pairs=4 or plugins.cache.storage=disk"
@@ -116,11 +116,9 @@ def without_replaced(base: Node, top: Node) -> Node:
 
 
 def below(node: Node, *keys: str) -> dict[str, Node]:
+    """Return the table at a path of keys; {} where there is none."""
     for key in keys:
-        child = node.table().get(key)
-        if child is None:
-            return {}
-        node = child
+        node = node.table().get(key, NOWHERE)
     return node.table()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
@@ -13,6 +13,7 @@ from tfopt_core.errors import Problem, RecipeError, did_you_mean
 from tfopt_core.recipe.formats import Word
 from tfopt_core.recipe.layers import (
     apply_overrides,
+    below,
     is_enabled,
     merge_layers,
     parse_overrides,
@@ -20,12 +21,10 @@ from tfopt_core.recipe.layers import (
 )
 from tfopt_core.recipe.model import PluginEntry, Recipe, WorkloadSpec
 from tfopt_core.recipe.shipped import find_recipe, folder_of, is_stream, names_nearby
-from tfopt_core.recipe.table import Key, Table, keys_of
+from tfopt_core.recipe.table import Table, configure, keys_of
 from tfopt_core.recipe.toml import parse_toml, read_bytes
 from tfopt_core.recipe.tree import NOWHERE, Node, Place, join_path, split_path
-from tfopt_core.recipe.values import converted, expected, faults_in_field, faults_of
-
-T = TypeVar("T", bound=Table)
+from tfopt_core.recipe.values import faults_of
 
 ROOT_KEYS = frozenset({"extends", "plugins"})  # read before a recipe is structured
 
@@ -58,12 +57,9 @@ class Reading:
 
         For checks that run even if the recipe has problems.
         """
-        node = self._root
-        for part in split_path(path):
-            if not isinstance(node.value, dict) or part not in node.value:
-                return None
-            node = node.value[part]
-        return node.plain()
+        *above, name = map(str, split_path(path))
+        found = below(self._root, *above).get(name)
+        return None if found is None else found.plain()
 
     @property
     def directory(self) -> Path:
@@ -123,10 +119,12 @@ def read_recipe(
             faults = faults_of(entries[-1].settings, Any)
             problems += plugin.problems(faults)
             fit = fit and not faults
-    recipe = _structure(
-        Recipe, root, problems, complete=complete, known=ROOT_KEYS, name=_name_of(path),
-        plugins=tuple(entries), path=path.absolute(),
+    recipe, wrong = configure(
+        Recipe, {key: one.plain() for key, one in root.table().items() if key not in ROOT_KEYS},
+        _mend_unknown, complete=complete, name=_name_of(path), plugins=tuple(entries),
+        path=path.absolute(),
     )  # fmt: skip
+    problems += root.problems(wrong)
     files = (*files, *(change.place.file for change in changes))
     in_order = _ordered(problems, files)
     return Reading(in_order, recipe if fit else None, tuple(entries), files, root)
@@ -211,52 +209,11 @@ def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem
     return tuple(sorted(problems, key=lambda p: (ranks.get(p.file, len(ranks)), p.line, p.column)))
 
 
-def _structure(
-    table: type[T],
-    node: Node,
-    problems: list[Problem],
-    *,
-    complete: bool,
-    known: Set[str] = frozenset(),
-    **given: Any,
-) -> T | None:
-    """Build a class from its TOML table, or append the problems and return None.
-
-    `known` are keys of the table that are read elsewhere, and `given` the fields made from them.
-    Without `complete`, a missing key is no problem.
-    """
-    if not isinstance(node.value, dict):
-        problems += node.problems(expected("a table", node.value).faults)
-        return None
-    keys = keys_of(table)
-    whole = complete
-    values: dict[str, Any] = dict(given)
-    for name, child in node.value.items():
-        if name in keys:
-            value = _value_of(keys[name], child, problems, complete=complete)
-            values[keys[name].field.name] = value
-            whole = whole and value is not None  # TOML has no null, so None is a refusal
-        elif name not in known:
-            mend = _mend_unknown(name, table, keys.keys() | known)
-            problems.append(child.place.problem("unknown key", mend))
-    faults = [fault for fault in table.rules(node.value.keys()) if complete or fault.at]
-    problems += node.problems(faults)
-    return table(**values) if whole and not faults else None
-
-
-def _value_of(key: Key, node: Node, problems: list[Problem], *, complete: bool) -> Any:
-    if key.table is not None:
-        return _structure(key.table, node, problems, complete=complete)
-    value = node.plain()
-    faults = faults_in_field(value, key.annotation, key.field)
-    problems += node.problems(faults)
-    return None if faults else converted(value)
-
-
-def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
+def _mend_unknown(key: str, table: type[Any]) -> str:
     homes = [home for home, keys in _homes(Recipe) if key in keys]
     if homes:
         return f"it belongs {' or '.join(homes)}"
+    known = keys_of(table).keys() | (ROOT_KEYS if table is Recipe else ())
     mend = did_you_mean(key, known) or f"known keys: {', '.join(sorted(known))}"
     if table is WorkloadSpec:
         mend += ' (arguments of a factory stand under "workload.options")'

@@ -7,9 +7,9 @@ run even if another key is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from datetime import date, time
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import attrs
 
@@ -18,47 +18,74 @@ from tfopt_core.recipe.tree import Fault
 from tfopt_core.recipe.values import (
     Invalid,
     converted,
+    expected,
     faults_in_field,
     field_types,
     first_line,
     listing,
 )
 
+T = TypeVar("T")
+
 
 def configure(
-    table: type[Any], values: Mapping[str, Any], what: str = "setting"
-) -> tuple[Any | None, list[Fault]]:
-    """Return the object of a class with these values of its fields, or None and all faults.
+    table: type[T],
+    values: Mapping[str, Any],
+    mend_unknown: Callable[[str, type[Any]], str] | None = None,
+    *,
+    complete: bool = True,
+    **given: Any,
+) -> tuple[T | None, list[Fault]]:
+    """Return the object of a class with these values of its keys, None if they make none, and all
+    faults. An unknown key is a fault, but prevents no object.
 
-    :param what: what messages call a field.
+    :param mend_unknown: what to do about an unknown key of a recipe's table; by default, the fields
+        are settings of a plugin.
+    :param complete: whether the table is whole: what is missing may stand in one that is not read.
+    :param given: fields that are made from other keys.
     """
-    if faults := list(_faults(table, values, what)):
+    keys, made, whole = keys_of(table), dict(given), complete
+    faults: list[Fault] = []
+    blank = object.__new__(table)  # for validators, so that the problem of each field is found
+    for name, value in values.items():
+        if name not in keys:
+            what, mend = "setting", did_you_mean(name, keys)
+            if mend_unknown is not None:
+                what, mend = "key", mend_unknown(name, table)
+            mend = mend or f"the {what}s are: {', '.join(keys) or 'none'}"
+            faults.append(Fault(f"unknown {what}", mend, at=(name,)))
+            continue
+        key, inner = keys[name], keys[name].table
+        if inner is None:
+            wrong = faults_in_field(value, key.annotation, key.field, blank)
+            one, fits = converted(value), not wrong
+        else:
+            one, wrong = None, [*expected("a table", value).faults]
+            if isinstance(value, Mapping):
+                one, wrong = configure(inner, value, mend_unknown, complete=complete)
+            fits = one is not None
+        made[key.field.name], whole = one, whole and fits
+        faults += [attrs.evolve(fault, at=(name, *fault.at)) for fault in wrong]
+    between = [one for one in _between_keys(table, values.keys()) if complete or one.at]
+    faults += between
+    if not whole or between:
         return None, faults
     try:
-        return table(**{key: converted(value) for key, value in values.items()}), []
+        return table(**made), faults
     except Invalid as invalid:
-        return None, list(invalid.faults)
+        return None, [*faults, *invalid.faults]
     except (TypeError, ValueError) as error:
-        return None, [Fault(first_line(error))]
+        return None, [*faults, Fault(first_line(error))]
 
 
-def _faults(table: type[Any], values: Mapping[str, Any], what: str) -> Iterator[Fault]:
-    fields = attrs.fields(table)
-    known = [one.name for one in fields]
-    for key in values:
-        if key not in known:
-            mend = did_you_mean(key, known) or f"the {what}s are: {', '.join(known) or 'none'}"
-            yield Fault(f"unknown {what}", mend, at=(key,))
-    for one in fields:
-        if one.default is attrs.NOTHING and one.name not in values:
-            yield Fault(f'"{one.name}" is missing', "add it: it has no default")
-    annotations = field_types(table)
-    # Validators run on a blank instance, so that the problem of each field is found.
-    blank = object.__new__(table)
-    for one in fields:
-        if one.name in values:
-            for fault in faults_in_field(values[one.name], annotations[one.name], one, blank):
-                yield attrs.evolve(fault, at=(one.name, *fault.at))
+def _between_keys(table: type[Any], given: Set[str]) -> Iterator[Fault]:
+    """Yield the faults between the given keys, whatever their values."""
+    if issubclass(table, Table):
+        yield from table.rules(given)
+        return
+    for name, key in keys_of(table).items():
+        if key.field.default is attrs.NOTHING and name not in given:
+            yield Fault(f'"{name}" is missing', "add it: it has no default")
 
 
 # The tables of a recipe
@@ -111,13 +138,14 @@ class Table:
         return values
 
 
-def keys_of(table: type[Table]) -> dict[str, Key]:
-    """Return the keys of a class by their names in TOML; other fields are left out."""
+def keys_of(table: type[Any]) -> dict[str, Key]:
+    """Return the keys of a class by their names in TOML: its fields, of a `Table` those with
+    `key`."""
     types = field_types(table)
     return {
-        one.metadata["toml"] or one.name: Key(one, types[one.name])
+        one.metadata.get("toml") or one.name: Key(one, types[one.name])
         for one in attrs.fields(table)
-        if "toml" in one.metadata
+        if "toml" in one.metadata or not issubclass(table, Table)
     }
 
 

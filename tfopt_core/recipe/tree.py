@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -64,26 +64,20 @@ class Node:
 
     def place_at(self, path: KeyPath) -> Place:
         """Return the place of a key below; for an absent key, the line of the nearest above it."""
-        node = self
-        for depth, part in enumerate(path):
-            child = node._child(part)
-            if child is None:
-                above = node.place
-                return attrs.evolve(above, path=join_path(above.path, path[depth:]))
-            node = child
-        return node.place
+        if not path:
+            return self.place
+        part, child = path[0], None
+        if isinstance(self.value, dict):
+            child = self.value.get(part)
+        elif isinstance(self.value, list) and isinstance(part, int) and part < len(self.value):
+            child = self.value[part]
+        if child is None:
+            return attrs.evolve(self.place, path=join_path(self.place.path, path))
+        return cast(Node, child).place_at(path[1:])
 
     def problems(self, faults: Iterable[Fault]) -> list[Problem]:
         """Return faults of the value as problems, each at its place."""
         return [self.place_at(one.at).problem(one.message, one.mend) for one in faults]
-
-    def _child(self, part: str | int) -> Node | None:
-        if isinstance(part, str):
-            return self.table().get(part)
-        if isinstance(self.value, list) and part < len(self.value):
-            element: Node = self.value[part]
-            return element
-        return None
 
 
 NOWHERE = Node({}, Place("", 0, ""))

@@ -39,8 +39,8 @@ def problems(**settings):
 def test_every_problem_is_reported_at_once_with_its_line():
     assert problems(sise=3, share="half", size=0) == [
         'r.toml:11: plugins[0].sise: unknown setting; did you mean "size"?',
-        "r.toml:13: plugins[0].size: expected a whole number of at least 1, got 0 (a whole number)",
         'r.toml:12: plugins[0].share: expected a number, got "half" (a string)',
+        "r.toml:13: plugins[0].size: expected a whole number of at least 1, got 0 (a whole number)",
     ]
 
 

@@ -205,7 +205,7 @@ def suggested(
     if not isinstance(settings, Mapping):
         raise TypeError(f"suggest returned type {type(settings).__name__}; return a dict or None")
     plugin, faults = configure(plugin_class, settings)
-    if plugin is None:
+    if plugin is None or faults:
         wrong = "; ".join(map(str, faults))
         raise ValueError(f"suggest proposed settings that do not fit: {wrong}")
     return settings, plugin

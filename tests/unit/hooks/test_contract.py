@@ -38,10 +38,10 @@ class Unreadable(Plugin):
 
 
 @pytest.fixture(params=["installed", "1.5"])
-def pluggy_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def pluggy_version(request, monkeypatch):
     """Look for hooks as the installed pluggy does, and as pluggy 1.5 and 1.6 do."""
 
-    def parse(self: Any, plugin: Any, name: str) -> Any:
+    def parse(self, plugin, name):
         return getattr(getattr(plugin, name), "tfopt_impl", None)
 
     if request.param == "1.5":
@@ -49,12 +49,12 @@ def pluggy_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("pluggy_version")
-def test_the_hooks_of_a_class_are_found_without_an_object() -> None:
+def test_the_hooks_of_a_class_are_found_without_an_object():
     assert list(implementations(Unreadable)) == ["configure_runtime"]
 
 
 @pytest.mark.usefixtures("pluggy_version")
-def test_no_attribute_of_a_plugin_is_read_to_find_its_hooks() -> None:
+def test_no_attribute_of_a_plugin_is_read_to_find_its_hooks():
     plugin = Unreadable(size=3)
     assert list(implementations(type(plugin))) == ["configure_runtime"]
     check_class("unreadable", type(plugin))

@@ -35,7 +35,7 @@ from tfopt_core.workers.task import failure_of
 MACHINE = make_machine()
 
 
-def plugin_of(name: str, **members: Any) -> Any:
+def plugin_of(name, **members):
     """A plugin of this class name: functions are its hooks, what else is given its attributes."""
     hooks = {key: hookimpl(one) for key, one in members.items() if callable(one)}
     return plugin(type(name, (Plugin,), {**members, **hooks}))()
@@ -386,7 +386,7 @@ def test_unwrap_goes_from_the_last_plugin_to_the_first():
     assert stack_of(Wraps(), WrapsToo()).unwrap([]) == ["WrapsToo", "Wraps"]
 
 
-def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> None:
+def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames():
     message = (
         "Graph execution error:\n\nDetected at node IteratorGetNext defined at (most recent call "
         'last):\n  File "<stdin>", line 8, in <module>\n\n'
@@ -399,7 +399,7 @@ def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> 
     )
 
 
-def test_the_bold_of_keras_messages_is_left_out() -> None:
+def test_the_bold_of_keras_messages_is_left_out():
     error = TypeError("Exception encountered.\n\n\x1b[1mInput 'y' is float32.\x1b[0m\n")
     assert describe(error) == "raised TypeError: Exception encountered. Input 'y' is float32."
 
@@ -410,7 +410,7 @@ class Frozen(Exception):
 
 
 @pytest.mark.promise(25, injected="a hook that raises an error on which nothing can be set")
-def test_an_error_that_takes_no_note_names_plugin_and_hook_all_the_same() -> None:
+def test_an_error_that_takes_no_note_names_plugin_and_hook_all_the_same():
     def fail(self, model):
         raise Frozen("no model")
 
@@ -419,7 +419,7 @@ def test_an_error_that_takes_no_note_names_plugin_and_hook_all_the_same() -> Non
         stack.wrap_model(make_run())
 
 
-def test_the_notes_of_an_error_stand_in_its_line_in_short() -> None:
+def test_the_notes_of_an_error_stand_in_its_line_in_short():
     error = ValueError("no rows")
     error.__notes__ = [*"abcdefgh", "\x1b[31mfirst\nsecond", 3, "long " * 1000]
     described = describe(error)
@@ -429,7 +429,7 @@ def test_the_notes_of_an_error_stand_in_its_line_in_short() -> None:
     assert describe(error) == "raised ValueError: no rows"
 
 
-def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message() -> None:
+def test_a_known_failure_of_the_machine_says_what_helps_however_long_its_message():
     words = "Autotuner could not find any supported configs"
     error = RuntimeError(f"{'a graph ' * 100}{words}")
     cure = cure_of(str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import attrs
@@ -30,9 +29,7 @@ SLOW = '''
 
 
 @pytest.mark.thorough
-def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(tmp_path, monkeypatch):
     names = ("first-slow", "second-slow", "third-hangs", "zero")  # in the order of the imports
     modules = dict(zip(names, ("one", "two", "three", "four"), strict=True))
     seconds = dict(zip(names, (2.6, 2.6, 600, 0), strict=True))
@@ -54,7 +51,7 @@ def test_only_the_plugin_that_hangs_gets_the_time_limit_as_its_error(
     }
 
 
-def test_what_a_setting_takes_is_said_with_its_bounds() -> None:
+def test_what_a_setting_takes_is_said_with_its_bounds():
     @attrs.frozen(kw_only=True, eq=False)
     class Bounded(Plugin):
         """Takes numbers."""

@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +45,7 @@ class Odd(Plugin):
     def on_epoch_end(self) -> None: ...
 
 
-def third_party() -> PluginInfo:
+def third_party():
     """The example's plugin, which is not installed here, as inspection describes it."""
     path = EXAMPLE / "tfopt_fewer_updates" / "plugin.py"
     spec = importlib.util.spec_from_file_location("schema_third_party", path)
@@ -62,25 +61,25 @@ def third_party() -> PluginInfo:
 
 
 @pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
+def schema():
     infos = [*inspect_plugins(), third_party(), describe_plugin("odd one/two", Odd)]
     return installed_schema(infos)
 
 
 @pytest.fixture(scope="module")
-def validator(schema: dict[str, Any]) -> Draft7Validator:
+def validator(schema):
     Draft7Validator.check_schema(schema)
     return Draft7Validator(json.loads(json.dumps(schema, allow_nan=False)))
 
 
-def refusals(validator: Draft7Validator, text: str) -> list[str]:
+def refusals(validator, text):
     """Where a recipe is refused: the paths of the keys."""
     found = validator.iter_errors(tomllib.loads(text))
     return ["/".join(str(part) for part in error.absolute_path) for error in found]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_recipes_of_this_repository_are_taken(validator: Draft7Validator, path: Path) -> None:
+def test_recipes_of_this_repository_are_taken(validator, path):
     assert refusals(validator, path.read_text(encoding="utf-8")) == []
 
 
@@ -120,19 +119,17 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
-def test_what_a_recipe_may_say_is_taken(validator: Draft7Validator, text: str) -> None:
+def test_what_a_recipe_may_say_is_taken(validator, text):
     assert refusals(validator, text) == []
 
 
 @pytest.mark.parametrize(("text", "place"), WRONG.values(), ids=WRONG)
-def test_a_typical_mistake_is_refused_at_its_place(
-    validator: Draft7Validator, text: str, place: str
-) -> None:
+def test_a_typical_mistake_is_refused_at_its_place(validator, text, place):
     assert place in refusals(validator, text)
 
 
-def test_every_key_is_described(schema: dict[str, Any]) -> None:
-    def described(table: dict[str, Any]) -> Iterator[bool]:
+def test_every_key_is_described(schema):
+    def described(table):
         for one in table.get("properties", {}).values():
             yield bool(one["description"])
             yield from described(one)
@@ -141,7 +138,7 @@ def test_every_key_is_described(schema: dict[str, Any]) -> None:
     assert all(described(schema))
 
 
-def test_a_setting_carries_its_help_and_default() -> None:
+def test_a_setting_carries_its_help_and_default():
     info = describe_plugin("odd", Odd)
     said = {setting.name: setting.schema for setting in info.settings}
     assert said["calls"] == {
@@ -155,7 +152,7 @@ def test_a_setting_carries_its_help_and_default() -> None:
     assert "default" not in said["share"]
 
 
-def test_every_setting_of_the_shipped_plugins_is_in_the_schema_with_its_help() -> None:
+def test_every_setting_of_the_shipped_plugins_is_in_the_schema_with_its_help():
     infos = inspect_plugins()
     definitions = installed_schema(infos)["definitions"]
     assert infos
@@ -165,7 +162,7 @@ def test_every_setting_of_the_shipped_plugins_is_in_the_schema_with_its_help() -
         assert all(said["description"] for said in properties.values())
 
 
-def test_a_broken_plugin_is_left_out_and_harms_no_other() -> None:
+def test_a_broken_plugin_is_left_out_and_harms_no_other():
     broken = PluginInfo(name="ill", distribution="ill", version="1", error="RuntimeError: ill")
     schema = installed_schema([broken, describe_plugin("odd", Odd)])
     assert list(schema["definitions"]) == ["odd"]
@@ -185,6 +182,6 @@ json_values = st.recursive(
 
 
 @given(st.sampled_from(ANNOTATIONS), json_values)
-def test_a_type_takes_in_the_schema_what_it_takes_in_a_recipe(annotation: Any, value: Any) -> None:
+def test_a_type_takes_in_the_schema_what_it_takes_in_a_recipe(annotation, value):
     taken = Draft7Validator(of_annotation(annotation)).is_valid(value)
     assert taken == (not faults_of(value, annotation))

@@ -31,7 +31,7 @@ class Registered:
         return self.what
 
 
-def plugin(answer: Any = None, targets=("input",), equivalence="exact", **attributes: Any) -> type:
+def plugin(answer=None, targets=("input",), equivalence="exact", **attributes):
     """A plugin class whose suggest gives this answer, or raises it."""
 
     def given(self, diagnosis):
@@ -57,7 +57,7 @@ def plugin(answer: Any = None, targets=("input",), equivalence="exact", **attrib
 
 @pytest.fixture
 def ask(monkeypatch):
-    def asked(plugins: dict[str, Any], in_effect=(), **figures: Any):
+    def asked(plugins, in_effect=(), **figures):
         known = {name: (Registered(name, what),) for name, what in plugins.items()}
         monkeypatch.setattr(suggest, "registrations", lambda: known)
         return suggest.propose(plugins, diagnosis(**figures), in_effect)
@@ -141,7 +141,7 @@ def test_a_broken_plugin_is_named_and_the_others_are_asked(ask, broken, cause):
 def test_a_plugin_that_does_not_answer_is_left_alone(ask, monkeypatch):
     over, silent = threading.Event(), []
 
-    def wait() -> None:
+    def wait():
         silent.append(threading.current_thread())
         over.wait()
 

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from tfopt_core.recipe.reading import Reading, read_recipe
-
-Read = Callable[..., Reading]
+from tfopt_core.recipe.reading import read_recipe
 
 MINIMAL = '[workload]\nuse = "mnist"\n'
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An empty folder that is the working directory, as the user's is."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def read(folder: Path) -> Read:
+def read(folder):
     """Write `recipe.toml` (and further files) and read it with `--set` texts."""
 
-    def read(text: str | bytes, *overrides: str, **files: str) -> Reading:
+    def read(text, *overrides, **files):
         for name, content in files.items():
             (folder / f"{name}.toml").write_text(content)
         data = text.encode() if isinstance(text, str) else text
@@ -36,10 +31,10 @@ def read(folder: Path) -> Read:
 
 
 @pytest.fixture
-def complaints(read: Read) -> Callable[..., list[str]]:
+def complaints(read):
     """The problems of such a recipe as the lines that a user sees."""
 
-    def complaints(text: str | bytes, *overrides: str, **files: str) -> list[str]:
+    def complaints(text, *overrides, **files):
         return [str(problem) for problem in read(text, *overrides, **files).problems]
 
     return complaints

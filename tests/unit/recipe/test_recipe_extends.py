@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from tfopt_core.recipe.model import PAIRS, MeasureSpec
-from tfopt_core.recipe.reading import Reading, read_recipe
-
-Read = Callable[..., Reading]
-Complaints = Callable[..., list[str]]
+from tfopt_core.recipe.reading import read_recipe
 
 BASE = """\
 description = "base"
@@ -68,7 +62,7 @@ def test_a_number_of_pairs_takes_the_place_of_a_budget_and_a_budget_that_of_the_
     assert (measure.pairs, measure.budget_seconds) == (pairs, expected)
 
 
-def test_tables_merge_key_by_key(read: Read) -> None:
+def test_tables_merge_key_by_key(read):
     text = (
         OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n"
         '[measure]\nseconds = "whole"'
@@ -83,7 +77,7 @@ def test_tables_merge_key_by_key(read: Read) -> None:
     assert (recipe.measure.pairs, recipe.measure.seconds) == (8, "whole")
 
 
-def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read: Read) -> None:
+def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read):
     text = OVER + "[[plugins]]\nuse='new'\n[[plugins]]\nuse='cache'\nstorage='disk'\n"
     recipe = read(text, base=BASE).require()
     assert [(entry.use, entry.settings) for entry in recipe.plugins] == [
@@ -94,13 +88,13 @@ def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read: Read) 
     ]
 
 
-def test_disabled_plugins_leave_the_stack(read: Read) -> None:
+def test_disabled_plugins_leave_the_stack(read):
     text = OVER + "[[plugins]]\nuse='cache'\nenabled=false\n[[plugins]]\nuse='other'\nenabled=false"
     recipe = read(text, base=BASE).require()
     assert [entry.use for entry in recipe.plugins] == ["precision", "xla"]
 
 
-def test_another_workload_takes_no_options_of_the_base(read: Read) -> None:
+def test_another_workload_takes_no_options_of_the_base(read):
     workload = read(OVER + "[workload]\nfactory = 'a:b'", base=BASE).require().workload
     assert (workload.use, workload.factory, workload.epochs, workload.options) == (
         None, "a:b", 5, {},
@@ -108,7 +102,7 @@ def test_another_workload_takes_no_options_of_the_base(read: Read) -> None:
     assert read(OVER + "[workload]\nuse = 'other'", base=BASE).require().workload.options == {}
 
 
-def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read: Read) -> None:
+def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read):
     base = (
         "[workload]\nfactory = 'a.py:build'\noptions = { rate = 0.1 }\n"
         "[measure]\npairs = 8\nbaseline = { options = { rate = 0.2 } }\n"
@@ -123,32 +117,30 @@ def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read: Read) ->
         assert (other.measure.pairs, other.tune.budget_seconds, other.tune.options) == (8, 300, {})
 
 
-def test_the_same_workload_named_again_keeps_the_options(read: Read) -> None:
+def test_the_same_workload_named_again_keeps_the_options(read):
     recipe = read(OVER + "[workload]\nuse = 'mnist'\noptions.x = 1", base=BASE).require()
     assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 2}, "x": 1}
 
 
-def test_a_script_takes_nothing_of_the_base_that_it_sets_itself(read: Read) -> None:
+def test_a_script_takes_nothing_of_the_base_that_it_sets_itself(read):
     workload = read(OVER + "[workload]\nscript = 'a.py'", base=BASE).require().workload
     assert (workload.script, workload.epochs, workload.options) == ("a.py", None, {})
 
 
-def test_another_bound_replaces_the_base_s(read: Read) -> None:
+def test_another_bound_replaces_the_base_s(read):
     target = read(OVER + "[measure]\ntarget.at_least = 0.5", base=BASE).require().measure.target
     assert target is not None
     assert (target.metric, target.at_least, target.at_most) == ("loss", 0.5, None)
 
 
-def test_two_workloads_in_the_extending_recipe_are_two(complaints: Complaints) -> None:
+def test_two_workloads_in_the_extending_recipe_are_two(complaints):
     lines = complaints(OVER + "[workload]\nuse='other'\nfactory='a:b'", base=BASE)
     assert lines == [
         'recipe.toml:4: workload.factory: two workloads: "use" and "factory"; keep one of them'
     ]
 
 
-def test_problems_of_a_base_name_its_file_after_those_of_the_recipe(
-    complaints: Complaints,
-) -> None:
+def test_problems_of_a_base_name_its_file_after_those_of_the_recipe(complaints):
     base = "naem = 1\n" + BASE + "[[plugins]]\nuse = 'late'\nx = nan\n"
     assert complaints(OVER + "\nz = 1\n", base=base) == [
         "recipe.toml:3: z: unknown key; known keys: description, extends, measure, name, "
@@ -158,7 +150,7 @@ def test_problems_of_a_base_name_its_file_after_those_of_the_recipe(
     ]
 
 
-def test_a_recipe_that_extends_itself_shows_the_ring(complaints: Complaints) -> None:
+def test_a_recipe_that_extends_itself_shows_the_ring(complaints):
     assert complaints('extends = "recipe.toml"') == [
         'recipe.toml:1: extends: the recipe extends itself: "recipe.toml" extends "recipe.toml"; '
         "take out one of these lines"
@@ -169,7 +161,7 @@ def test_a_recipe_that_extends_itself_shows_the_ring(complaints: Complaints) -> 
     )
 
 
-def test_a_missing_base_is_one_problem_and_no_further_ones(complaints: Complaints) -> None:
+def test_a_missing_base_is_one_problem_and_no_further_ones(complaints):
     lines = complaints('extends = "bsae.toml"', "plugins.cache.size=1", base=BASE)
     assert lines == [
         'recipe.toml:1: extends: there is no file and no shipped recipe "bsae.toml"; '
@@ -177,7 +169,7 @@ def test_a_missing_base_is_one_problem_and_no_further_ones(complaints: Complaint
     ]
 
 
-def test_a_base_is_found_from_the_recipe_s_folder(folder: Path) -> None:
+def test_a_base_is_found_from_the_recipe_s_folder(folder):
     (folder / "sub").mkdir()
     (folder / "sub" / "top.toml").write_text('extends = "../base.toml"\n')
     (folder / "base.toml").write_text("x = 1\n" + BASE)
@@ -187,14 +179,14 @@ def test_a_base_is_found_from_the_recipe_s_folder(folder: Path) -> None:
     ]
 
 
-def test_a_shipped_recipe_can_be_extended(folder: Path) -> None:
+def test_a_shipped_recipe_can_be_extended(folder):
     (folder / "mine.toml").write_text('extends = "quickstart"\n')
     recipe = read_recipe("mine.toml").require()
     assert recipe.plugins == read_recipe("quickstart").require().plugins
     assert recipe.directory == folder
 
 
-def test_a_chain_is_merged_from_its_end(read: Read) -> None:
+def test_a_chain_is_merged_from_its_end(read):
     middle = OVER + "[measure]\npairs = 5\n[[plugins]]\nuse='cache'\nsize=9"
     recipe = read(
         'extends = "mid.toml"\n[measure]\nseconds="whole"', mid=middle, base=BASE

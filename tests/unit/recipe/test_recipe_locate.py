@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import tomlkit
@@ -22,7 +20,7 @@ unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 Path = tuple[str | int, ...]
 
 
-def paths_in(value: Any, path: Path = ()) -> set[Path]:
+def paths_in(value, path=()):
     """The path of every key and element of data."""
     found: set[Path] = {path} if path else set()
     if isinstance(value, dict):
@@ -51,7 +49,7 @@ data = st.recursive(
 
 @unhurried
 @given(data)
-def test_a_document_of_tomlkit_has_the_keys_that_tomllib_sees(value: dict[str, Any]) -> None:
+def test_a_document_of_tomlkit_has_the_keys_that_tomllib_sees(value):
     text = tomlkit.dumps(value)
     assert set(locate(text)) == paths_in(tomllib.loads(text))
 
@@ -61,7 +59,7 @@ shapes = st.recursive(
 )
 
 
-def marked(shape: Any, marks: Iterator[int]) -> Any:
+def marked(shape, marks):
     """Data of this shape in which no two keys and no two strings are alike."""
     if isinstance(shape, dict):
         return {f"k{next(marks)}": marked(item, marks) for item in shape.values()}
@@ -70,7 +68,7 @@ def marked(shape: Any, marks: Iterator[int]) -> Any:
     return f"v{next(marks)}"
 
 
-def lines_of(value: Any, text: str, path: Path = ()) -> Iterator[tuple[Path, int]]:
+def lines_of(value, text, path=()):
     """The line on which each key and each string of an array first stands."""
     for part, item in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(part, str) or isinstance(item, str):
@@ -83,7 +81,7 @@ def lines_of(value: Any, text: str, path: Path = ()) -> Iterator[tuple[Path, int
 
 @unhurried
 @given(st.dictionaries(st.integers(0, 9), shapes), st.sampled_from(["\n", "\n# = [ \" '''\n \t"]))
-def test_every_key_and_element_is_on_its_line(shape: dict[int, Any], noise: str) -> None:
+def test_every_key_and_element_is_on_its_line(shape, noise):
     value = marked(shape, itertools.count())
     # between lines, and between the elements of arrays
     text = tomlkit.dumps(value).replace("\n", noise)
@@ -95,7 +93,7 @@ def test_every_key_and_element_is_on_its_line(shape: dict[int, Any], noise: str)
 
 
 @given(st.lists(st.one_of(st.integers(0, 99), keys.filter(bool))).filter(lambda p: p))
-def test_a_written_path_can_be_read_back(path: list[str | int]) -> None:
+def test_a_written_path_can_be_read_back(path):
     assert split_path(join_path("", tuple(path))) == tuple(path)
 
 
@@ -110,7 +108,7 @@ def test_a_written_path_can_be_read_back(path: list[str | int]) -> None:
         ('\n"a.b" . c.d = [\n{ x.y = 1 }]\n', ("a.b", "c", "d", 0, "x", "y"), 3),
     ],
 )
-def test_a_key_is_found_in(text: str, path: Path, line: int) -> None:
+def test_a_key_is_found_in(text, path, line):
     found = locate(text)
     assert found[path] == line
     assert set(found) == paths_in(tomllib.loads(text))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tfopt_core.errors import Problem
-from tfopt_core.recipe.reading import Reading, read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.tree import Place, join_path
-
-Read = Callable[..., Reading]
-Complaints = Callable[..., list[str]]
 
 RECIPE = """\
 [workload]
@@ -44,13 +38,13 @@ quality = { metric = "loss" }
         ("[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000), ("9" * 5000, "9" * 5000),
     ],
 )  # fmt: skip
-def test_a_value_is_a_toml_value_or_a_string(read: Read, text: str, value: Any) -> None:
+def test_a_value_is_a_toml_value_or_a_string(read, text, value):
     recipe = read(RECIPE, f"plugins.cache.storage={text}").require()
     assert recipe.plugins[1].settings["storage"] == value
     assert type(recipe.plugins[1].settings["storage"]) is type(value)
 
 
-def test_every_part_of_a_recipe_can_be_set(read: Read) -> None:
+def test_every_part_of_a_recipe_can_be_set(read):
     recipe = read(
         RECIPE,
         "name=other",
@@ -72,14 +66,14 @@ def test_every_part_of_a_recipe_can_be_set(read: Read) -> None:
     ]
 
 
-def test_a_plugin_can_be_taken_out_and_put_back_where_it_stood(read: Read) -> None:
+def test_a_plugin_can_be_taken_out_and_put_back_where_it_stood(read):
     recipe = read(
         RECIPE, "plugins.cache.enabled=false", "plugins.off.x=1", "plugins.off.enabled=true"
     )
     assert [entry.use for entry in recipe.require().plugins] == ["multi-worker", "off"]
 
 
-def test_the_order_of_overrides_does_not_matter(read: Read) -> None:
+def test_the_order_of_overrides_does_not_matter(read):
     texts = ["workload.options.x=1", "workload.factory=a:b"]
     one, two = read(RECIPE, *texts).require(), read(RECIPE, *reversed(texts)).require()
     assert one == two
@@ -107,13 +101,13 @@ def test_the_order_of_overrides_does_not_matter(read: Read) -> None:
         ("measure=3", ": measure: expected a table, got 3 (a whole number)"),
     ],
 )
-def test_a_bad_override_names_itself(complaints: Complaints, text: str, complaint: str) -> None:
+def test_a_bad_override_names_itself(complaints, text, complaint):
     line = complaints(RECIPE, text)[0]
     assert line.startswith(f"--set {text}: ")
     assert complaint in line
 
 
-def test_a_setting_names_the_option_that_gave_it(read: Read) -> None:
+def test_a_setting_names_the_option_that_gave_it(read):
     where = read(RECIPE, "plugins.cache.storage=disk", "plugins.cache.a.b=1").entries[1].where
     assert str(where.place_at(("storage",)).problem("unknown storage")) == (
         "--set plugins.cache.storage=disk: plugins.cache.storage: unknown storage"
@@ -122,7 +116,7 @@ def test_a_setting_names_the_option_that_gave_it(read: Read) -> None:
     assert where.place_at(("use",)) == Place("recipe.toml", 9, "plugins[1].use")
 
 
-def test_bad_overrides_are_reported_beside_a_broken_file(complaints: Complaints) -> None:
+def test_bad_overrides_are_reported_beside_a_broken_file(complaints):
     first, second = complaints("a =\n", "measure")
     assert first.startswith("recipe.toml:1:")
     assert second.startswith("--set measure: ")
@@ -147,9 +141,7 @@ values = st.one_of(
 
 @example(["workload=\x85"])  # a sign that ends a line for some
 @given(st.lists(st.builds("{}={}".format, paths, values) | st.text(st.characters()), max_size=4))
-def test_no_override_makes_reading_raise(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
-) -> None:
+def test_no_override_makes_reading_raise(tmp_path_factory, texts):
     path = tmp_path_factory.getbasetemp() / "overridden.toml"
     path.write_text(RECIPE, encoding="utf-8")
     reading = read_recipe(path, texts)
@@ -168,9 +160,7 @@ def test_no_override_makes_reading_raise(
     ),
     st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.text("ab cé'=", max_size=8),
 )
-def test_whatever_key_is_set_arrives_with_its_value(
-    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
-) -> None:
+def test_whatever_key_is_set_arrives_with_its_value(tmp_path_factory, key, value):
     path = tmp_path_factory.getbasetemp() / "set.toml"
     path.write_text(RECIPE, encoding="utf-8")
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()

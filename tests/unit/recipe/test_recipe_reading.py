@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import tomlkit
@@ -15,11 +13,8 @@ from support.mangled import mangled_recipes
 
 from tfopt_core.errors import Problem
 from tfopt_core.recipe.model import MeasureSpec, PluginEntry, QualitySpec, TargetSpec, WorkloadSpec
-from tfopt_core.recipe.reading import Reading, read_recipe
+from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.tree import Fault, Place
-
-Read = Callable[..., Reading]
-Complaints = Callable[..., list[str]]
 
 MINIMAL = '[workload]\nuse = "mnist"\n'
 FULL = """\
@@ -52,7 +47,7 @@ target = { metric = "val_accuracy", at_least = 0.90 }
 """
 
 
-def test_every_key_of_a_recipe_arrives(read: Read, folder: Path) -> None:
+def test_every_key_of_a_recipe_arrives(read, folder):
     recipe = read(FULL).require()
     assert (recipe.name, recipe.description) == ("fashion-fast", "When to use this.")
     assert recipe.workload == WorkloadSpec(
@@ -73,14 +68,14 @@ def test_every_key_of_a_recipe_arrives(read: Read, folder: Path) -> None:
     assert (recipe.path, recipe.directory) == (folder / "recipe.toml", folder)
 
 
-def test_a_recipe_needs_no_more_than_a_workload(read: Read) -> None:
+def test_a_recipe_needs_no_more_than_a_workload(read):
     recipe = read(MINIMAL).require()
     assert recipe.name == "recipe"
     assert (recipe.plugins, recipe.measure) == ((), MeasureSpec())
 
 
 @pytest.mark.promise(27, injected="fourteen mistakes in one recipe and --set, nan among them")
-def test_all_problems_of_a_recipe_come_at_once_in_order(complaints: Complaints) -> None:
+def test_all_problems_of_a_recipe_come_at_once_in_order(complaints):
     text = """\
 nam = "x"
 epochs = 3
@@ -145,12 +140,12 @@ quality = { tolerance = -1, directon = "up" }
         ('[workload]\nuse = "a"\noptions.x = 0x' + "f" * 5000, "does not fit 64 bits"),
     ],
 )
-def test_a_bad_workload_is_named(complaints: Complaints, workload: str, complaint: str) -> None:
+def test_a_bad_workload_is_named(complaints, workload, complaint):
     (line,) = complaints(workload)
     assert complaint in line
 
 
-def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) -> None:
+def test_what_a_script_decides_does_not_stand_beside_it(complaints):
     text = '[workload]\nscript = "a.py"\nargs = ["--x", 1, 2]\nepochs = 1\nbatch_size = 2\n'
     lines = complaints(text + "options = { a = 1 }")
     assert [line.split(": ")[1] for line in lines] == [
@@ -162,19 +157,19 @@ def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) 
     ]
 
 
-def test_a_script_in_the_place_of_a_recipe_is_told_what_to_do() -> None:
+def test_a_script_in_the_place_of_a_recipe_is_told_what_to_do():
     (problem,) = read_recipe("train.py").problems
     assert problem.mend == "`tfopt apply train.py` and `tfopt init train.py` write a recipe for it"
 
 
-def test_a_script_has_arguments_and_limits_of_its_own(read: Read) -> None:
+def test_a_script_has_arguments_and_limits_of_its_own(read):
     text = '[workload]\nscript = "a.py"\nargs = ["--lr", "0.1"]\nmax_steps = 5\nfit = 2\n'
     workload = read(text + "isolate = false").require().workload
     assert (workload.args, workload.max_steps, workload.fit) == (("--lr", "0.1"), 5, 2)
     assert workload.isolate is False
 
 
-def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints: Complaints) -> None:
+def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints):
     text = '[workload]\nscript = "a.py"\nloop = "own"\nmax_steps = 5\n'
     assert complaints(text) == []
     (line,) = complaints(f"{text}fit = 2\n")
@@ -203,7 +198,7 @@ def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints: Complaints) 
         ('target = { metric = "a", at_least = 1, at_most = 2 }', "two bounds: "),
     ],
 )
-def test_a_bad_measure_is_named(complaints: Complaints, measure: str, complaint: str) -> None:
+def test_a_bad_measure_is_named(complaints, measure, complaint):
     (line,) = complaints(f"{MINIMAL}[measure]\n{measure}\n")
     assert line.startswith("recipe.toml:4: measure.") or line.startswith("recipe.toml:4: measure:")
     assert complaint in line
@@ -214,7 +209,7 @@ def test_a_bad_measure_is_named(complaints: Complaints, measure: str, complaint:
     [('"10m"', 600.0), ('"90s"', 90.0), ('"1h30m"', 5400.0), ('"2h"', 7200.0), ("7", 7.0),
      ('"1.5h"', 5400.0), ("0.5", 0.5), ('"1h 5s"', 3605.0)],
 )  # fmt: skip
-def test_a_budget_is_read_as_seconds(read: Read, budget: str, seconds: float) -> None:
+def test_a_budget_is_read_as_seconds(read, budget, seconds):
     recipe = read(f"{MINIMAL}[measure]\nbudget = {budget}").require()
     assert recipe.measure.budget_seconds == seconds
 
@@ -229,19 +224,19 @@ def test_a_budget_is_read_as_seconds(read: Read, budget: str, seconds: float) ->
         ("[[plugins]]\nuse = 'a'\na.b = [{ c = nan }]", ":5: plugins[0].a.b[0].c: expected a fin"),
     ],
 )
-def test_a_bad_plugin_is_named(complaints: Complaints, plugins: str, complaint: str) -> None:
+def test_a_bad_plugin_is_named(complaints, plugins, complaint):
     text = plugins + "\n" + MINIMAL if plugins.startswith("plugins") else MINIMAL + plugins
     (line,) = complaints(text)
     assert complaint in line
 
 
-def test_a_setting_that_no_recipe_can_hold_leaves_no_recipe(read: Read) -> None:
+def test_a_setting_that_no_recipe_can_hold_leaves_no_recipe(read):
     reading = read(MINIMAL + "[[plugins]]\nuse = 'a'\nx = inf")
     assert reading.recipe is None
     assert reading.entries == (PluginEntry("a", {"x": float("inf")}),)
 
 
-def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
+def test_plugins_are_read_although_the_rest_is_broken(read):
     reading = read("name = 1\n[[plugins]]\nuse = 'a'\nx = 1\n[[plugins]]\n[[plugins]]\nuse = 'b'")
     assert [entry.use for entry in reading.entries] == ["a", "b"]
     assert reading.recipe is None
@@ -258,7 +253,7 @@ def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
     ]
 
 
-def test_a_later_check_can_place_its_problem_at_any_key(read: Read) -> None:
+def test_a_later_check_can_place_its_problem_at_any_key(read):
     reading = read(FULL)
     (first, second) = (entry.where for entry in reading.entries)
     assert first.place_at(("policy",)) == Place("recipe.toml", 14, "plugins[0].policy")
@@ -273,8 +268,8 @@ def test_a_later_check_can_place_its_problem_at_any_key(read: Read) -> None:
     assert str(reading.problem("plugins", "empty")) == "recipe.toml:12: plugins: empty"
 
 
-def test_the_hash_is_of_what_a_recipe_says(read: Read) -> None:
-    def hash_of(text: str) -> str:
+def test_the_hash_is_of_what_a_recipe_says(read):
+    def hash_of(text):
         return read(text).require().sha256()
 
     original = hash_of(FULL)
@@ -287,7 +282,7 @@ def test_the_hash_is_of_what_a_recipe_says(read: Read) -> None:
         assert original != hash_of(FULL.replace(word, other))
 
 
-def test_a_recipe_as_data_reads_as_the_same_recipe(read: Read) -> None:
+def test_a_recipe_as_data_reads_as_the_same_recipe(read):
     recipe = read(FULL).require()
     again = read(tomlkit.dumps(recipe.to_dict())).require()
     assert again == recipe
@@ -295,7 +290,7 @@ def test_a_recipe_as_data_reads_as_the_same_recipe(read: Read) -> None:
     assert again.sha256() == recipe.sha256()
 
 
-def test_dates_in_options_become_text_in_data(read: Read) -> None:
+def test_dates_in_options_become_text_in_data(read):
     recipe = read(MINIMAL + "options = { day = 2020-01-02, at = 07:30:00 }").require()
     assert recipe.to_dict()["workload"]["options"] == {"day": "2020-01-02", "at": "07:30:00"}
 
@@ -320,9 +315,7 @@ tables = st.dictionaries(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables)
-def test_no_data_makes_reading_raise(
-    tmp_path_factory: pytest.TempPathFactory, data: object
-) -> None:
+def test_no_data_makes_reading_raise(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_text(tomlkit.dumps(data), encoding="utf-8")  # type: ignore[arg-type]
     reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"])
@@ -331,9 +324,7 @@ def test_no_data_makes_reading_raise(
 
 
 @given(mangled_recipes(FULL))
-def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "mangled.toml"
     path.write_bytes(text.encode("utf-8"))
     reading = read_recipe(path)
@@ -347,7 +338,7 @@ def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
         assert read_recipe(again).require().sha256() == reading.require().sha256()
 
 
-def test_importing_recipes_imports_no_heavy_library() -> None:
+def test_importing_recipes_imports_no_heavy_library():
     code = "import sys, tfopt_core.recipe.reading; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.toml import parse_toml
 
 MINIMAL = '[workload]\nuse = "mnist"\n'
-Complaints = Callable[..., list[str]]
 
 
 @pytest.mark.promise(
@@ -34,36 +32,34 @@ Complaints = Callable[..., list[str]]
         ("x = 1\n y = " + "7" * 5000, "recipe.toml:2:6: ", "a number has too many digits"),
     ],
 )
-def test_the_place_of_a_syntax_error_is_named(
-    complaints: Complaints, text: str, place: str, said: str
-) -> None:
+def test_the_place_of_a_syntax_error_is_named(complaints, text, place, said):
     (line,) = complaints(text)
     assert line.startswith(place)
     assert said in line
     assert len(line) < 200
 
 
-def test_nesting_of_100_levels_is_read(complaints: Complaints) -> None:
+def test_nesting_of_100_levels_is_read(complaints):
     nested = "[workload.options]\na = " + "[" * 97 + "]" * 97
     assert complaints(MINIMAL + nested) == []
 
 
-def test_bytes_that_are_not_utf8_are_named_with_offset_and_line(complaints: Complaints) -> None:
+def test_bytes_that_are_not_utf8_are_named_with_offset_and_line(complaints):
     (line,) = complaints(b'name = "a"\nx = "\xe9"\n')
     assert line == "recipe.toml:2: byte 16 is not UTF-8; save the file as UTF-8"
 
 
-def test_a_byte_order_mark_is_accepted(complaints: Complaints) -> None:
+def test_a_byte_order_mark_is_accepted(complaints):
     assert complaints(b"\xef\xbb\xbf" + MINIMAL.encode()) == []
 
 
-def test_windows_line_ends_are_accepted_and_counted(complaints: Complaints) -> None:
+def test_windows_line_ends_are_accepted_and_counted(complaints):
     (line,) = complaints(MINIMAL.replace("\n", "\r\n") + "epoch = 3\r\n")
     assert line.startswith("recipe.toml:3: workload.epoch: unknown key")
 
 
 @pytest.mark.promise(26, injected="one byte more than 1 MiB")
-def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints) -> None:
+def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints):
     text = MINIMAL + "#" * (1024 * 1024 - len(MINIMAL))
     assert complaints(text) == []
     (line,) = complaints(text + "#")
@@ -71,13 +67,13 @@ def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_read_permission_says_so(folder: Path) -> None:
+def test_a_file_without_read_permission_says_so(folder):
     (folder / "recipe.toml").touch(mode=0)
     (problem,) = read_recipe("recipe.toml").problems
     assert "permission" in problem.message
 
 
-def test_a_path_that_no_file_can_have_is_a_problem(folder: Path) -> None:
+def test_a_path_that_no_file_can_have_is_a_problem(folder):
     for target in ("a\0b", "x" * 5000, "", "nothing/here.toml"):
         (problem,) = read_recipe(target).problems
         assert problem.message.startswith("there is no such file")
@@ -90,7 +86,7 @@ def test_a_path_that_no_file_can_have_is_a_problem(folder: Path) -> None:
 @given(
     st.one_of(st.binary(max_size=60), st.text("a.=[]{}\"'\n\r #,1", max_size=60).map(str.encode))
 )
-def test_any_bytes_give_data_or_one_problem(data: bytes) -> None:
+def test_any_bytes_give_data_or_one_problem(data):
     try:
         node = parse_toml(data, "recipe.toml")
     except RecipeError as error:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +16,7 @@ from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_t
 CACHE = PlannedPlugin("cache", {"storage": "disk", "steps": 2}, why="reading took most of a step")
 
 
-def written(**changes: Any) -> str:
+def written(**changes):
     said: dict[str, Any] = {
         "name": "train",
         "description": "Faster here.",
@@ -29,7 +27,7 @@ def written(**changes: Any) -> str:
     return recipe_text(**{**said, **changes})
 
 
-def test_a_recipe_is_written_as_people_write_one() -> None:
+def test_a_recipe_is_written_as_people_write_one():
     text = written(
         heading=["When to use: on a laptop."],
         workload={"script": "train.py", "args": ("--lr", "0.1")},
@@ -65,7 +63,7 @@ def test_a_recipe_is_written_as_people_write_one() -> None:
     )
 
 
-def test_comments_are_wrapped_and_hold_nothing_that_toml_forbids() -> None:
+def test_comments_are_wrapped_and_hold_nothing_that_toml_forbids():
     reason = "the input pipeline takes\x00longer\nthan the step " * 6
     text = written(
         plugins=[PlannedPlugin("cache", {"size": 1}, why=reason)],
@@ -79,9 +77,7 @@ def test_comments_are_wrapped_and_hold_nothing_that_toml_forbids() -> None:
     assert "\n#\n# b\n" in text
 
 
-def test_a_table_too_long_for_a_line_gets_a_header_and_a_long_array_gets_lines(
-    tmp_path: Path,
-) -> None:
+def test_a_table_too_long_for_a_line_gets_a_header_and_a_long_array_gets_lines(tmp_path):
     options = {"classes": 5, "folder": "x" * COLUMNS}
     arguments = ["--data", "y" * COLUMNS]
     for workload in ({"use": "a", "options": options}, {"script": "a.py", "args": arguments}):
@@ -92,7 +88,7 @@ def test_a_table_too_long_for_a_line_gets_a_header_and_a_long_array_gets_lines(
     assert '\nargs = [\n    "--data",\n' in text
 
 
-def test_a_plugin_s_table_too_long_for_a_line_stays_its_own(tmp_path: Path) -> None:
+def test_a_plugin_s_table_too_long_for_a_line_stays_its_own(tmp_path):
     settings = {"layers": {"first": "x" * COLUMNS}, "size": 3}
     path = tmp_path / "recipe.toml"
     path.write_text(written(plugins=[PlannedPlugin("a.b", settings), CACHE]), encoding="utf-8")
@@ -100,7 +96,7 @@ def test_a_plugin_s_table_too_long_for_a_line_stays_its_own(tmp_path: Path) -> N
     assert (first.settings, second.settings) == (settings, CACHE.settings)
 
 
-def test_what_has_no_value_is_left_out() -> None:
+def test_what_has_no_value_is_left_out():
     text = written(
         description="", measure={}, plugins=[PlannedPlugin("a", {"b": None, "c": {"d": None}})]
     )
@@ -110,7 +106,7 @@ def test_what_has_no_value_is_left_out() -> None:
     assert "b =" not in text
 
 
-def test_the_heading_says_when_to_use_the_recipe(tmp_path: Path) -> None:
+def test_the_heading_says_when_to_use_the_recipe(tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(written(heading=["When to use: here."]))
     assert summary(path) == "When to use: here."
@@ -148,14 +144,8 @@ plugins = st.lists(
 
 @given(words, texts, tables, plugins, st.lists(texts), texts)
 def test_reading_gives_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    description: str,
-    options: dict[str, Any],
-    stack: list[PlannedPlugin],
-    heading: list[str],
-    note: str,
-) -> None:
+    tmp_path_factory, name, description, options, stack, heading, note
+):
     text = recipe_text(
         name=name,
         description=description,
@@ -178,7 +168,7 @@ def test_reading_gives_what_was_written(
     assert recipe.measure.target.metric == name
 
 
-def test_a_recipe_that_was_read_is_written_as_one_that_can_be_measured(tmp_path: Path) -> None:
+def test_a_recipe_that_was_read_is_written_as_one_that_can_be_measured(tmp_path):
     for name in shipped_recipes():
         recipe = read_recipe(name, []).require()
         copy = tmp_path / f"{name}.toml"

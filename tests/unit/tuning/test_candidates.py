@@ -14,7 +14,7 @@ from tfopt_core.tuning.candidates import search_space
 
 
 def info(
-    name: str, targets=("compute",), equivalence="exact", hooks=(), settings=(), suggests=False,
+    name, targets=("compute",), equivalence="exact", hooks=(), settings=(), suggests=False,
     **traits,
 ):  # fmt: skip
     return PluginInfo(
@@ -23,9 +23,7 @@ def info(
     )  # fmt: skip
 
 
-def suggestion(
-    name: str, bound: float | None, equivalence="exact", targets=("compute",), **settings
-) -> Suggestion:
+def suggestion(name, bound, equivalence="exact", targets=("compute",), **settings):
     return Suggestion(
         plugin=name, settings=settings, bound=bound, targets=targets,
         equivalence=equivalence, summary="", distribution="d",
@@ -47,7 +45,7 @@ def space_of(
     return search_space(tune, diagnosed)
 
 
-def tried(space) -> list[str]:
+def tried(space):
     return [one.plugin for one in space.candidates]
 
 

@@ -22,7 +22,7 @@ from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog, SearchRecord, read_searches
 
 
-def machine(**factors) -> SimulatedMachine:
+def machine(**factors):
     return SimulatedMachine(factors, np.random.default_rng(5))
 
 
@@ -79,7 +79,7 @@ def test_what_was_tried_on_an_earlier_stack_is_not_listed_as_not_tried(tmp_path)
     assert list(search.not_tried) == ["c"]
 
 
-def exact(name: str, **traits):
+def exact(name, **traits):
     return candidate(name, traits=traits_of(**traits), equivalence="exact", proposed=True)
 
 
@@ -322,7 +322,7 @@ def test_what_is_tried_is_told_before_and_the_trial_after_it(tmp_path):
     assert events[2] == search.result.trials[0]
 
 
-def proved_faster(source, folder, noise: float, proposed: bool) -> tuple[bool, str]:
+def proved_faster(source, folder, noise, proposed):
     """Whether a search over 20 no-ops found a stack, and the verdict of its fresh pairs."""
     factors = {f"p{number}": 1.0 for number in range(20)}
     simulated = SimulatedMachine(factors, source, noise=noise)

@@ -21,7 +21,7 @@ from tfopt_core.tuning.search_log import (
 FACTS = {"CPU": "one"}
 
 
-def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial:
+def trial(name, outcome=TrialOutcome.NO_GAIN):
     return StackTrial(
         action="add", plugin=name, stack=(plugin(name, size=8),), without=(), outcome=outcome,
         reason="why", seconds=2.0,

@@ -31,7 +31,7 @@ def space(**ranges):
     )
 
 
-def a_study(ranges=None, **given) -> Study:
+def a_study(ranges=None, **given):
     return Study(ranges or space(), storage=in_memory(),
                  **{"sampler": "tpe", "pruner": "none", "seed": 1, **given})  # fmt: skip
 

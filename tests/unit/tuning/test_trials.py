@@ -217,11 +217,11 @@ def test_a_failure_beside_another_process_is_none_where_the_run_succeeds_alone(t
 # What the pairs decide
 
 
-def logs(*ratios: float) -> list[float]:
+def logs(*ratios):
     return [math.log(ratio) for ratio in ratios]
 
 
-def outcome_of(action, *ratios: float) -> TrialOutcome | None:
+def outcome_of(action, *ratios):
     ended = decided(StackTrial(action=action, plugin="a", stack=(), without=()), logs(*ratios))
     return None if ended is None else ended.outcome
 

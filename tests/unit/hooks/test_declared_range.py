@@ -9,7 +9,7 @@ from attrs import field, validators
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.installed.inspection import declared_range, describe_plugin
-from tfopt_core.plugins import Plugin, hookimpl
+from tfopt_core.plugins import Plugin
 from tfopt_core.recipe.values import field_types
 
 
@@ -27,23 +27,11 @@ def range_of(plugin_class):
     return declared_range("declares", attrs.fields(plugin_class).rate, types["rate"])
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Declares(Plugin):
-    """Declares a range."""
-
-    rate: float = field(
-        default=0.5, metadata={"help": "A rate.", "search": {"low": 0.1, "high": 1.0}}
-    )
-    other: int = 1
-
-    @hookimpl
-    def wrap_model(self, model):
-        return model
-
-
 def test_the_description_of_a_plugin_has_its_ranges():
-    info = describe_plugin("declares", Declares)
-    assert [one.search for one in info.settings] == [{"low": 0.1, "high": 1.0}, None]
+    between = {"low": 0.1, "high": 1.0}
+    for search in (between, None):
+        info = describe_plugin("declares", class_with(search, float))
+        assert [one.search for one in info.settings] == [search]
 
 
 @pytest.mark.parametrize("name", ["l2", "dropconnect", "gradient-accumulation", "lr-schedule"])

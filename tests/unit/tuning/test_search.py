@@ -26,11 +26,17 @@ def machine(**factors):
     return SimulatedMachine(factors, np.random.default_rng(5))
 
 
+def gone(*search, **given):
+    """A search that is over."""
+    made = make_search(*search, **given)
+    made.go()
+    return made
+
+
 def test_each_plugin_that_helps_goes_on_top_of_the_best_so_far(tmp_path):
-    search = make_search(
+    search = gone(
         machine(a=2.0, b=1.0, c=1.5), tmp_path, [candidate("a"), candidate("b"), candidate("c")]
     )
-    search.go()
     assert names_of(search.result.stack) == ("a", "c")
     [third] = [one for one in search.result.trials if one.plugin == "c" and one.action == "add"]
     assert names_of(third.without) == ("a",)
@@ -40,8 +46,7 @@ def test_a_plugin_that_another_made_needless_is_taken_out_again(tmp_path):
     # b does all that a did, and both together are no faster
     simulated = machine(a=1.5, b=3.0)
     simulated.together = {frozenset("ab"): 1 / 1.5}
-    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")])
-    search.go()
+    search = gone(simulated, tmp_path, [candidate("a"), candidate("b")])
     assert names_of(search.result.stack) == ("b",)
     [dropped] = [one for one in search.result.trials if one.outcome is TrialOutcome.DROPPED]
     assert dropped.plugin == "a"
@@ -49,15 +54,13 @@ def test_a_plugin_that_another_made_needless_is_taken_out_again(tmp_path):
 
 def test_a_plugin_that_conflicts_takes_the_place_of_the_other_if_it_is_better(tmp_path):
     b = candidate("b", traits=traits_of(conflicts=("a",)))
-    search = make_search(machine(a=1.5, b=3.0), tmp_path, [candidate("a"), b])
-    search.go()
+    search = gone(machine(a=1.5, b=3.0), tmp_path, [candidate("a"), b])
     assert names_of(search.result.stack) == ("b",)
     assert search.result.trials[-1].replaces == ("a",)
 
 
 def test_what_bounds_a_stack_is_looked_at_again_and_may_bring_new_candidates(tmp_path):
-    search = make_search(machine(a=2.0, b=1.5), tmp_path, [candidate("a")], later=[candidate("b")])
-    search.go()
+    search = gone(machine(a=2.0, b=1.5), tmp_path, [candidate("a")], later=[candidate("b")])
     assert names_of(search.result.stack) == ("a", "b")
     assert [bound.stack for bound in search.result.bounds][:2] == [(), ("a",)]
 
@@ -87,8 +90,7 @@ def test_proposed_plugins_are_tried_together_first_and_taken_out_from_the_least_
     bounds = {"a": 9.0, "b": 2.0, "c": 3.0, "d": 2.5}
     candidates = [candidate(name, bound, proposed=True) for name, bound in bounds.items()]
     simulated = machine(a=1.5, b=1.0, c=1.2, d=TrialOutcome.NOT_APPLIED)
-    search = make_search(simulated, tmp_path, candidates)
-    search.go()
+    search = gone(simulated, tmp_path, candidates)
     first, *later = [(one.action, one.plugins) for one in search.result.trials]
     # "d" takes no effect, which is no reason to measure the others without it
     assert first == ("add", ("a", "b", "c"))
@@ -100,8 +102,7 @@ def test_proposed_plugins_are_tried_together_first_and_taken_out_from_the_least_
 
 def test_where_proposed_plugins_do_not_help_together_the_exact_ones_are_tried_next(tmp_path):
     candidates = [exact("a"), exact("b"), candidate("c", proposed=True)]
-    search = make_search(machine(a=1.5, b=1.3, c=0.3), tmp_path, candidates)
-    search.go()
+    search = gone(machine(a=1.5, b=1.3, c=0.3), tmp_path, candidates)
     added = [one.plugins for one in search.result.trials if one.action == "add"]
     assert added == [("a", "b", "c"), ("a", "b"), ("c",)]
     assert names_of(search.result.stack) == ("a", "b")
@@ -109,8 +110,7 @@ def test_where_proposed_plugins_do_not_help_together_the_exact_ones_are_tried_ne
 
 def test_exact_plugins_are_tried_together_first_and_taken_out_alone(tmp_path):
     candidates = [candidate("rounds", bound=9.0), exact("a"), exact("b"), exact("c")]
-    search = make_search(machine(rounds=1.5, a=1.3, b=1.0, c=1.3), tmp_path, candidates)
-    search.go()
+    search = gone(machine(rounds=1.5, a=1.3, b=1.0, c=1.3), tmp_path, candidates)
     first, *later = [(one.action, one.plugins) for one in search.result.trials]
     assert first == ("add", ("a", "b", "c"))
     # what was measured alone is taken out last
@@ -124,16 +124,14 @@ def test_exact_plugins_are_tried_together_first_and_taken_out_alone(tmp_path):
 def test_plugins_that_were_tried_together_are_not_tried_together_again(tmp_path):
     # all proposed ones are exact, and all but one take no effect
     simulated = machine(a=1.0, b=TrialOutcome.NOT_APPLIED, c=TrialOutcome.NOT_APPLIED)
-    search = make_search(simulated, tmp_path, [exact("a"), exact("b"), exact("c")])
-    search.go()
+    gone(simulated, tmp_path, [exact("a"), exact("b"), exact("c")])
     together = [plan.plugins for plan in simulated.plans if len(plan.plugins) > 1]
     assert together == [("a", "b", "c")]
 
 
 def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
     candidates = [exact("a", conflicts=("b",)), exact("b"), exact("c", requires=("gone",))]
-    search = make_search(machine(a=1.5, b=1.0), tmp_path, candidates)
-    search.go()
+    search = gone(machine(a=1.5, b=1.0), tmp_path, candidates)
     assert [one.plugins for one in search.result.trials] == [("a",), ("b",)]
     assert "gone" in search.not_tried["c"]
 
@@ -145,8 +143,7 @@ def test_exact_plugins_that_exclude_each_other_are_not_tried_together(tmp_path):
      TrialOutcome.NOT_APPLIED],
 )  # fmt: skip
 def test_what_fails_is_listed_with_its_reason_and_the_others_go_on(outcome, tmp_path):
-    search = make_search(machine(a=outcome, b=2.0), tmp_path, [candidate("a"), candidate("b")])
-    search.go()
+    search = gone(machine(a=outcome, b=2.0), tmp_path, [candidate("a"), candidate("b")])
     assert names_of(search.result.stack) == ("b",)
     failed = [one for one in search.result.trials if one.plugin == "a"]
     assert [(one.outcome, one.reason) for one in failed] == [(outcome, "it broke")]
@@ -168,8 +165,7 @@ def without_xla(stack):
 def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew(tmp_path):
     simulated = machine(loop=1.5, kernel=2.0)
     simulated.resolved = without_xla
-    search = make_search(simulated, tmp_path, [candidate("loop"), candidate("kernel")])
-    search.go()
+    search = gone(simulated, tmp_path, [candidate("loop"), candidate("kernel")])
     assert {one.name: one.settings for one in search.result.stack} == {
         "loop": {"xla": False},
         "kernel": {},
@@ -180,15 +176,13 @@ def test_what_refuses_a_stack_is_tried_with_settings_that_the_stack_chooses_anew
 
 def test_a_plugin_that_needs_another_waits_for_it(tmp_path):
     b = candidate("b", bound=3.0, traits=traits_of(requires=("a",)))
-    search = make_search(machine(a=2.0, b=1.5), tmp_path, [b, candidate("a")])
-    search.go()
+    search = gone(machine(a=2.0, b=1.5), tmp_path, [b, candidate("a")])
     assert names_of(search.result.stack) == ("a", "b")
 
 
 def test_a_plugin_whose_requirement_is_not_in_the_winner_is_not_tried_and_says_so(tmp_path):
     b = candidate("b", traits=traits_of(requires=("a",)))
-    search = make_search(machine(a=1.0, b=1.5), tmp_path, [b, candidate("a")])
-    search.go()
+    search = gone(machine(a=1.0, b=1.5), tmp_path, [b, candidate("a")])
     assert search.result.stack == ()
     assert search.not_tried["b"] == 'it needs "a" in the stack'
 
@@ -197,8 +191,7 @@ def test_no_trial_begins_that_would_end_behind_its_part_of_the_budget(tmp_path):
     # two pairs decide, so a trial takes 40 s: the second would end at 80 s, and may end by 65 s
     simulated = machine(a=2.0, b=2.0)
     simulated.run_seconds = 10.0
-    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b")], budget=100.0)
-    search.go()
+    search = gone(simulated, tmp_path, [candidate("a"), candidate("b")], budget=100.0)
     assert names_of(search.result.stack) == ("a",)
     assert simulated.now == 40.0
     assert "part of the budget" in search.result.why_ended
@@ -209,8 +202,7 @@ def test_the_time_of_six_fresh_pairs_is_kept_free(tmp_path):
     simulated = machine(a=2.0, b=2.0, c=2.0)
     simulated.run_seconds = 10.0
     plugins = [candidate("a"), candidate("b"), candidate("c")]
-    search = make_search(simulated, tmp_path, plugins, budget=240.0)
-    search.go()
+    search = gone(simulated, tmp_path, plugins, budget=240.0)
     assert names_of(search.result.stack) == ("a", "b")
     assert simulated.now == 80.0
     assert "part of the budget" in search.not_tried["c"]
@@ -219,8 +211,7 @@ def test_the_time_of_six_fresh_pairs_is_kept_free(tmp_path):
 def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
     factors = {f"p{number}": 1.0 for number in range(40)}
     simulated = SimulatedMachine(factors, np.random.default_rng(1), noise=0.001)
-    search = make_search(simulated, tmp_path, [candidate(name) for name in factors], budget=57.0)
-    search.go()
+    search = gone(simulated, tmp_path, [candidate(name) for name in factors], budget=57.0)
     assert search.result.stack == ()
     assert simulated.now <= 57 / 3
     assert "a third of the budget" in search.result.why_ended
@@ -231,8 +222,7 @@ def test_where_nothing_helps_it_ends_within_a_third_of_the_budget(tmp_path):
 def test_ctrl_c_keeps_the_best_so_far_and_lists_what_was_still_waiting(tmp_path):
     simulated = machine(a=2.0, b=1.5, c=1.5)
     simulated.interrupt_at = 1
-    search = make_search(simulated, tmp_path, [candidate("a"), candidate("b"), candidate("c")])
-    search.go()
+    search = gone(simulated, tmp_path, [candidate("a"), candidate("b"), candidate("c")])
     assert search.result.interrupted
     assert names_of(search.result.stack) == ("a",)
     assert list(search.not_tried) == ["b", "c"]
@@ -266,8 +256,7 @@ def test_a_resumed_search_repeats_no_trial_that_had_ended(tmp_path):
     assert not stopped.ended
     again = machine(a=2.0, b=1.5, c=1.0)
     log = SearchLog.open(tmp_path / "search", "here", {"CPU": "one"})
-    search = make_search(again, tmp_path, plugins, log=log)
-    search.go()
+    search = gone(again, tmp_path, plugins, log=log)
     assert names_of(search.result.stack) == ("a", "b")
     assert next(plan.plugin for plan in again.plans if plan.action == "add") == "c"
     assert [one.plugin for one in search.result.trials][:2] == ["a", "b"]
@@ -297,8 +286,7 @@ def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_pat
     [record] = read_searches(tmp_path)
     log = SearchLog.open(tmp_path / "second", "here", {"CPU": "one"})
     idle = machine(a=2.0, b=1.0)
-    second = make_search(idle, tmp_path, plugins, log=log)
-    second.go()
+    second = gone(idle, tmp_path, plugins, log=log)
     assert names_of(second.result.stack) == ("a",)
     assert idle.plans == []
     assert {one.kept_from for one in second.result.trials} == {record.id}
@@ -308,15 +296,13 @@ def test_a_second_search_begins_from_the_trials_of_the_first_and_says_so(tmp_pat
 def test_what_failed_in_an_earlier_search_is_tried_again(tmp_path):
     make_search(machine(a=TrialOutcome.FAILED), tmp_path, [candidate("a")]).go()
     log = SearchLog.open(tmp_path / "second", "here", {"CPU": "one"})
-    second = make_search(machine(a=2.0), tmp_path, [candidate("a")], log=log)
-    second.go()
+    second = gone(machine(a=2.0), tmp_path, [candidate("a")], log=log)
     assert names_of(second.result.stack) == ("a",)
 
 
 def test_what_is_tried_is_told_before_and_the_trial_after_it(tmp_path):
     events = []
-    search = make_search(machine(a=1.2), tmp_path, [candidate("a")], observer=events.append)
-    search.go()
+    search = gone(machine(a=1.2), tmp_path, [candidate("a")], observer=events.append)
     assert events[0] == "it; 1 plugins to try, 0 left out"
     assert events[1].startswith("trying a, ")
     assert events[2] == search.result.trials[0]
@@ -328,8 +314,7 @@ def proved_faster(source, folder, noise, proposed):
     simulated = SimulatedMachine(factors, source, noise=noise)
     log = NoLog(folder, SearchRecord(id="x", target="", facts={}))
     candidates = [candidate(name, proposed=proposed) for name in factors]
-    search = make_search(simulated, folder, candidates, log=log)
-    search.go()
+    search = gone(simulated, folder, candidates, log=log)
     if not search.result.stack:
         return False, "nothing"
     ratios = source.normal(0, noise * 2**0.5, PAIRS).tolist()

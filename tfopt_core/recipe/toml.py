@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +34,15 @@ _MENDS = (
     (re.compile(r"^expected '=' after a key"), 'write key = value, with text in "quotes"'),
     (re.compile(r"^invalid value"), 'put text in "quotes", and close brackets'),
 )
-# Of the locator
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_SPACE = re.compile(r"[ \t]*")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # A multi-line string may end in up to five quotes, of which the last three close it.
-_STRING = re.compile(
+_STRING = (
     r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
     r"|'''.*?'''(?:'{0,2})"
     r'|"(?:\\.|[^"\\])*"'
-    r"|'[^']*'",
-    re.DOTALL,
+    r"|'[^']*'"
 )
-_SCALAR = re.compile(r"[^,\]}#\n]*")
+# For the locator: a string, a bare key or a part of a number or time, or a sign, behind comments.
+_TOKEN = re.compile(rf"(?:[ \t\r\n]|#[^\n]*)*+({_STRING}|[A-Za-z0-9_-]+|.)", re.DOTALL)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -161,35 +156,36 @@ def locate(text: str) -> dict[KeyPath, int]:
 
 class _Locator:
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
+        self.tokens: list[tuple[str, int]] = []  # with their lines, the first one last
         self.lines: dict[KeyPath, int] = {}
         self._table_arrays: dict[KeyPath, int] = {}  # path -> number of [[elements]] so far
-        self._newlines = [match.start() for match in re.finditer("\n", text)]
+        line, position = 1, 0
+        while match := _TOKEN.match(text, position):
+            line += text.count("\n", position, match.start(1))
+            self.tokens.append((match[1], line))
+            line, position = line + match[1].count("\n"), match.end()
+        self.tokens.reverse()
 
     def run(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
-        while True:
-            self._skip(_BLANK)
-            if self.position >= len(self.text):
-                return self.lines
-            if self._take("[["):
-                table = self._header(of_array=True)
-            elif self._take("["):
-                table = self._header(of_array=False)
+        while self.tokens:
+            line = self.tokens[-1][1]
+            if self._take("["):
+                table = self._header(line, of_array=self._take("["))
             else:
                 self._pair(table)
+        return self.lines
 
-    def _header(self, *, of_array: bool) -> KeyPath:
-        line = self._line()
+    def _header(self, line: int, *, of_array: bool) -> KeyPath:
+        *above, last = self._dotted_key()
         path: KeyPath = ()
-        keys = self._dotted_key()
-        for key in keys[:-1]:
+        for key in above:
             path = self._enter((*path, key), line)
-        path = (*path, keys[-1])
-        self._take("]]" if of_array else "]")
+        path = (*path, last)
+        self._take("]")
         if not of_array:
             return self._enter(path, line)
+        self._take("]")
         self.lines.setdefault(path, line)
         index = self._table_arrays.get(path, 0)
         self._table_arrays[path] = index + 1
@@ -204,61 +200,42 @@ class _Locator:
         return path
 
     def _pair(self, table: KeyPath) -> None:
-        line = self._line()
-        path = table
+        path, line = table, self.tokens[-1][1]
         for key in self._dotted_key():
             path = (*path, key)
             self.lines.setdefault(path, line)
         self._take("=")
-        self._skip(_SPACE)
         self._value(path)
 
     def _value(self, path: KeyPath) -> None:
         if self._take("["):
             index = 0
-            while self._another("]"):
-                self.lines[*path, index] = self._line()
+            while not self._take("]"):
+                self.lines[*path, index] = self.tokens[-1][1]
                 self._value((*path, index))
+                self._take(",")
                 index += 1
         elif self._take("{"):
-            while self._another("}"):
+            while not self._take("}"):
                 self._pair(path)
-        elif self.text[self.position] in "\"'":
-            self._skip(_STRING)
+                self._take(",")
         else:
-            self._skip(_SCALAR)
-
-    def _another(self, closing: str) -> bool:
-        """Move to the next element of an array or inline table; False once it is closed."""
-        self._skip(_BLANK)
-        if self._take(","):
-            self._skip(_BLANK)
-        return not self._take(closing)
+            _, line = self.tokens.pop()
+            # the other parts of a number or a time
+            while self.tokens and self.tokens[-1][1] == line and self.tokens[-1][0] not in ",]}":
+                self.tokens.pop()
 
     def _dotted_key(self) -> list[str]:
         keys = []
         while True:
-            self._skip(_SPACE)
-            if self.text[self.position] in "\"'":
-                quoted = self._skip(_STRING)
-                keys.append(str(tomllib.loads(f"key = {quoted}")["key"]))
-            else:
-                keys.append(self._skip(_BARE_KEY))
-            self._skip(_SPACE)
+            word, _ = self.tokens.pop()
+            quoted = word[0] in "\"'"
+            keys.append(str(tomllib.loads(f"key = {word}")["key"]) if quoted else word)
             if not self._take("."):
                 return keys
 
-    def _skip(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.position)
-        assert match is not None, "tomllib accepted what the locator cannot follow"
-        self.position = match.end()
-        return match[0]
-
-    def _take(self, word: str) -> bool:
-        taken = self.text.startswith(word, self.position)
+    def _take(self, sign: str) -> bool:
+        taken = bool(self.tokens) and self.tokens[-1][0] == sign
         if taken:
-            self.position += len(word)
+            self.tokens.pop()
         return taken
-
-    def _line(self) -> int:
-        return bisect_right(self._newlines, self.position - 1) + 1

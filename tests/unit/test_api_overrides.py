@@ -30,8 +30,9 @@ from tfopt_core.recipe.layers import parse_overrides
 def test_python_data_are_read_as_they_were_given(given: Any, read: Any) -> None:
     problems: list[Any] = []
     [override] = parse_overrides(_as_texts({"workload.options": given}), problems)
-    assert (override.path, override.value) == (("workload", "options"), read)
-    assert type(override.value) is type(read)
+    value = override.root.plain()["workload"]["options"]
+    assert (override.path, value) == (("workload", "options"), read)
+    assert type(value) is type(read)
     assert not problems
 
 

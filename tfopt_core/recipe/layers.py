@@ -143,19 +143,15 @@ def merge_tables(base: Node, top: Node) -> Node:
 
 @attrs.frozen(eq=False)
 class Override:
-    """One `--set`: the path and the value. Its place has no line."""
+    """One `--set`: the path, and the value nested in tables for it, whose places have no line."""
 
     path: tuple[str, ...]
-    value: object
-    place: Place
+    root: Node
 
-    def node(self, skip: int = 0) -> Node:
-        """Return the value nested in tables for its path, without the first `skip` keys."""
-        node = place_values(self.value, self.place.file, {}, self.path)
-        for depth in range(len(self.path) - 1, skip - 1, -1):
-            place = Place(self.place.file, 0, join_path("", self.path[:depth]))
-            node = Node({self.path[depth]: node}, place)
-        return node
+    @property
+    def place(self) -> Place:
+        """The place of the value."""
+        return self.root.place_at(self.path)
 
 
 def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Override]:
@@ -168,8 +164,10 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Overr
         if split is None:
             problems.append(Problem(file, 0, "", "this is no path=value", _FORM))
             continue
-        path, value = split
-        overrides.append(Override(path, value, Place(file, 0, join_path("", path))))
+        path, nested = split
+        for key in reversed(path):
+            nested = {key: nested}
+        overrides.append(Override(path, place_values(nested, file, {})))
     return overrides
 
 
@@ -186,7 +184,7 @@ def apply_overrides(
             message = "what a recipe extends cannot be set"
             problems.append(place.problem(message, "change it in the recipe"))
         elif path[0] != "plugins":
-            tables = merge_tables(tables, override.node())
+            tables = merge_tables(tables, override.root)
         elif len(path) < _KEYS_OF_PLUGIN:
             problems.append(place.problem("this names no setting of a plugin", _PLUGIN_FORM))
         elif path[1] not in stack:
@@ -200,7 +198,7 @@ def apply_overrides(
         elif wrong := _faults_of_setting(override, stack[path[1]]):
             problems += wrong
         else:
-            stack[path[1]] = merge_tables(stack[path[1]], override.node(skip=2))
+            stack[path[1]] = merge_tables(stack[path[1]], below(override.root, "plugins")[path[1]])
     if stack:
         layer = _with_plugins(layer, stack, layer.table()["plugins"].place)
     return merge_layers(layer, tables)
@@ -215,7 +213,8 @@ def _faults_of_setting(override: Override, plugin: Node) -> list[Problem]:
         return [place.problem(f'plugin "{path[1]}" is disabled', mend)]
     if len(path) > _KEYS_OF_PLUGIN:
         return [place.problem('"enabled" has no keys of its own')]
-    return override.node(_KEYS_OF_PLUGIN).problems(faults_of(override.value, bool))
+    enabled = below(override.root, *path[:2])["enabled"]
+    return enabled.problems(faults_of(enabled.plain(), bool))
 
 
 def _split(text: str) -> tuple[tuple[str, ...], object] | None:

@@ -46,7 +46,6 @@ from tfopt_core.tuning.trials import (
     TrialMaker,
     check_ended,
     log_ratio,
-    misses_target,
     no_figure_of,
 )
 from tfopt_core.workers.fork import called_off
@@ -282,7 +281,7 @@ class _ValuesTrial:
             raise NoFigure(TrialOutcome.PRUNED, f"it learned worse than others after {count}")
         check_ended(with_)
         self._check_applied({n: e.detail for n, e in with_.effects.items() if not e.applied})
-        if objective == "time-to-target" and misses_target(with_):
+        if objective == "time-to-target" and with_.fit.seconds_to_target is None:
             raise NoFigure(TrialOutcome.MISSED, "it never reached the target")
         if without is None:
             return False

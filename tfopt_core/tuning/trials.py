@@ -223,9 +223,9 @@ class _TrialUnderWay:
             helps = TrialOutcome.IN if adds else TrialOutcome.STAYS
             return self.ends(helps, "it fits into memory, and does not without it")
         check_ended(without, "the run without it failed: ")
-        if self.objective == "time-to-target" and misses_target(with_):
+        if self.objective == "time-to-target" and with_.fit.seconds_to_target is None:
             # counted with its wall time, a stack that is fast and learns nothing would win
-            if misses_target(without):
+            if without.fit.seconds_to_target is None:
                 raise NoFigure(TrialOutcome.FAILED, "neither run of a pair reached the target")
             harms = TrialOutcome.WORSE if adds else TrialOutcome.DROPPED
             # the figures of earlier pairs did not decide
@@ -294,11 +294,6 @@ def log_ratio(objective: Objective, pair: Pair) -> float:
         raise NoFigure(TrialOutcome.FAILED, figures)
     (before,), (after,) = figures
     return math.log(before / after)
-
-
-def misses_target(run: RunResult) -> bool:
-    """Return whether a run that ended well never reached the target."""
-    return run.fit.seconds_to_target is None
 
 
 def check_ended(run: RunResult, what: str = "") -> None:

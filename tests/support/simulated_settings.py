@@ -147,7 +147,7 @@ def searched(
     search = make_value_search(trainings, folder, options, **given)
     made = Study(
         search.space, sampler=sampler, pruner=pruner, seed=3, planned=planned,
-        search=search.maker.tune.log.id, storage=storage or in_memory(), **(study or {}),
+        search=search.maker.tune.log.own.id, storage=storage or in_memory(), **(study or {}),
     )  # fmt: skip
     with contextlib.suppress(KeyboardInterrupt):
         search.try_values(made)

@@ -103,4 +103,4 @@ class SearchContext:
     @property
     def seed(self) -> int:
         """The seed of the search: the same after a resume."""
-        return int.from_bytes(self.log.id.encode()[-6:], "big") % 2**31
+        return int.from_bytes(self.log.own.id.encode()[-6:], "big") % 2**31

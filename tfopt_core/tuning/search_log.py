@@ -91,11 +91,6 @@ class SearchLog:
             own.resumed += 1
         return log
 
-    @property
-    def id(self) -> str:
-        """The id of the search."""
-        return self.own.id
-
     def kept(self, key: str) -> StackTrial | None:
         """Return a trial that was made before, None if there is none."""
         found = self.found("trial", key, StackTrial, lasting=lambda one: one.outcome.is_lasting)
@@ -142,7 +137,7 @@ class SearchLog:
                 connection.execute(_TABLE)
                 connection.execute(
                     "INSERT INTO entry VALUES (?, ?, ?, ?, ?)",
-                    (self.id, kind, key, seconds, json.dumps(plain)),
+                    (self.own.id, kind, key, seconds, json.dumps(plain)),
                 )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f'"{self.path}" cannot be written: {error}') from error

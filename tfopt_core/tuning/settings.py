@@ -140,7 +140,7 @@ class ValueSearch:
         local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
         return Study(
             self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,
-            seed=tune.seed, search=tune.log.id, storage=storage or open_storage(local),
+            seed=tune.seed, search=tune.log.own.id, storage=storage or open_storage(local),
             shared=storage is not None, fresh=tune.fresh,
             name=study_name(facts, place, found.ranges),
         )  # fmt: skip
@@ -239,7 +239,7 @@ class _ValuesTrial:
         search, values = self.search, self.asked.values
         maker = search.maker
         recipe = with_options(maker.tune.request.recipe, values_below(values, "options"))
-        if maker.objective == "time-to-target":
+        if maker.tune.objective == "time-to-target":
             recipe = with_holdout(recipe)
         prepared, request = maker.prepared(
             recipe=recipe, plugins=stacked(with_values(search.stack, values))
@@ -274,7 +274,7 @@ class _ValuesTrial:
 
         :raises NoFigure: if one of them tells nothing.
         """
-        by_variant, objective = {run.variant: run for run in runs}, self.search.maker.objective
+        by_variant, objective = {run.variant: run for run in runs}, self.search.maker.tune.objective
         with_, without = by_variant[FULL], by_variant.get(BASELINE)
         if self.pruned_after:
             count = "1 epoch" if self.pruned_after == 1 else f"{self.pruned_after} epochs"

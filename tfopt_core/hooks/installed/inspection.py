@@ -89,11 +89,8 @@ def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...
     infos = []
     for name, info in described.items():
         origin, *others = known[name]
-        info = attrs.evolve(info, distribution=origin.distribution, version=origin.version)
-        if others:
-            both = " and ".join(f'"{one.distribution}" {one.version}' for one in known[name])
-            error = f"two distributions register it: {both}"
-            info = PluginInfo(name=name, error=error)
+        if not others:
+            info = attrs.evolve(info, distribution=origin.distribution, version=origin.version)
         infos.append(info)
     return tuple(infos)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tfopt_core.plugins import Cluster, ClusterOptions, RuntimeOptions
@@ -11,28 +13,12 @@ WITH_CHIEF = {"chief": ("a:1",), "worker": ("b:2", "c:3")}
 COORDINATED = {"chief": ("a:1",), "worker": ("b:2", "c:3"), "ps": ("d:4",)}
 
 
-class Resolver:
-    """As far as a `ClusterResolver` is asked."""
-
-    task_type, task_id = "worker", 1
-
-    def cluster_spec(self):
-        class Spec:
-            def as_dict(self):
-                return {"worker": ["a:1", "b:2"]}
-
-        return Spec()
-
-
 def test_a_cluster_is_what_the_resolver_says():
-    cluster = Cluster.of(Resolver())
-
+    spec = SimpleNamespace(as_dict=lambda: {"worker": ["a:1", "b:2"]})
+    cluster = Cluster.of(SimpleNamespace(task_type="worker", task_id=1, cluster_spec=lambda: spec))
     assert cluster == Cluster(addresses={"worker": ("a:1", "b:2")}, job="worker", index=1)
-    assert (cluster.name, cluster.address, cluster.others) == (
-        "worker 1",
-        "b:2",
-        {"worker 0": "a:1"},
-    )
+    assert (cluster.name, cluster.address) == ("worker 1", "b:2")
+    assert cluster.others == {"worker 0": "a:1"}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +34,6 @@ def test_a_cluster_is_what_the_resolver_says():
 )
 def test_ranks_count_those_that_compute_and_one_is_the_chief(addresses, job, index, rank, is_chief):
     cluster = Cluster(addresses=addresses, job=job, index=index)
-
     assert (cluster.rank, cluster.is_chief) == (rank, is_chief)
 
 
@@ -68,7 +53,6 @@ def test_a_parameter_server_has_no_rank():
 
 def test_others_are_named_with_their_addresses():
     cluster = Cluster(addresses=COORDINATED, job="worker", index=0)
-
     assert cluster.others == {"chief": "a:1", "worker 1": "c:3", "parameter server 0": "d:4"}
 
 

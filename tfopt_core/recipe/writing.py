@@ -217,42 +217,35 @@ NOTES = {
     "workload.args": "the script's own arguments",
     "workload.loop": "the script trains without fit: its runs are measured as a whole",
 }
-_SPARE = {
-    "script": [
-        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
-        SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"),
-        SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"),
-        SpareKey("workload", "isolate", False, "write into the folder itself"),
-    ],
-    "own loop": [
-        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
-        SpareKey("workload", "max_steps", 1000, "each measured run ends after so many updates"),
-        SpareKey("workload", "isolate", False, "write into the folder itself"),
-    ],
-    "factory": [
-        SpareKey("workload", "epochs", 5, "the workload's own number if left out"),
-        SpareKey("workload", "batch_size", 32, "over all replicas"),
-        SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
-    ],
-    "measure": [
-        SpareKey("measure", "pairs", 12, "more than the usual 6 are surer"),
-        SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
-        SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
-        SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
-                 "what must not get worse; if left out, what the training reports"),
-    ],
-}  # fmt: skip
+# Each with the kinds of workload that have it: a script that calls fit, one with a loop of its own,
+# which is measured as a whole and reports no metric, or a factory.
+_SPARE = (
+    (SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"), "fit loop"),
+    (SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"), "fit"),
+    (SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"), "fit"),
+    (SpareKey("workload", "max_steps", 1000, "each measured run ends after so many updates"),
+     "loop"),
+    (SpareKey("workload", "isolate", False, "write into the folder itself"), "fit loop"),
+    (SpareKey("workload", "epochs", 5, "the workload's own number if left out"), "factory"),
+    (SpareKey("workload", "batch_size", 32, "over all replicas"), "factory"),
+    (SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
+     "factory"),
+    (SpareKey("measure", "pairs", 12, "more than the usual 6 are surer"), "fit loop factory"),
+    (SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
+     "fit factory"),
+    (SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
+     "fit loop factory"),
+    (SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
+              "what must not get worse; if left out, what the training reports"), "fit factory"),
+)  # fmt: skip
 
 
 def spare_keys(workload: Mapping[str, Any], measure: Mapping[str, Any]) -> list[SpareKey]:
     """Return further keys of these tables that a recipe may have, with what each is for."""
-    kind = "script" if {"script", "module"} & set(workload) else "factory"
-    own_loop = workload.get("loop") == "own"
-    spare = [*_SPARE["own loop" if own_loop else kind], *_SPARE["measure"]]
+    kind = "fit" if {"script", "module"} & set(workload) else "factory"
+    kind = "loop" if workload.get("loop") == "own" else kind
     given = {"workload": workload, "measure": measure}
     return [
-        key for key in spare
-        if given[key.table].get(key.key) is None
-        # such a loop is measured as a whole, and reports no metric
-        and not (own_loop and key.key in ("seconds", "quality"))
+        key for key, kinds in _SPARE
+        if kind in kinds.split() and given[key.table].get(key.key) is None
     ]  # fmt: skip

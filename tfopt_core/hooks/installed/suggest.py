@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import attrs
@@ -249,23 +250,20 @@ def _within_time(ask: Callable[[], Suggestion | None]) -> Suggestion | None:
 
     :raises TimeoutError: if it takes too long; its thread is abandoned.
     """
-    answer: list[Suggestion | None] = []
-    raised: list[BaseException] = []
+    answer: Future[Suggestion | None] = Future()
 
     def run() -> None:
         try:
-            answer.append(ask())
+            answer.set_result(ask())
         except BaseException as error:
-            raised.append(error)
+            answer.set_exception(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(ANSWER_SECONDS)
-    if raised:
-        raise raised[0]
-    if not answer:
+    if not answer.done():
         raise TimeoutError(f"gave no answer for {ANSWER_SECONDS:.0f} s")
-    return answer[0]
+    return answer.result()
 
 
 def in_order(traits: Mapping[str, Traits]) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def propose(
         tell(name)
         origin = known[name][0].distribution if known.get(name) else "unknown"
         try:
-            suggestion = _within_time(functools.partial(_both_forms, name, known, diagnosis))
+            suggestion = _within_time(functools.partial(_asked, name, known, diagnosis))
         except (Exception, SystemExit) as error:  # third-party code must do no harm
             cause = message_of(error)
             silent.append(NoAnswer(plugin=name, distribution=origin, cause=cause))
@@ -146,47 +146,37 @@ def propose(
     )
 
 
-def _both_forms(
+def _asked(
     name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
 ) -> Suggestion | None:
     """Return what a plugin suggests; one that may round differently is asked for its exact settings
     too."""
-    suggestion = _asked(name, known, diagnosis)
-    if suggestion is None or suggestion.is_exact:
-        return suggestion
-    exact = _asked(name, known, diagnosis.exact_only())
-    if exact is None or not exact.is_exact:
-        return suggestion
-    form = ExactForm(settings=exact.settings, bound=exact.bound, equivalence=exact.equivalence)
-    return attrs.evolve(suggestion, exact_form=form)
-
-
-def _asked(
-    name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
-) -> Suggestion | None:
     registration = find(name, known)
     plugin_class = registration.load()
     own = traits(name, plugin_class)
-    if not overrides(plugin_class, "suggest") or own.role != "optimization":
-        return None
     bound = diagnosis.bound(own.targets)
-    if bound < LEAST_BOUND:
-        return None
-    if diagnosis.own_loop and why_not_reached(plugin_class):
+    if (
+        not overrides(plugin_class, "suggest") or own.role != "optimization"
+        or bound < LEAST_BOUND or (diagnosis.own_loop and why_not_reached(plugin_class))
+    ):  # fmt: skip
         return None
     answer = suggested(plugin_class, diagnosis)
     if answer is None:
         return None
     settings, plugin = answer
-    return Suggestion(
-        plugin=name,
-        settings=to_json(settings),
-        bound=None if bound == float("inf") else bound,
-        targets=own.targets,
-        equivalence=equivalence_of(name, plugin),
-        summary=card(plugin_class)[0],
-        distribution=registration.distribution,
-    )
+    found = Suggestion(
+        plugin=name, settings=to_json(settings), bound=None if bound == float("inf") else bound,
+        targets=own.targets, equivalence=equivalence_of(name, plugin),
+        summary=card(plugin_class)[0], distribution=registration.distribution,
+    )  # fmt: skip
+    if found.is_exact or (exact := suggested(plugin_class, diagnosis.exact_only())) is None:
+        return found
+    settings, plugin = exact
+    equivalence = equivalence_of(name, plugin)
+    if equivalence not in EXACT_EQUIVALENCES:
+        return found
+    form = ExactForm(settings=to_json(settings), bound=found.bound, equivalence=equivalence)
+    return attrs.evolve(found, exact_form=form)
 
 
 def suggested(

@@ -13,7 +13,7 @@ from support.report_results import make_prepared
 from support.simulated_search import make_tune
 from support.tuned import make_tuned
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan
+from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
 from tfopt_core.records.run import RunReport
 from tfopt_core.trials.holdout import PLACE
@@ -29,6 +29,18 @@ from tfopt_core.workers.task import PrepareTask
 
 RATES = {"low": 1e-4, "high": 1.0, "log": True}
 EPOCHS = 6
+
+
+def prepared(task, equivalence: str) -> Prepared:
+    """The dry build of a task, whose plugins have chosen nothing."""
+    plans = (
+        PluginPlan(
+            name=one.name, settings=one.settings, asked=one.settings, equivalence=equivalence,
+            summary="", changes=(),
+        )
+        for one in task.job.plugins
+    )  # fmt: skip
+    return make_prepared(plugins=tuple(plans))
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -52,7 +64,7 @@ class SimulatedTrainings(ForkRunner):
     def __call__(self, task, environment, tell) -> ProcessOutcome:
         """Answer as a worker process does."""
         if isinstance(task, PrepareTask):
-            return _answered(self._prepared(task))
+            return answered(prepared(task, self.equivalence))
         spec = task.job.recipe.workload
         aside = spec.factory == PLACE
         options = dict(spec.options["workload"].get("options", {}) if aside else spec.options)
@@ -61,22 +73,12 @@ class SimulatedTrainings(ForkRunner):
             raise KeyboardInterrupt
         units = options.get("units", 32)
         if units in (7, 9):
-            return _answered(Failure(
+            return answered(Failure(
                 error="E", message="raised ValueError: 7 units", exit_code=3,
                 out_of_memory=units == 9,
             ))  # fmt: skip
         tell(ProcessStarted())
         return self._trained(task, options, units, tell)
-
-    def _prepared(self, task):
-        plans = tuple(
-            PluginPlan(
-                name=one.name, settings=one.settings, asked=one.settings,
-                equivalence=self.equivalence, summary="", changes=(),
-            )
-            for one in task.job.plugins
-        )  # fmt: skip
-        return make_prepared(plugins=plans)
 
     def _trained(self, task, options: dict, units: int, tell) -> ProcessOutcome:
         begun, values, ends = self.now, [], []
@@ -99,7 +101,7 @@ class SimulatedTrainings(ForkRunner):
             epoch_end_seconds=tuple(ends), epoch_begin_seconds=(0.0, *ends[:-1]),
             history={"val_accuracy": tuple(values)},
         )  # fmt: skip
-        return _answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
+        return answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
 
 
 def make_context(
@@ -154,7 +156,8 @@ def searched(
     return search, made
 
 
-def _answered(message, seconds=1.0) -> ProcessOutcome:
+def answered(message, seconds=1.0) -> ProcessOutcome:
+    """The outcome of a process that ended with a message."""
     return ProcessOutcome(
         message=message, cause=None, seconds=seconds, output_path=None, output_tail=""
     )

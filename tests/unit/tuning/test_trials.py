@@ -7,20 +7,18 @@ import math
 import attrs
 import pytest
 from support.measure_runs import make_outcome
-from support.report_results import make_prepared
 from support.simulated_search import make_tune, plugin
+from support.simulated_settings import answered, prepared
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.trials import TrialMaker, decided, with_figures
-from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import PrepareTask
 
 OUT_OF_MEMORY = Failure(error="E", message="raised MemoryError", exit_code=3, out_of_memory=True)
@@ -49,14 +47,14 @@ class Pretends:
 
     def __call__(self, task, environment, tell):
         if isinstance(task, PrepareTask):
-            return outcome(self.prepares or prepared(task, self.equivalence))
+            return answered(self.prepares or prepared(task, self.equivalence))
         self.runs.append((task.job.variant, task.job.seed))
         self.in_turns.append(task.in_turns)
         if task.in_turns and self.beside is not None:
-            return outcome(self.beside)
+            return answered(self.beside)
         wall = self.walls[bool(task.job.plugins)]
         if isinstance(wall, Failure):
-            return outcome(wall)
+            return answered(wall)
         # timings differ a little from run to run
         wall *= 1 + 0.001 * len(self.runs)
         applied = self.applied if isinstance(self.applied, dict) else {}
@@ -66,29 +64,12 @@ class Pretends:
         }
         last = 0.9 if self.reaches[bool(task.job.plugins)] else 0.2
         history = {"val_accuracy": (0.1, last)}
-        return outcome(
+        return answered(
             RunReport(
                 wall_seconds=wall, peak_rss_bytes=int(wall * 1000), effects=effects,
                 fits=(make_outcome(wall_seconds=wall, history=history),),
             )
         )  # fmt: skip
-
-
-def outcome(message):
-    return ProcessOutcome(
-        message=message, cause=None, seconds=1.0, output_path=None, output_tail=""
-    )
-
-
-def prepared(task, equivalence):
-    plans = tuple(
-        PluginPlan(
-            name=one.name, settings=one.settings, asked=one.settings,
-            equivalence=equivalence, summary="", changes=(),
-        )
-        for one in task.job.plugins
-    )  # fmt: skip
-    return make_prepared(plugins=plans)
 
 
 @pytest.fixture

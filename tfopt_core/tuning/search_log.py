@@ -19,7 +19,7 @@ from cattrs import Converter
 
 from tfopt_core.errors import InputError, StoreError
 from tfopt_core.measurement.fingerprint import differences
-from tfopt_core.tuning.results import Stack, StackTrial
+from tfopt_core.tuning.results import StackTrial
 
 LOG_FILE = "searches.sqlite"
 
@@ -193,17 +193,11 @@ def newest_stopped(
 
 
 def digest(value: Any) -> str:
-    """Return a short name of plain data: equal names mean equal data."""
-    text = json.dumps(value, sort_keys=True, default=str)
+    """Return a short name of data, such as a stack: equal names mean equal data."""
+    text = json.dumps(_converter.unstructure(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def place_of(stack: Stack, *more: Any) -> str:
-    """Return the key of a stack and what is trained with it: equal keys mean the same training."""
-    return digest([_converter.unstructure(stack), *more])
 
 
 def key_of(trial: StackTrial) -> str:
     """Return the key of a trial that is planned: equal keys mean the same two stacks."""
-    sides = _converter.unstructure((trial.stack, trial.without))
-    return digest([trial.action, trial.plugin, sides])
+    return digest([trial.action, trial.plugin, trial.stack, trial.without])

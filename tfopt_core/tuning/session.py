@@ -21,7 +21,7 @@ from tfopt_core.tuning.candidates import SearchSpace, search_space
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import NotTried, Stack, TuneResult
 from tfopt_core.tuning.search import GreedySearch
-from tfopt_core.tuning.search_log import SearchLog, newest_stopped, place_of, read_searches
+from tfopt_core.tuning.search_log import SearchLog, digest, newest_stopped, read_searches
 from tfopt_core.tuning.settings import ValueSearch
 from tfopt_core.tuning.stacks import stacked
 from tfopt_core.tuning.trials import TrialMaker
@@ -112,7 +112,7 @@ def _search_stacks(tune: SearchContext, maker: TrialMaker, result: TuneResult) -
 
 def _diagnosed(tune: SearchContext, searched: Request, stack: Stack) -> Diagnosed:
     """Return the diagnosis of a stack, which may be that of an earlier search."""
-    kept = tune.log.found("look", place_of(stack), Diagnosed)
+    kept = tune.log.found("look", digest(stack), Diagnosed)
     if kept is not None:
         return kept[0]
     request = attrs.evolve(searched, plugins=stacked(stack), folder=searched.folder / "diagnosis")
@@ -123,7 +123,7 @@ def _diagnosed(tune: SearchContext, searched: Request, stack: Stack) -> Diagnose
         request, tune.runner, tune.installed, tune.observer,
         quick=bool(stack) or request.recipe.workload.is_script,
     )  # fmt: skip
-    tune.log.write("look", place_of(stack), diagnosed, diagnosed.seconds)
+    tune.log.write("look", digest(stack), diagnosed, diagnosed.seconds)
     return diagnosed
 
 

@@ -29,7 +29,7 @@ from tfopt_core.tuning.results import (
     values_below,
 )
 from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
-from tfopt_core.tuning.search_log import place_of
+from tfopt_core.tuning.search_log import digest
 from tfopt_core.tuning.stacks import (
     Tunable,
     against,
@@ -136,7 +136,7 @@ class ValueSearch:
             names = {one.plugin for one in self.space} | set(tune.own)
             facts = study_facts(facts, str(tune.request.recipe.directory.resolve()), names)
             stack, untuned = (), {}
-        place = place_of(stack, found.metric, self.sign, untuned)
+        place = digest([stack, found.metric, self.sign, untuned])
         local = f"sqlite:///{tune.log.path.with_name(STUDIES_FILE)}"
         return Study(
             self.space, sampler=found.sampler, pruner=found.pruner, planned=found.planned,

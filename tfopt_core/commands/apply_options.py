@@ -67,11 +67,9 @@ class ApplyOptions:
 
         asked: dict[str, Any] = {}
         for change in parse_overrides(self.overrides, []):
-            value = change.value
-            for key in reversed(change.path[1:]):
-                value = {key: value}
-            if change.path[0] == "measure" and isinstance(value, dict):
-                asked |= value
+            given = change.root.plain().get("measure")
+            if isinstance(given, dict):
+                asked |= given
         keys: tuple[str, ...] = ("pairs", "seconds", "budget")
         known = {key: asked[key] for key in keys if key in asked}
         return {**known, **self._measure()}

@@ -28,7 +28,6 @@ from tfopt_core.recipe.table import (
     Table,
     exactly_one,
     key,
-    metric_is_given,
     to_json,
     workload_rules,
 )
@@ -47,6 +46,15 @@ _POSITIVE = optional(ge(1))
 def _as_float(value: Any) -> Any:
     # 600 and 600.0 mean the same recipe, so they must not differ in its hash.
     return float(value) if type(value) is int else value
+
+
+def _metric() -> Any:
+    """Return the key of a metric, which is always needed."""
+    return key(
+        attrs.NOTHING,
+        "A metric as a finished epoch reports it, such as val_accuracy.",
+        missing=('"metric" is missing', 'add, for example, metric = "val_accuracy"'),
+    )
 
 
 @attrs.frozen
@@ -157,9 +165,7 @@ class QualitySpec(Table):
     for one that is better low.
     """
 
-    metric: Word = key(
-        attrs.NOTHING, "A metric as a finished epoch reports it, such as val_accuracy."
-    )
+    metric: Word = _metric()
     tolerance: float | None = key(
         None,
         "By how much the metric may be worse, in its own unit.",
@@ -170,19 +176,12 @@ class QualitySpec(Table):
         None, "Which direction is better; by default, from the metric's name."
     )
 
-    @classmethod
-    def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault if the metric is missing."""
-        return metric_is_given(given)
-
 
 @attrs.frozen
 class TargetSpec(Table):
     """The value of a metric that a training must reach; exactly one bound is given."""
 
-    metric: Word = key(
-        attrs.NOTHING, "A metric as a finished epoch reports it, such as val_accuracy."
-    )
+    metric: Word = _metric()
     at_least: float | None = key(
         None, "The target is reached once the metric is this high.", converter=_as_float
     )
@@ -192,9 +191,8 @@ class TargetSpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault unless there are a metric and one bound."""
-        yield from metric_is_given(given)
-        yield from exactly_one(given, TARGET_BOUNDS, "bound")
+        """Return a fault unless there is one bound."""
+        return exactly_one(given, TARGET_BOUNDS, "bound")
 
 
 @attrs.frozen
@@ -300,19 +298,15 @@ class Recipe(Table):
 
     name: Word = key(attrs.NOTHING, "Name of the results; the file's name by default.")
     workload: WorkloadSpec = key(
-        attrs.NOTHING, "What is trained: one of use, factory, script and module."
+        attrs.NOTHING,
+        "What is trained: one of use, factory, script and module.",
+        missing=("no workload", "add [workload] with use, factory, script or module"),
     )
     description: str = key("", "When to use this recipe.")
     plugins: tuple[PluginEntry, ...] = ()
     measure: MeasureSpec = key(MeasureSpec, "How the stack is measured.")
     tune: TuneSpec | None = key(None, "How `tfopt tune` searches.")
     path: Path | None = None
-
-    @classmethod
-    def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault if the workload is missing."""
-        if "workload" not in given:
-            yield Fault("no workload", "add [workload] with use, factory, script or module")
 
     @property
     def directory(self) -> Path:

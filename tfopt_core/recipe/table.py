@@ -66,7 +66,7 @@ def configure(
             fits = one is not None
         made[key.field.name], whole = one, whole and fits
         faults += [attrs.evolve(fault, at=(name, *fault.at)) for fault in wrong]
-    between = [one for one in _between_keys(table, values.keys()) if complete or one.at]
+    between = [one for one in _between_keys(table, {*values, *given}) if complete or one.at]
     faults += between
     if not whole or between:
         return None, faults
@@ -79,28 +79,32 @@ def configure(
 
 
 def _between_keys(table: type[Any], given: Set[str]) -> Iterator[Fault]:
-    """Yield the faults between the given keys, whatever their values."""
-    if issubclass(table, Table):
-        yield from table.rules(given)
-        return
+    """Yield what is missing, and the faults between the given keys, whatever their values."""
     for name, key in keys_of(table).items():
         if key.field.default is attrs.NOTHING and name not in given:
-            yield Fault(f'"{name}" is missing', "add it: it has no default")
+            usual = (f'"{name}" is missing', "add it: it has no default")
+            yield Fault(*(key.field.metadata.get("missing") or usual))
+    if issubclass(table, Table):
+        yield from table.rules(given)
 
 
 # The tables of a recipe
 
 
-def key(default: Any, help: str, *, toml: str = "", **more: Any) -> Any:
+def key(
+    default: Any, help: str, *, toml: str = "", missing: tuple[str, str] | None = None, **more: Any
+) -> Any:
     """Return a field that is a TOML key.
 
     :param help: a sentence for editors.
     :param toml: the TOML key where it differs from the field's name.
+    :param missing: what is wrong and what to do where a key without a default is not given.
     :param more: further arguments of `attrs.field`.
     """
     if callable(default):
         default = attrs.Factory(default)
-    return attrs.field(default=default, metadata={"help": help, "toml": toml}, **more)
+    metadata = {"help": help, "toml": toml, "missing": missing}
+    return attrs.field(default=default, metadata=metadata, **more)
 
 
 @attrs.frozen
@@ -199,12 +203,6 @@ def workload_rules(given: Set[str]) -> Iterator[Fault]:
     for key, (message, mend) in refused.items():
         if key in given:
             yield Fault(message, mend, at=(key,))
-
-
-def metric_is_given(given: Set[str]) -> Iterator[Fault]:
-    """Yield a fault if the metric is missing."""
-    if "metric" not in given:
-        yield Fault('"metric" is missing', 'add, for example, metric = "val_accuracy"')
 
 
 def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[Fault]:

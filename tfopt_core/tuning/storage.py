@@ -70,7 +70,7 @@ def open_storage(url: str) -> StudyStorage:
         raise StoreError(f'the storage "{shown}" cannot be used: {_cause(error)}') from None
 
 
-def _opened(url: str, in_file: bool) -> Any:
+def _opened(url: str, in_file: bool, tries: int = TRIES) -> Any:
     from optuna.storages import RDBStorage, RetryFailedTrialCallback
     from sqlalchemy.exc import DatabaseError
 
@@ -78,19 +78,18 @@ def _opened(url: str, in_file: bool) -> Any:
     options: dict[str, Any] = {"pool_pre_ping": True}
     if in_file:
         options["connect_args"] = {"timeout": 60}
-    for left in reversed(range(TRIES)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # heartbeats are marked as experimental
-                return RDBStorage(
-                    url, engine_kwargs=options, heartbeat_interval=HEARTBEAT_SECONDS,
-                    failed_trial_callback=RetryFailedTrialCallback(),
-                )  # fmt: skip
-        except DatabaseError:
-            if not left:
-                raise
-            time.sleep(TRY_SECONDS)
-    raise AssertionError("the last try returns or raises")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # heartbeats are marked as experimental
+            return RDBStorage(
+                url, engine_kwargs=options, heartbeat_interval=HEARTBEAT_SECONDS,
+                failed_trial_callback=RetryFailedTrialCallback(),
+            )  # fmt: skip
+    except DatabaseError:
+        if tries == 1:
+            raise
+    time.sleep(TRY_SECONDS)
+    return _opened(url, in_file, tries - 1)
 
 
 def _cause(error: BaseException) -> str:

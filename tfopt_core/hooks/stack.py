@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 import pluggy
@@ -197,9 +197,8 @@ class Stack:
         if implementation is None:
             return effect_of(changes)
         effect = _call("report_effect", implementation, run=run, model=model, changes=changes)
-        if not isinstance(effect, Effect):
-            raise _returned(stacked.name, "report_effect", effect, "an Effect")
-        return effect
+        _check(stacked.name, "report_effect", effect, Effect, "an Effect")
+        return cast(Effect, effect)
 
     def unwrap(self, model: Any) -> Any:
         """Return the model without the wrapping of plugins, last plugin first, for saving."""
@@ -289,12 +288,8 @@ def _has(plan: Any, stage: Any) -> bool:
 
 def _check(plugin: str, hook: str, value: Any, expected: type[Any] | None, wanted: str) -> None:
     if value is None or (expected is not None and not isinstance(value, expected)):
-        raise _returned(plugin, hook, value, wanted)
-
-
-def _returned(plugin: str, hook: str, value: Any, wanted: str) -> PluginError:
-    what = "nothing" if value is None else f"type {type(value).__name__}"
-    return PluginError(plugin, hook, f"returned {what}; return {wanted}")
+        what = "nothing" if value is None else f"type {type(value).__name__}"
+        raise PluginError(plugin, hook, f"returned {what}; return {wanted}")
 
 
 def _call(hook: str, implementation: pluggy.HookImpl, **arguments: Any) -> Any:

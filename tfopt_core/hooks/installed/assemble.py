@@ -26,15 +26,12 @@ from tfopt_core.recipe.tree import Fault
 OWN_DISTRIBUTION = "tfopt"
 
 
-def assemble(
-    entries: Sequence[PluginEntry],
-    known: dict[str, tuple[Registration, ...]] | None = None,
-) -> tuple[tuple[StackedPlugin, ...], list[Problem]]:
+def assemble(entries: Sequence[PluginEntry]) -> tuple[tuple[StackedPlugin, ...], list[Problem]]:
     """Configure the plugins that a recipe names; only those are imported.
 
     :returns: the plugins that could be configured, in recipe order, and all problems.
     """
-    known = registrations() if known is None else known
+    known = registrations()
     plugins, problems = [], []
     for entry in entries:
         try:

@@ -88,31 +88,31 @@ def without_replaced(base: Node, top: Node) -> Node:
     `at_least` and an `at_most` two bounds, and its `budget` beside a number of pairs an error.
     """
     ours, theirs = below(base, "workload"), below(top, "workload")
+    gone: list[tuple[str, Sequence[str]]] = []
     if chosen := [key for key in WORKLOAD_CHOICES if key in theirs]:
-        base = _edit(base, "workload", WORKLOAD_CHOICES)
+        gone.append(("workload", WORKLOAD_CHOICES))
         if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
             # these belong to the other workload, or name options of it
-            base = _edit(base, "workload", ("options", *SCRIPT_KEYS))
-            base = _edit(_edit(base, "measure", ["baseline"]), "tune", ["options"])
+            gone.append(("workload", ("options", *SCRIPT_KEYS)))
+            gone += [("measure", ["baseline"]), ("tune", ["options"])]
         if {"script", "module"} & set(chosen):
-            base = _edit(base, "workload", ("epochs", "batch_size"))  # a script sets these itself
+            gone.append(("workload", ("epochs", "batch_size")))  # a script sets these itself
     # there are either pairs or a budget
     time = below(top, "measure")
     if "budget" in time and "pairs" not in time:
-        base = _edit(base, "measure", ["pairs"])
+        gone.append(("measure", ["pairs"]))
     elif "pairs" in time and "budget" not in time:
-        base = _edit(base, "measure", ["budget"])
-    measure = base.table().get("measure")
-    if measure is None:
-        return base
+        gone.append(("measure", ["budget"]))
     if set(below(top, "measure", "target")).intersection(TARGET_BOUNDS):
-        measure = _edit(measure, "target", TARGET_BOUNDS)
+        gone.append(("measure.target", TARGET_BOUNDS))
     new = below(top, "measure", "quality").get("metric")
     old = below(base, "measure", "quality").get("metric")
     if new is not None and old is not None and new.value != old.value:
         # direction and tolerance belong to the other metric
-        measure = _edit(measure, "quality", ["direction", "tolerance"])
-    return Node({**base.table(), "measure": measure}, base.place)
+        gone.append(("measure.quality", ["direction", "tolerance"]))
+    for table, keys in gone:
+        base = _without(base, table.split("."), keys)
+    return base
 
 
 def below(node: Node, *keys: str) -> dict[str, Node]:
@@ -122,13 +122,12 @@ def below(node: Node, *keys: str) -> dict[str, Node]:
     return node.table()
 
 
-def _edit(node: Node, key: str, dropped: Sequence[str]) -> Node:
-    """Return `node` without some keys of the table at `key`."""
-    table = node.table().get(key)
-    if table is None or not isinstance(table.value, dict):
-        return node
-    kept = {name: item for name, item in table.value.items() if name not in dropped}
-    return Node({**node.table(), key: Node(kept, table.place)}, node.place)
+def _without(node: Node, path: Sequence[str], dropped: Sequence[str]) -> Node:
+    """Return a table without some keys of the table at a path."""
+    kept = {key: one for key, one in node.table().items() if path or key not in dropped}
+    if path and path[0] in kept:
+        kept[path[0]] = _without(kept[path[0]], path[1:], dropped)
+    return Node(kept, node.place) if isinstance(node.value, dict) else node
 
 
 def merge_tables(base: Node, top: Node) -> Node:

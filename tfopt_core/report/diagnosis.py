@@ -16,11 +16,13 @@ from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
+    Bullets,
+    Fact,
+    Facts,
     Page,
-    bullets,
-    facts,
     grid,
     indented,
+    listed,
     paragraph,
     section,
     words,
@@ -46,46 +48,38 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
 
     :param target: the recipe, as the user named it.
     """
-    step = units.seconds_text(diagnosed.step_seconds)
-    parts: list[RenderableType] = [
+    step = "An update in the script's own loop" if diagnosed.own_loop else "A step"
+    silent = (f"{one.plugin} ({one.distribution}): {one.cause}" if one.distribution
+              else f"{one.plugin}: {one.cause}" for one in diagnosed.silent)  # fmt: skip
+    took = f"took {units.seconds_text(diagnosed.seconds)}; nothing is stored"
+    return Page((
         words(diagnosed.recipe or target, "bold"),
-        indented(facts(_facts(diagnosed))),
-        section(f"{_step(diagnosed)} takes {step}", Bar(diagnosed), _parts(diagnosed)),
+        indented(Facts(_facts(diagnosed))),
+        section(f"{step} takes {units.seconds_text(diagnosed.step_seconds)}",
+                Bar(diagnosed), _parts(diagnosed)),
         *render_epoch(diagnosed),
-        section(
-            "The most that can be gained",
-            _bounds(diagnosed),
-            *_matmul(diagnosed),
-        ),
-        section("Found", *_findings(diagnosed)),
+        section("The most that can be gained", _bounds(diagnosed), *_matmul(diagnosed)),
+        section("Found", Bullets(map(finding_in_words, diagnosed.findings))
+                if diagnosed.findings else words("nothing that costs time by itself")),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
-    ]
-    if diagnosed.silent:
-        lines = (f"{one.plugin} ({one.distribution}): {one.cause}" if one.distribution
-                 else f"{one.plugin}: {one.cause}" for one in diagnosed.silent)  # fmt: skip
-        parts.append(section("Gave no answer", bullets(lines)))
-    if diagnosed.warnings:
-        parts.append(section("Warnings", bullets(diagnosed.warnings)))
-    took = units.seconds_text(diagnosed.seconds)
-    parts.append(Group("", words(f"took {took}; nothing is stored", "dim")))
-    return Page(tuple(parts))
+        listed("Gave no answer", silent),
+        listed("Warnings", diagnosed.warnings),
+        "",
+        words(took, "dim"),
+    ))  # fmt: skip
 
 
-def _step(diagnosed: Diagnosed) -> str:
-    return "An update in the script's own loop" if diagnosed.own_loop else "A step"
-
-
-def _facts(diagnosed: Diagnosed) -> Iterator[tuple[str, object]]:
+def _facts(diagnosed: Diagnosed) -> Iterator[Fact]:
     if diagnosed.stack:
-        yield "diagnosed", f"with the stack: {', '.join(diagnosed.stack)}"
+        yield Fact("diagnosed", f"with the stack: {', '.join(diagnosed.stack)}")
     else:
         baseline = diagnosed.baseline.strip().removesuffix(".")
-        yield "diagnosed", f"the baseline: {baseline}" if baseline else "the baseline"
+        yield Fact("diagnosed", f"the baseline: {baseline}" if baseline else "the baseline")
     # whether a loop of the script's own uses XLA is not known
     xla = "" if diagnosed.own_loop else ", XLA on" if diagnosed.jit_compile else ", XLA off"
     count = units.count_text(diagnosed.trainable_parameters)
-    yield "model", f"{count} trainable parameters, dtype policy {diagnosed.policy}{xla}"
-    yield "machine", machine_in_words(diagnosed.machine)
+    yield Fact("model", f"{count} trainable parameters, dtype policy {diagnosed.policy}{xla}")
+    yield Fact("machine", machine_in_words(diagnosed.machine))
 
 
 @attrs.frozen
@@ -222,13 +216,6 @@ def _rate(operations: float) -> str:
         if operations >= scale:
             return f"{units.rate_text(operations / scale)} {unit}FLOP/s"
     return f"{units.rate_text(operations / 1e6)} MFLOP/s"
-
-
-def _findings(diagnosed: Diagnosed) -> Iterator[RenderableType]:
-    if not diagnosed.findings:
-        yield words("nothing that costs time by itself")
-        return
-    yield bullets(map(finding_in_words, diagnosed.findings))
 
 
 def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:

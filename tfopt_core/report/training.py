@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,17 @@ from tfopt_core.records.run import NAME as DATA_LOSS
 from tfopt_core.records.run import OWN_LOOP, differs_from_loss
 from tfopt_core.report.results.sections import effect_tables
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Items, Page, bullets, indented, paragraph, section, words
-from tfopt_core.report.style.sections import (
+from tfopt_core.report.style.layout import (
     Fact,
     Facts,
-    SectionPart,
+    Items,
+    Page,
     TablePart,
     last_lines,
-    render_block,
+    listed,
+    paragraph,
+    section,
+    words,
 )
 from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
 from tfopt_core.workers.local_cluster import Role, RoleEnd
@@ -93,14 +96,14 @@ def _notes(run: RunResult) -> Iterator[Text]:
 def render_effects(effects: Mapping[str, Effect]) -> Iterator[RenderableType]:
     """Yield a line for each plugin, in this order: whether it took effect, and how; and their
     tables."""
-    rows = tuple(
-        Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
-             mark="✓" if effect.applied else "-")
-        for name, effect in effects.items()
-    )  # fmt: skip
-    tables = (table for effect in effects.values() for table in effect_tables(effect))
-    blocks: Iterable[SectionPart] = (Facts(rows, ("plugin", "effect")), *tables) if rows else ()
-    return (shown for block in blocks for shown in render_block(block))
+    if effects:
+        rows = (
+            Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
+                 mark="✓" if effect.applied else "-")
+            for name, effect in effects.items()
+        )  # fmt: skip
+        yield Facts(rows, ("plugin", "effect"))
+        yield from (table for effect in effects.values() for table in effect_tables(effect))
 
 
 def render_resume_point(point: ResumePoint) -> RenderableType:
@@ -150,13 +153,11 @@ def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
         shown = NOTHING if loss is None else metric_text(loss)
         rows.append((end.role.name, end.role.address, _status(end), shown))
     table = TablePart(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
-    parts: list[RenderableType] = ["", *render_block(table)]
     failed = [end for end in ends if end.failed]
-    if failed:
-        parts.append(section("Causes", bullets(end.cause for end in failed)))
-        if lines := last_lines(tail):
-            output = Text(lines, style="dim", overflow="fold")
-            parts.append(section(f"Last words of {failed[0].role.name}", indented(output, 0)))
+    parts: list[RenderableType] = ["", table, listed("Causes", (end.cause for end in failed))]
+    if failed and (lines := last_lines(tail)):
+        output = Text(lines, style="dim", overflow="fold")
+        parts.append(section(f"Last words of {failed[0].role.name}", output))
     return Page(tuple(parts))
 
 

@@ -26,14 +26,7 @@ from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
-from tfopt_core.report.style.sections import (
-    Fact,
-    Facts,
-    Line,
-    Lines,
-    Section,
-    SectionPart,
-)
+from tfopt_core.report.style.layout import Fact, Facts, Line, Lines, Section, SectionPart
 from tfopt_core.report.style.vocabulary import color_of, setting_in_words, variant_in_words
 from tfopt_core.version import __version__
 
@@ -180,7 +173,7 @@ def _parts(results: Results, target: str | None) -> Iterator[Section]:
         *(n for n in known if n.startswith("observed ")),
     )
     facts = tuple(block for part in shared("facts") for block in part.blocks)
-    yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
+    yield Section("Environment", (*facts, Facts(_environment_rows(results))))
     yield Section("Recipe", (Preformatted(results.recipe_toml),))
     raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
     yield Section("Raw numbers", (Lines((Line(raw),)),))

@@ -14,8 +14,16 @@ from tfopt_core.records.results import Results, RunResult
 from tfopt_core.report.results.sections import sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
-from tfopt_core.report.style.sections import render_block, render_section
+from tfopt_core.report.style.layout import (
+    Fact,
+    Facts,
+    Page,
+    grid,
+    indented,
+    paragraph,
+    section,
+    words,
+)
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
 from tfopt_core.statistics.across import Across
 from tfopt_core.store.overview import Interim, Listing, Overview
@@ -31,10 +39,9 @@ UNFINISHED = "begun and never concluded: it was killed, or is still under way"
 def render_summary(results: Results) -> RenderableType:
     """Return the whole page: what was measured, the figures, the plugins, the verdict, advice."""
     sections = sections_of(results)
-    facts = map(indented, render_block(sections.pop("facts").blocks[0]))
+    facts = map(indented, sections.pop("facts").blocks)
     title = measured(results.recipe, results.workload)
-    parts = map(render_section, sections.values())
-    return Page((title, *facts, *parts, Group("", *_kept(results))))
+    return Page((title, *facts, *sections.values(), "", *_kept(results)))
 
 
 def measured(recipe: str, workload: str) -> Text:
@@ -119,11 +126,11 @@ def render_interim(interim: Interim) -> RenderableType:
     """Return the runs of a measurement without a verdict, a line each."""
     overview = interim.measurement
     title = measured(overview.recipe, overview.workload)
-    known = (("id", overview.id), ("begun", units.when_text(overview.created_at)))
+    known = (Fact("id", overview.id), Fact("begun", units.when_text(overview.created_at)))
     rows = grid((_run(run) for run in interim.runs), first_width=26)
     body = rows if interim.runs else words("none was finished")
     verdict = words(f"unfinished: {UNFINISHED}, so there is no verdict", "bold yellow")
-    return Page((title, indented(facts(known)), section("Runs", body), section("Verdict", verdict)))
+    return Page((title, indented(Facts(known)), section("Runs", body), section("Verdict", verdict)))
 
 
 def _run(run: RunResult) -> tuple[RenderableType, ...]:
@@ -135,7 +142,7 @@ def _run(run: RunResult) -> tuple[RenderableType, ...]:
 def render_across(across: Across) -> RenderableType:
     """Return both ids with the statements of their own verdicts, and the verdict on the two."""
     sides = zip("AB", across.ids, across.own_statements, strict=True)
-    both = facts((name, f"{id_}\n{statement}") for name, id_, statement in sides)
+    both = Facts(Fact(name, f"{id_}\n{statement}") for name, id_, statement in sides)
     verdict = paragraph(across.statement, f"bold {color_of(across.verdict)}")
     title = words("B's stack against A's", "bold")
     return Page((title, "", indented(both), section("Verdict", verdict)))

@@ -17,7 +17,7 @@ from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.style import units
-from tfopt_core.report.style.sections import (
+from tfopt_core.report.style.layout import (
     Bullets,
     Fact,
     Facts,
@@ -28,6 +28,7 @@ from tfopt_core.report.style.sections import (
     SectionPart,
     TablePart,
     last_lines,
+    listed,
 )
 from tfopt_core.report.style.vocabulary import (
     ADDITION_TITLES,
@@ -57,10 +58,9 @@ def sections_of(results: Results) -> dict[str, Section]:
         "failures": _failures(results),
         "verdict": verdict_section(results.comparison),
         "addition": _addition(results.addition),
-        "warnings": Section("Warnings", (Bullets(results.warnings),) if results.warnings else ()),
+        "warnings": listed("Warnings", results.warnings),
         "findings": findings_section(results.findings),
-        "advice": Section("What to try next",
-                          (Bullets(results.next_steps),) if results.next_steps else ()),
+        "advice": listed("What to try next", results.next_steps),
     }  # fmt: skip
     return {name: part for name, part in found.items() if part.blocks}
 
@@ -280,5 +280,4 @@ def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
 
 def findings_section(findings: Sequence[Finding]) -> Section:
     """Return what a look at a script found to change by hand."""
-    changes = tuple(map(finding_in_words, findings))
-    return Section(BY_HAND, (Bullets(changes),) if changes else ())
+    return listed(BY_HAND, map(finding_in_words, findings))

@@ -22,7 +22,7 @@ from tfopt_core.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from tfopt_core.records.results import Results
     from tfopt_core.store.database import Store
-    from tfopt_core.store.overview import Interim
+    from tfopt_core.store.decoding import Interim
 
 LAST = "last"
 # The most ids that a message lists.
@@ -36,14 +36,14 @@ CANDIDATES = 5
 def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
     from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.records.results import SCHEMA_VERSION
     from tfopt_core.report.results.pages import render_runs
-    from tfopt_core.store.overview import Listing
 
     path, store = _opened(project)
     with nullcontext() if store is None else closing(store):
-        measurements = () if store is None else store.overview()
-    listing = Listing(store=str(path), measurements=measurements)
-    ReportFiles(json_path).show(render_runs(listing), listing)
+        found = () if store is None else store.overview()
+    data = {"store": str(path), "measurements": found, "schema_version": SCHEMA_VERSION}
+    ReportFiles(json_path).show(render_runs(path, found), data)
 
 
 @click.command()
@@ -128,7 +128,7 @@ def _stored(text: str, project: Path | None) -> Results | Interim:
     :param text: its id, the start or end of it, or "last".
     :raises InputError: with candidates, if that matches none or several.
     """
-    from tfopt_core.store.overview import Interim
+    from tfopt_core.store.decoding import Interim
 
     path, store = _opened(project)
     if store is None:

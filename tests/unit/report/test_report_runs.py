@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -13,7 +14,7 @@ from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.pages import render_across, render_interim, render_runs
 from tfopt_core.report.style.units import when_text
 from tfopt_core.statistics.across import Across
-from tfopt_core.store.overview import Interim, Listing, Overview
+from tfopt_core.store.decoding import Interim, Overview
 
 LONG = "long-" * 30
 HOSTILE = "[/red]\x1b[31m"
@@ -38,9 +39,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def listed(*measurements: Overview, width: int = 80) -> str:
-    return show(
-        render_runs(Listing(store="p/.tfopt/runs.sqlite", measurements=measurements)), width
-    )
+    return show(render_runs(Path("p/.tfopt/runs.sqlite"), measurements), width)
 
 
 def test_a_measurement_has_two_lines() -> None:

@@ -4,6 +4,7 @@ concluded, and the verdict on two."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import attrs
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -26,7 +27,7 @@ from tfopt_core.report.style.layout import (
 )
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
 from tfopt_core.statistics.across import Across
-from tfopt_core.store.overview import Interim, Listing, Overview
+from tfopt_core.store.decoding import Interim, Overview
 
 # Widths that keep an id, and a speedup with its interval, on one line. The rest goes to the
 # recipe; if that is too little, every column is folded.
@@ -69,20 +70,20 @@ def took(results: Results) -> str:
     return f"{text}, {units.seconds_text(setup)} of it set-up" if setup else text
 
 
-def render_runs(listing: Listing) -> RenderableType:
+def render_runs(store: Path, measurements: tuple[Overview, ...]) -> RenderableType:
     """Return two lines for each measurement, the newest last, or that there is none."""
-    if not listing.measurements:
-        text = f'nothing was measured yet: there is no measurement in "{listing.store}"'
+    if not measurements:
+        text = f'nothing was measured yet: there is no measurement in "{store}"'
         return Page((words(text),))
     hint = words("tfopt report ID prints one again; tfopt compare A B compares two stacks", "dim")
-    unfinished = any(overview.state == "unfinished" for overview in listing.measurements)
+    unfinished = any(overview.state == "unfinished" for overview in measurements)
     note = (words(f"unfinished: {UNFINISHED}", "dim"),) if unfinished else ()
     damages = (
         words(f"damaged: of {overview.id} {overview.damage}; the others can be read", "yellow")
-        for overview in listing.measurements
+        for overview in measurements
         if overview.damage is not None
     )
-    return Page((_Rows(listing.measurements), Group("", *note, *damages, hint)))
+    return Page((_Rows(measurements), "", *note, *damages, hint))
 
 
 @attrs.frozen

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Set
 from numbers import Integral, Real
 from pathlib import Path
@@ -47,9 +46,8 @@ class ReportFiles:
             raise InputError(
                 "--json - and --markdown - are both standard output; write one of them to a file"
             )
-        check_writable("--json", self.json_path)
-        check_writable("--html", self.html_path)
-        check_writable("--markdown", self.markdown_path)
+        for name in ("json", "html", "markdown"):
+            check_writable(f"--{name}", getattr(self, f"{name}_path"))
         if self.html_path is not None:
             from tfopt_core.report.html.page import check_jinja
 
@@ -97,8 +95,7 @@ def _write_markdown(path: Path, text: str) -> None:
     if not _is_stdout(path):
         write_text(path, text, replace=True)
     elif _is_printed(path):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print(text, end="", flush=True)
     else:
         summary = os.environ[SUMMARY_VARIABLE]
         try:
@@ -111,16 +108,6 @@ def _write_markdown(path: Path, text: str) -> None:
             ) from error
 
 
-def to_json(results: Data) -> dict[str, Any]:
-    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
-
-    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
-    None, `null` in the file. Any other type that JSON lacks becomes a string.
-    """
-    data: dict[str, Any] = _plain_data(results)
-    return data
-
-
 def write_json(results: Data, target: Path) -> None:
     """Write the results to a file, or to standard output for "-".
 
@@ -130,13 +117,18 @@ def write_json(results: Data, target: Path) -> None:
     :raises InputError: if the file cannot be written.
     """
     text = json.dumps(to_json(results), indent=2, allow_nan=False) + "\n"
-    if not _is_stdout(target):
+    if _is_stdout(target):
+        print(text, end="", flush=True)
+    else:
         write_text(target, text, replace=True)
-        return
-    print(text, end="", flush=True)
 
 
-def _plain_data(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
+
+    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
+    None, `null` in the file. Any other type that JSON lacks becomes a string.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
@@ -146,11 +138,11 @@ def _plain_data(value: Any) -> Any:
     if attrs.has(type(value)):
         # what tells a record from others stands before what it shares with them
         fields = sorted(attrs.fields(type(value)), key=lambda field: field.inherited)
-        return {field.name: _plain_data(getattr(value, field.name)) for field in fields}
+        return {field.name: to_json(getattr(value, field.name)) for field in fields}
     if isinstance(value, Mapping):
-        return {str(key): _plain_data(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Set):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple):
-        return [_plain_data(item) for item in value]
+        return [to_json(item) for item in value]
     return str(value)

@@ -227,11 +227,11 @@ def check_writable(option: str, path: Path | None) -> None:
     """
     if path is None or str(path) == "-":
         return  # nothing, or standard output
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        return  # a pipe or a device
     folder = path.absolute().parent
     if os.path.isdir(path):
         raise InputError(f'{option}: "{path}" is a folder')
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe or a device
     if not os.path.isdir(folder):
         raise InputError(f'{option}: there is no folder "{path.parent}"')
     try:

@@ -11,12 +11,9 @@ import importlib.util
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
-from typing import TYPE_CHECKING
 
 from tfopt_core.errors import InputError
-
-if TYPE_CHECKING:
-    from tfopt_core.report.listing import DoctorFinding
+from tfopt_core.report.listing import DoctorFinding
 
 PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras"}
 NOT_INSTALLED = "is not installed"
@@ -42,8 +39,6 @@ def check_versions() -> None:
 
 def version_findings() -> Iterator[DoctorFinding]:
     """Yield a finding for each package that is older or newer than what tfopt requires."""
-    from tfopt_core.report.listing import DoctorFinding
-
     for package, installed, age in _outside():
         yield DoctorFinding(
             f"version of {PACKAGES[package]}",
@@ -86,8 +81,6 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
 
     :param packages: what a package is called in a finding, by its name.
     """
-    from tfopt_core.report.listing import DoctorFinding
-
     installed = packages_distributions()
     for package, subject in packages.items():
         origins = sorted({name.replace("_", "-") for name in installed.get(package, ())})

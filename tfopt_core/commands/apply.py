@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import rich_click as click
 
-from tfopt_core.commands import completion
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.options import (
     debug_option,
     html_option,
-    json_option,
     markdown_option,
     module_option,
+    report_option,
     save_option,
     set_option,
     verbose_option,
     write_option,
 )
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
+from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-    from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.recipe.model import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
@@ -43,13 +45,13 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=completion.recipes_and_files)
+@click.argument("target", metavar="TARGET", shell_complete=shared.recipes_and_files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @module_option
 @set_option
 @click.option(
     "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
-    shell_complete=completion.files,
+    shell_complete=shared.files,
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",
@@ -81,9 +83,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--budget", metavar="TIME",
     help="Choose pairs and seconds that fit into this time: 5m, 90s, 1h30m.",
 )  # fmt: skip
-@json_option
-@html_option
-@markdown_option
+@report_option(html_option, markdown_option)
 @save_option
 @click.option(
     "--require",
@@ -104,13 +104,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @verbose_option
 @debug_option
 def apply(
-    json_path: Path | None,
-    html_path: Path | None,
-    markdown_path: Path | None,
-    require: str | None,
-    quiet: bool,
-    verbose: bool,
-    **options: Any,
+    files: ReportFiles, require: str | None, quiet: bool, verbose: bool, **options: Any
 ) -> int:
     """Train without and with a stack, and print the gain.
 
@@ -122,18 +116,14 @@ def apply(
     plugin seems to save time, it prints what bounds a step and what each plugin did, and ends with
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.commands.apply_options import ApplyOptions
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.report.first_contact import render_nothing_in_full
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer, render_nothing
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.pages import render_summary
-    from tfopt_core.report.style.console import make_console
 
-    asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
-    files.check()
+    asked = ApplyOptions(**options)
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
         files.show(

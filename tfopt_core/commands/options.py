@@ -1,16 +1,47 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what a shell completes."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from click.shell_completion import CompletionItem
 
-from tfopt_core.commands import completion
+from tfopt_core.commands.output import ReportFiles
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Items = list[CompletionItem[str]]
+
+
+def shipped_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship."""
+    from tfopt_core.recipe.shipped import shipped_recipes, summary
+
+    return [
+        CompletionItem(name, help=summary(path))
+        for name, path in shipped_recipes().items()
+        if name.startswith(incomplete)
+    ]
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return what has the shell complete files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def recipes_and_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship, and what has the shell complete files."""
+    return [*files(context, parameter, incomplete), *shipped_names(context, parameter, incomplete)]
+
+
+def plugin_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the installed plugins."""
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    return [CompletionItem(name) for name in registrations() if name.startswith(incomplete)]
 
 
 def _path_option(
@@ -21,7 +52,7 @@ def _path_option(
 
 
 recipe_argument: Decorator = click.argument(
-    "target", metavar="RECIPE", shell_complete=completion.recipes_and_files
+    "target", metavar="RECIPE", shell_complete=recipes_and_files
 )
 set_option: Decorator = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE",
@@ -41,7 +72,7 @@ verbose_option: Decorator = click.option(
 debug_option: Decorator = click.option(
     "--debug", is_flag=True, help="Show tracebacks, and TensorFlow's messages when it starts."
 )
-json_option = _path_option(
+_json_option = _path_option(
     "--json", "json_path", "FILE", "Write the result as JSON; - for standard output.",
     allow_dash=True,
 )  # fmt: skip
@@ -62,12 +93,34 @@ project_option: Decorator = click.option(
 )  # fmt: skip
 
 
-def refuse_json(context: click.Context, json_path: Path | None) -> None:
+def report_option(*formats: Decorator) -> Decorator:
+    """Return a decorator that adds `--json` and the options of other formats.
+
+    The command is given what they ask for as `files`, after a check that these can be written.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*arguments: Any, json_path: Path | None, **options: Any) -> Any:
+            others = (options.pop(name, None) for name in ("html_path", "markdown_path"))
+            report = ReportFiles(json_path, *others)
+            report.check()
+            return command(*arguments, files=report, **options)
+
+        made: Callable[..., Any] = run
+        for option in reversed((_json_option, *formats)):
+            made = option(made)
+        return made
+
+    return decorated
+
+
+def refuse_json(context: click.Context, report: ReportFiles) -> None:
     """Refuse the `--json` of a group before one of its commands.
 
     :raises click.UsageError: with what to do, if it was given.
     """
-    if json_path is not None:
+    if report.json_path is not None:
         raise click.UsageError(
             f"--json before {context.invoked_subcommand} is about the list; put it after "
             f"{context.invoked_subcommand} if that takes it, or leave it out"

@@ -76,10 +76,9 @@ class ReportFiles:
         if self.html_path is not None:
             write_text(self.html_path, html(), replace=True)
 
-
-def show_list(page: RenderableType, json_path: Path | None, **data: Any) -> None:
-    """Print the page of a command that lists or plans, and write these data."""
-    ReportFiles(json_path).show(page, {"schema_version": LIST_VERSION, **data})
+    def show_list(self, page: RenderableType, **data: Any) -> None:
+        """Print the page of a command that lists or plans, and write these data."""
+        self.show(page, {"schema_version": LIST_VERSION, **data})
 
 
 def _is_stdout(path: Path | None) -> bool:

@@ -7,48 +7,52 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import debug_option, json_option, refuse_json, set_option
+from tfopt_core.commands.options import (
+    debug_option,
+    plugin_names,
+    recipes_and_files,
+    refuse_json,
+    report_option,
+    set_option,
+)
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.report.style.console import make_console, plain
 
 if TYPE_CHECKING:
     from tfopt_core.hooks.installed.inspection import PluginInfo
 
 
 @click.group(invoke_without_command=True)
-@json_option
+@report_option()
 @click.pass_context
-def plugins(context: click.Context, json_path: Path | None) -> None:
+def plugins(context: click.Context, files: ReportFiles) -> None:
     """List the installed plugins with a line each, show or check one, or begin a new one."""
     if context.invoked_subcommand is not None:
-        refuse_json(context, json_path)
+        refuse_json(context, files)
         return
-    from tfopt_core.commands.output import show_list
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.listing import render_plugins
 
     found = inspect_plugins()
-    show_list(render_plugins(found), json_path, plugins=found)
+    files.show_list(render_plugins(found), plugins=found)
 
 
 @plugins.command()
-@click.argument("name", shell_complete=completion.plugins)
-@json_option
+@click.argument("name", shell_complete=plugin_names)
+@report_option()
 @debug_option
-def show(name: str, json_path: Path | None, debug: bool) -> None:
+def show(name: str, files: ReportFiles, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
-    from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_card
 
     info = _described(name)
-    show_list(render_card(info), json_path, plugins=(info,))
+    files.show_list(render_card(info), plugins=(info,))
 
 
 @plugins.command()
-@click.argument("name", shell_complete=completion.plugins)
-@click.argument(
-    "target", metavar="[RECIPE]", required=False, shell_complete=completion.recipes_and_files
-)
+@click.argument("name", shell_complete=plugin_names)
+@click.argument("target", metavar="[RECIPE]", required=False, shell_complete=recipes_and_files)
 @set_option
 @debug_option
 def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool) -> int:
@@ -60,7 +64,6 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     """
     from tfopt_core.commands.plugin_check import check_installed
     from tfopt_core.report.listing import render_doctor
-    from tfopt_core.report.style.console import make_console, plain
 
     _described(name)
     with make_console(stderr=True).status(f"checking {plain(name)}, with three short trainings"):

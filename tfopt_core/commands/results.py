@@ -12,11 +12,12 @@ import rich_click as click
 from tfopt_core.commands.options import (
     debug_option,
     html_option,
-    json_option,
     markdown_option,
     project_option,
+    report_option,
     verbose_option,
 )
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ CANDIDATES = 5
 
 
 @click.command()
-@json_option
+@report_option()
 @project_option
 @debug_option
-def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
+def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.records.results import SCHEMA_VERSION
     from tfopt_core.report.results.pages import render_runs
 
@@ -43,42 +43,29 @@ def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     with nullcontext() if store is None else closing(store):
         found = () if store is None else store.overview()
     data = {"store": str(path), "measurements": found, "schema_version": SCHEMA_VERSION}
-    ReportFiles(json_path).show(render_runs(path, found), data)
+    files.show(render_runs(path, found), data)
 
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@json_option
-@html_option
-@markdown_option
+@report_option(html_option, markdown_option)
 @project_option
 @verbose_option
 @debug_option
-def report(
-    id_: str,
-    json_path: Path | None,
-    html_path: Path | None,
-    markdown_path: Path | None,
-    project: Path | None,
-    verbose: bool,
-    debug: bool,
-) -> None:
+def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, debug: bool) -> None:
     """Print the answer of the measurement ID again, or write it as a report.
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.records.results import Results
     from tfopt_core.report.html.page import html_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_report
     from tfopt_core.report.results.pages import render_interim, render_summary
 
-    files = ReportFiles(json_path, html_path, markdown_path)
-    files.check()
     found = _stored(id_, project)
     if not isinstance(found, Results):
-        if html_path is not None or markdown_path is not None:
+        if files.html_path is not None or files.markdown_path is not None:
             raise InputError(
                 f'"{found.measurement.id}" is unfinished, so there is nothing to report yet; '
                 "without --html and --markdown its runs are listed"
@@ -96,21 +83,20 @@ def report(
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@json_option
+@report_option()
 @project_option
 @debug_option
-def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug: bool) -> None:
+def compare(a: str, b: str, files: ReportFiles, project: Path | None, debug: bool) -> None:
     """Compare the stacks of the measurements A and B, each against its own baseline.
 
     A and B are ids that `tfopt runs` lists (or the start or end of one, or `last`), or JSON files
     that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
     """
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.report.results.pages import render_across
     from tfopt_core.statistics.across import compare_stacks
 
     across = compare_stacks(_concluded(a, project), _concluded(b, project))
-    ReportFiles(json_path).show(render_across(across), across)
+    files.show(render_across(across), across)
 
 
 def _opened(project: Path | None) -> tuple[Path, Store | None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
+from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
     from tfopt_core.records.messages import Progress
@@ -55,7 +56,6 @@ def train(
         train_once,
         train_script,
     )
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
         render_last_checkpoint,
@@ -126,7 +126,6 @@ def launch(
     """
     from tfopt_core.commands.training import make_cluster_request, train_once
     from tfopt_core.records.messages import EpochDone
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
         epoch_of_role,

@@ -18,8 +18,8 @@ from tfopt_data.prefetch import Prefetch
 
 from tfopt_core.commands.apply import conduct, exit_code
 from tfopt_core.commands.apply_options import ApplyOptions
-from tfopt_core.commands.completion import PROGRAM, VARIABLE
 from tfopt_core.commands.main import cli, run
+from tfopt_core.commands.recipes import PROGRAM, VARIABLE
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed import inspection
 from tfopt_core.hooks.installed.discovery import registrations

@@ -86,20 +86,18 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @report_option(html_option, markdown_option)
 @save_option
 @click.option(
-    "--require",
-    type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
+    "--require", type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
     help="End with status 1 unless the stack is this: faster, or lighter in peak memory.",
-)
+)  # fmt: skip
 @click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
 @click.option(
     "--no-wait", is_flag=True,
     help="End with status 2 if another tfopt measures in this project, instead of waiting for it.",
 )  # fmt: skip
 @click.option(
-    "--time-limit",
-    metavar="TIME",
+    "--time-limit", metavar="TIME",
     help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",
-)
+)  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the answer only, no progress.")
 @verbose_option
 @debug_option
@@ -193,8 +191,7 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
     from tfopt_core.measurement.session import measure
     from tfopt_core.workers.supervise import Limits
 
-    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
-    limits = Limits(total=limit)
+    limits = Limits(total=seconds_of("--time-limit", options.time_limit))
     spec = script_of(options.target, module=options.module)
     with ExitStack() as alone:
 
@@ -220,12 +217,9 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
 
 
 def _first_contact(
-    options: ApplyOptions,
-    spec: WorkloadSpec,
-    limits: Limits,
-    console: Console,
+    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console,
     wait: Callable[[Path], None],
-) -> Results | NothingToMeasure:
+) -> Results | NothingToMeasure:  # fmt: skip
     """Look at a script, write its recipe, and measure that.
 
     :param wait: waits until nobody else measures, called with the folder of the project's results.
@@ -267,13 +261,9 @@ def _first_contact(
 
 
 def _run(
-    measure: Callable[..., Results],
-    request: Request,
-    folder: Path,
-    limits: Limits,
-    console: Console,
-    **known: Any,
-) -> Results:
+    measure: Callable[..., Results], request: Request, folder: Path, limits: Limits,
+    console: Console, **known: Any,
+) -> Results:  # fmt: skip
     """Measure, or resume, with the project's store; `folder` is that of its results."""
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.store.database import Store, store_path

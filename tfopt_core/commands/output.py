@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Set
 from numbers import Integral, Real
 from pathlib import Path
@@ -40,8 +42,6 @@ class ReportFiles:
         :raises InputError: if one cannot be written, if two of them are standard output, or if
             jinja2 is missing for HTML.
         """
-        from tfopt_core.commands.request import check_writable
-
         if _is_stdout(self.json_path) and _is_printed(self.markdown_path):
             raise InputError(
                 "--json - and --markdown - are both standard output; write one of them to a file"
@@ -79,6 +79,29 @@ class ReportFiles:
     def show_list(self, page: RenderableType, **data: Any) -> None:
         """Print the page of a command that lists or plans, and write these data."""
         self.show(page, {"schema_version": LIST_VERSION, **data})
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Check that a file can be written, before minutes of measuring; None is no file.
+
+    :raises InputError: naming option and path.
+    """
+    if path is None or str(path) == "-":
+        return  # nothing, or standard output
+    folder = path.absolute().parent
+    if os.path.isdir(path):
+        raise InputError(f'{option}: "{path}" is a folder')
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe or a device
+    if not os.path.isdir(folder):
+        raise InputError(f'{option}: there is no folder "{path.parent}"')
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # fails for a name that no file can have, and a loop of links
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error
 
 
 def _is_stdout(path: Path | None) -> bool:

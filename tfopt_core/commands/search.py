@@ -10,10 +10,10 @@ import attrs
 from rich.console import Console
 
 from tfopt_core.commands.check import ADD_TARGET
+from tfopt_core.commands.output import check_writable
 from tfopt_core.commands.request import (
     SEARCHES,
     alone_in_project,
-    check_writable,
     folder_of,
     make_request,
     new_id,
@@ -76,8 +76,8 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
     _check_known(options.plugins)
-    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
-    given = None if options.budget is None else seconds_of("--budget", options.budget)
+    limit = seconds_of("--time-limit", options.time_limit)
+    given = seconds_of("--budget", options.budget)
     request, results = make_request(
         options.target, options.overrides, compares=False, debug=options.debug
     )

@@ -53,13 +53,9 @@ class Trained:
 
 
 def train_once(
-    request: Request,
-    quiet: Runner,
-    runner: Runner,
-    on_epoch: OnEpoch,
-    point: ResumePoint | None = None,
-    on_note: Callable[[str], None] = lambda text: None,
-) -> Trained:
+    request: Request, quiet: Runner, runner: Runner, on_epoch: OnEpoch,
+    point: ResumePoint | None = None, on_note: Callable[[str], None] = lambda text: None,
+) -> Trained:  # fmt: skip
     """Resolve the stack's settings, then train; a resumed training has its settings already.
 
     :param quiet: runner of the dry build.
@@ -132,14 +128,9 @@ def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
 
 
 def make_cluster_request(
-    target: str,
-    overrides: Sequence[str],
-    *,
-    workers: int | None,
-    parameter_servers: int | None,
-    save_to: Path | None = None,
-    debug: bool = False,
-) -> Request:
+    target: str, overrides: Sequence[str], *, workers: int | None, parameter_servers: int | None,
+    save_to: Path | None = None, debug: bool = False,
+) -> Request:  # fmt: skip
     """Return the request of a training whose processes are all started on this machine.
 
     :param workers, parameter_servers: the number of each; None for those of the recipe.

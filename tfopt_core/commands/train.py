@@ -64,7 +64,8 @@ def train(
     try:
         with once.runners_of(request) as (quiet, aloud):
             trained = once.train_once(
-                request, quiet, aloud, lambda *epoch: console.print(pages.epoch_line(*epoch)), point,
+                request, quiet, aloud, point=point,
+                on_epoch=lambda *epoch: console.print(pages.epoch_line(*epoch)),
                 on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
             )  # fmt: skip
     except KeyboardInterrupt:

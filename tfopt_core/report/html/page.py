@@ -46,6 +46,14 @@ STEP_TIMES = (
     "Time of a step over the steps of each run, all charts on the same axes. Dotted: warm-up, "
     "which is no sample of the step time, and may lie beyond the top of the chart."
 )
+RUNS = "One line for each run that counts."
+
+
+# The sections of the page in order; what observers found stands before the environment.
+PARTS = (
+    "answer", "gains", "figures", "verdict", "addition", "attribution", "steps", "metrics",
+    "plugins", "failures", "warnings", "findings", "advice",
+)  # fmt: skip
 
 
 @attrs.frozen
@@ -108,7 +116,7 @@ def _measurement(results: Results, target: str | None = None) -> dict[str, Any]:
         "recipe": results.recipe,
         "workload": results.workload,
         "when": f"{units.when_text(results.created_at)} · {results.id}",
-        "parts": [part for part in _parts(results, target) if part.blocks],
+        "parts": _parts(results, target),
         "folds": True,
         "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
     }
@@ -143,40 +151,29 @@ def _shown(value: object) -> object:
     return "\n".join(map(plain, value.split("\n")))
 
 
-def _parts(results: Results, target: str | None) -> Iterator[Section]:
-    """Yield the sections in the order of the page; those without a block are left out."""
-    yield _answer(results, target)
-    known = sections_of(results)
-
-    def shared(*names: str) -> Iterator[Section]:
-        yield from (known[name] for name in names if name in known)
-
-    variants = variants_of(results)
+def _parts(results: Results, target: str | None) -> list[Section]:
+    """Return the sections in the order of the page, without those that are empty."""
+    known, variants = sections_of(results), variants_of(results)
     legend = tuple((colors_of(variants)[name], variant_in_words(name)) for name in variants)
     gain = gain_chart(gains_of(results))
-    gains = _charts((gain,) if gain else (), GAINS + (ISOLATED if results.attribution else ""))
-    yield Section("", gains)
-    if "figures" in known:
-        yield Section("Figures", known["figures"].blocks)
-    yield from shared("verdict", "addition", "attribution")
-    steps = step_charts(results)
-    yield Section("Step times of each run", _charts(steps, STEP_TIMES, legend))
-    metrics = quality_charts(results)
-    caption = "One line for each run that counts."
-    yield Section("Quality over the epochs", _charts(metrics, caption, legend))
-    yield from shared("plugins")
-    yield from shared(
-        "failures",
-        "warnings",
-        "findings",
-        "advice",
-        *(n for n in known if n.startswith("observed ")),
-    )
-    facts = tuple(block for part in shared("facts") for block in part.blocks)
-    yield Section("Environment", (*facts, Facts(_environment_rows(results))))
-    yield Section("Recipe", (Preformatted(results.recipe_toml),))
+    explained = GAINS + (ISOLATED if results.attribution else "")
     raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
-    yield Section("Raw numbers", (Lines((Line(raw),)),))
+    known |= {
+        "answer": _answer(results, target),
+        "gains": Section("", _charts([gain] if gain else [], explained)),
+        "figures": Section("Figures", known["figures"].blocks if "figures" in known else ()),
+        "steps": Section("Step times of each run",
+                         _charts(step_charts(results), STEP_TIMES, legend)),
+        "metrics": Section("Quality over the epochs",
+                           _charts(quality_charts(results), RUNS, legend)),
+    }  # fmt: skip
+    observed = (name for name in known if name.startswith("observed "))
+    return [
+        *(known[name] for name in (*PARTS, *observed) if name in known and known[name].blocks),
+        Section("Environment", (*known["facts"].blocks, Facts(_environment_rows(results)))),
+        Section("Recipe", (Preformatted(results.recipe_toml),)),
+        Section("Raw numbers", (Lines((Line(raw),)),)),
+    ]
 
 
 def _answer(results: Results, target: str | None) -> Section:

@@ -134,8 +134,7 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
     The time is the mean of the pairs whose ratio the verdict is about.
     """
     comparison, gained = results.comparison, has_gained(results)
-    lines = {**dict(_time(results)), **dict(_quality(results)), **dict(_memory(results))}
-    lines |= dict(_plugins(results))
+    lines = dict(fact for facts in (_time, _quality, _memory, _plugins) for fact in facts(results))
     if not gained:
         lines["why"] = _short(comparison.headline, REASON)
     elif results.addition is not None:

@@ -17,11 +17,7 @@ from tfopt_core.commands.output import to_json
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis, results
-from tfopt_core.records.dry_build import (
-    HookChange,
-    PluginPlan,
-    Prepared,
-)
+from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.report.listing import DoctorFinding
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"

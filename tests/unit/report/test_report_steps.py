@@ -45,10 +45,7 @@ def page(target: str = "mine.toml", width: int = 100, **changes: Any) -> str:
     return show(render_diagnosis(make_diagnosed(**changes), target), width)
 
 
-@given(
-    shares=st.lists(st.floats(0.001, 1), min_size=3, max_size=3),
-    width=st.integers(1, 200),
-)
+@given(shares=st.lists(st.floats(0.001, 1), min_size=3, max_size=3), width=st.integers(1, 200))
 def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares: list[float], width: int) -> None:
     whole = {str(n): share / sum(shares) for n, share in enumerate(shares)}
     made = lengths(whole, width)

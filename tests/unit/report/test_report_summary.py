@@ -190,8 +190,7 @@ def test_a_plugin_that_was_not_applied_is_named_with_the_reason_and_no_number() 
 
 def test_a_plugin_that_is_applied_in_some_runs_says_so() -> None:
     text = summary(
-        resolved={"cache": {}},
-        runs=with_effect(Effect(True, "kept"), Effect(False, "no room")),
+        resolved={"cache": {}}, runs=with_effect(Effect(True, "kept"), Effect(False, "no room"))
     )
     assert "applied in 1 of 2 runs only; otherwise not applied: no room" in text
 

@@ -11,12 +11,7 @@ from support.tuned import make_trial, make_tuned
 from tfopt_core.commands.output import to_json
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.tuning import render_trial, render_tuned, show_search
-from tfopt_core.tuning.results import (
-    SettingsSearch,
-    SettingsTrial,
-    SharedSearch,
-    TrialOutcome,
-)
+from tfopt_core.tuning.results import SettingsSearch, SettingsTrial, SharedSearch, TrialOutcome
 
 
 def test_the_page_has_each_trial_the_proof_and_the_cost():

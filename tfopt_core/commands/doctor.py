@@ -63,21 +63,13 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     yield from findings
     if any(finding.detail == NOT_INSTALLED for finding in findings):
         return
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", _IMPORT_SCRIPT], env=environment, capture_output=True,
-            text=True, timeout=TIME_LIMIT_SECONDS, check=True,
-        )  # fmt: skip
-        report = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.CalledProcessError as error:
-        [*_, last] = (error.stderr or "").strip().splitlines() or ["no message"]
+    output, end = run_python("-c", _IMPORT_SCRIPT, time_limit_seconds=TIME_LIMIT_SECONDS)
+    if end:
+        detail = f"does not import: {end.removeprefix('ended with status 1: ')}"
         mend = "install it again: pip install --force-reinstall tensorflow"
-        yield DoctorFinding("TensorFlow", False, f"does not import: {last}", mend)
+        yield DoctorFinding("TensorFlow", False, detail, mend)
         return
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        yield DoctorFinding("TensorFlow", False, f"gave no answer: {error}")
-        return
+    report = json.loads(output.splitlines()[-1])
     versions = f"{report['tensorflow']}, Keras {report['keras']} on {report['backend']}"
     yield DoctorFinding("TensorFlow", True, f"{versions}, imported in {report['seconds']:.1f} s")
     yield from private_api_findings(report["missing"])
@@ -140,16 +132,10 @@ def device_findings(
 ) -> Iterator[DoctorFinding]:
     """Train on a device in a process of its own. Yield that all steps work, or a finding for each
     cause of a failure and for a process that did not come to its end."""
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-P", "-m", "tfopt_core.trials.device_check", device]
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, timeout=time_limit_seconds, check=False
-        )
-        output, end = done.stdout, end_of(done.returncode, done.stderr.decode(errors="replace"))
-    except subprocess.TimeoutExpired as error:
-        output, end = error.stdout or b"", f"took longer than {time_limit_seconds:g} s"
-    running, causes = read_steps(output.decode(errors="replace"))
+    output, end = run_python(
+        "-m", "tfopt_core.trials.device_check", device, time_limit_seconds=time_limit_seconds
+    )
+    running, causes = read_steps(output)
     for cause, steps in causes.items():
         yield DoctorFinding(device, False, f"cannot train {', '.join(steps)}: it {cause}")
     if end:
@@ -177,6 +163,20 @@ def read_steps(output: str) -> tuple[str, dict[str, list[str]]]:
                 if error:
                     causes.setdefault(error, []).append(step)
     return running, causes
+
+
+def run_python(*arguments: str, time_limit_seconds: float) -> tuple[str, str]:
+    """Run Python in a process of its own. Return its output, and how it ended badly, else ""."""
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", *arguments], env=environment, capture_output=True,
+            timeout=time_limit_seconds, check=False,
+        )  # fmt: skip
+        output, end = done.stdout, end_of(done.returncode, done.stderr.decode(errors="replace"))
+    except subprocess.TimeoutExpired as error:
+        output, end = error.stdout or b"", f"took longer than {time_limit_seconds:g} s"
+    return output.decode(errors="replace"), end
 
 
 def end_of(returncode: int, stderr: str) -> str:

@@ -81,84 +81,80 @@ def check_recipe(
     return CheckedRecipe(recipe, plugins, reading, observers)
 
 
-def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """Return the problems of plugins and settings that cannot be used with a script."""
+def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> Iterator[Problem]:
+    """Yield the problems of plugins and settings that cannot be used with a script."""
     if not any(isinstance(reading.value(f"workload.{key}"), str) for key in ("script", "module")):
-        return []
-    problems = []
+        return
     for stacked in plugins:
         if stacked.plugin.model_change == "replaces":
             why = f'"{stacked.name}" replaces the model, and a script makes its own'
             mend = "take it out, or write a factory"
-            problems.append(reading.problem(join_path("plugins", (stacked.name,)), why, mend))
+            yield reading.problem(join_path("plugins", (stacked.name,)), why, mend)
     if reading.value("workload.loop") == "own":
         for key in ("quality", "target"):
             if reading.value(f"measure.{key}") is not None:
                 why = "a training loop of the script's own reports no metric"
-                problems.append(reading.problem(f"measure.{key}", why, "remove it"))
+                yield reading.problem(f"measure.{key}", why, "remove it")
         unreached = [why_not_reached(type(stacked.plugin)) for stacked in plugins]
         if unreached and all(unreached):
             why = f'"{plugins[0].name}": {unreached[0]}'
             mend = "add one that reaches it (docs/guide/scripts.md)"
-            problems.append(reading.problem(join_path("plugins", (plugins[0].name,)), why, mend))
+            yield reading.problem(join_path("plugins", (plugins[0].name,)), why, mend)
     folder = reading.value("workload.folder")
     if isinstance(folder, str) and folder and not os.path.isdir(reading.directory / folder):
-        missing = f'there is no folder "{reading.directory / folder}"'
-        problems.append(reading.problem("workload.folder", missing))
-    return problems
+        yield reading.problem(
+            "workload.folder", f'there is no folder "{reading.directory / folder}"'
+        )
 
 
-def _workload_problems(reading: Reading) -> list[Problem]:
-    problems = []
+def _workload_problems(reading: Reading) -> Iterator[Problem]:
+    folder = reading.value("workload.folder")
     for key in ("use", "factory", "script", "module"):
-        name, folder = reading.value(f"workload.{key}"), reading.value("workload.folder")
-        if not (isinstance(name, str) and name):
-            continue
-        # `python -m` finds a module from where it runs
-        below = folder if key == "module" and isinstance(folder, str) else ""
-        named: dict[str, Any] = {key: name}
-        missing = missing_workload(WorkloadSpec(**named), reading.directory / below)
-        if missing is not None:
-            problems.append(reading.problem(f"workload.{key}", missing))
-    return problems
+        name = reading.value(f"workload.{key}")
+        if isinstance(name, str) and name:
+            # `python -m` finds a module from where it runs
+            below = folder if key == "module" and isinstance(folder, str) else ""
+            named: dict[str, Any] = {key: name}
+            missing = missing_workload(WorkloadSpec(**named), reading.directory / below)
+            if missing is not None:
+                yield reading.problem(f"workload.{key}", missing)
 
 
 def _comparison_problems(
     reading: Reading, plugins: Sequence[StackedPlugin], observers: Sequence[StackedPlugin]
-) -> list[Problem]:
-    problems = []
+) -> Iterator[Problem]:
     if observers and not plugins:
         only = f'"{observers[0].name}" is an observer, so there is nothing to compare'
         mend = "add an optimization, or use `tfopt train`"
-        problems.append(reading.problem(join_path("plugins", (observers[0].name,)), only, mend))
+        yield reading.problem(join_path("plugins", (observers[0].name,)), only, mend)
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     wrong = any(problem.path.startswith("plugins") for problem in reading.problems)
     if not (plugins or reading.entries or unread or wrong):
         why = "the stack is empty, so there is nothing to compare"
         mend = "add [[plugins]] tables; `tfopt plugins` lists what there is"
-        problems.append(reading.problem("plugins", why, mend))
+        yield reading.problem("plugins", why, mend)
     if reading.value("measure.pairs") is not None and reading.value("measure.budget"):
         why = "a budget chooses the number of pairs"
-        problems.append(reading.problem("measure.budget", why, "remove one of the two"))
-    return [*problems, *missing_target(reading, plugins)]
+        yield reading.problem("measure.budget", why, "remove one of the two")
+    yield from missing_target(reading, plugins)
 
 
-def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """Return that a comparison needs a target, if it does and the recipe has none."""
+def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> Iterator[Problem]:
+    """Yield that a comparison needs a target, if it does and the recipe has none."""
     if reading.value("measure.target") is not None:
-        return []
+        return
     if reading.value("measure.objective") == "time-to-target":
         why = '"time-to-target" needs a target, and there is none'
-        return [reading.problem("measure.objective", why, ADD_TARGET)]
-    changing = [f'"{s.name}"' for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
-    if not changing:
-        return []
-    why = (
-        f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
-        "algorithm, so the stack is judged by its time to a target, and there is none"
-    )
-    return [reading.problem("measure.target", why, ADD_TARGET)]
+        yield reading.problem("measure.objective", why, ADD_TARGET)
+    elif changing := [
+        f'"{one.name}"' for one in plugins if equivalence_of(one.name, one.plugin) == "changes"
+    ]:
+        why = (
+            f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
+            "algorithm, so the stack is judged by its time to a target, and there is none"
+        )
+        yield reading.problem("measure.target", why, ADD_TARGET)
 
 
 def script_of(target: str, *, module: bool = False) -> WorkloadSpec | None:

@@ -115,7 +115,7 @@ def apply(
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_nothing_in_full
+    from tfopt_core.report.diagnosis import render_nothing_in_full
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer, render_nothing
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report

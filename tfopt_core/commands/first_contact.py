@@ -42,7 +42,7 @@ from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
-from tfopt_core.report.first_contact import render_look, render_written
+from tfopt_core.report.diagnosis import render_look, render_written
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.style.layout import words
 from tfopt_core.statistics.intervals import seconds_in_words

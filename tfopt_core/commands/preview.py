@@ -33,7 +33,7 @@ def init(**options: Any) -> None:
     """
     from tfopt_core.commands.first_contact import look_alone
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_nothing_in_full
+    from tfopt_core.report.diagnosis import render_nothing_in_full
 
     found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):

@@ -23,8 +23,7 @@ from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.records.diagnosis import EpochPart
 from tfopt_core.records.dry_build import Estimate, PluginPlan
 from tfopt_core.records.run import OWN_LOOP
-from tfopt_core.report.diagnosis import Bar, lengths, render_diagnosis, snippet
-from tfopt_core.report.first_contact import render_look
+from tfopt_core.report.diagnosis import Bar, lengths, render_diagnosis, render_look, snippet
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.plan import render_plan
 from tfopt_core.report.results.pages import render_summary

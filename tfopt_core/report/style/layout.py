@@ -232,9 +232,9 @@ class Section:
         return Group(*head, *map(indented, self.blocks)) if self.blocks else Group()
 
 
-def section(title: str, *blocks: RenderableType) -> Section:
-    """Return a section of these blocks."""
-    return Section(title, blocks)
+def section(title: str, *blocks: RenderableType | None) -> Section:
+    """Return a section of these blocks; None is no block."""
+    return Section(title, tuple(block for block in blocks if block is not None))
 
 
 def listed(title: str, items: Iterable[str]) -> Section:

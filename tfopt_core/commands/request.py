@@ -18,8 +18,8 @@ import attrs
 from rich.console import Console
 
 from tfopt_core.commands.check import check_as_recipe, check_recipe, script_of
+from tfopt_core.commands.doctor import check_versions
 from tfopt_core.commands.output import check_writable
-from tfopt_core.commands.versions import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks.context import ClusterOptions

@@ -10,19 +10,17 @@ import attrs
 import pytest
 
 from tfopt_core.commands.doctor import (
+    check_versions,
     device_findings,
     end_of,
     gpu_findings,
+    package_findings,
     process_findings,
     read_steps,
-)
-from tfopt_core.commands.plugin_check import exactness, missing_contract, round_trip
-from tfopt_core.commands.versions import (
-    check_versions,
-    package_findings,
     requirement,
     version_findings,
 )
+from tfopt_core.commands.plugin_check import exactness, missing_contract, round_trip
 from tfopt_core.errors import InputError, cure_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.machine import Gpu

@@ -152,16 +152,15 @@ def plugin_facts(results: Results) -> tuple[Fact, ...]:
     settings of each, and by its mark whether it took effect."""
     runs = results.of_variant(FULL)
     names = dict.fromkeys((*results.resolved, *(name for run in runs for name in run.effects)))
-    settings = {name: each_setting_in_words(results.resolved.get(name, {})) for name in names}
-    return tuple(
-        Fact(name, text, settings[name], mark)
-        for name in names
-        for mark, text in (_effect(results, name),)
-    )
+    facts = []
+    for name in names:
+        mark, text = _effect(runs, name)
+        settings = each_setting_in_words(results.resolved.get(name, {}))
+        facts.append(Fact(name, text, settings, mark))
+    return tuple(facts)
 
 
-def _effect(results: Results, name: str) -> tuple[str, str]:
-    runs = results.of_variant(FULL)
+def _effect(runs: Sequence[RunResult], name: str) -> tuple[str, str]:
     effects = [run.effects[name] for run in runs if name in run.effects]
     applied = [effect.detail for effect in effects if effect.applied]
     reasons = _distinct(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,11 +38,10 @@ def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
     from tfopt_core.records.results import SCHEMA_VERSION
     from tfopt_core.report.results.pages import render_runs
 
-    path, store = _opened(project)
-    with nullcontext() if store is None else closing(store):
-        found = () if store is None else store.overview()
-    data = {"store": str(path), "measurements": found, "schema_version": SCHEMA_VERSION}
-    files.show(render_runs(path, found), data)
+    with _opened(project) as store:
+        found = store.overview()
+    data = {"store": str(store.path), "measurements": found, "schema_version": SCHEMA_VERSION}
+    files.show(render_runs(store.path, found), data)
 
 
 @click.command()
@@ -99,13 +97,12 @@ def compare(a: str, b: str, files: ReportFiles, project: Path | None, debug: boo
     files.show(render_across(across), across)
 
 
-def _opened(project: Path | None) -> tuple[Path, Store | None]:
-    """Return the path of a project's results, the current one for None, and its store, if any."""
+def _opened(project: Path | None) -> Store:
+    """Return the store of a project, the current one for None."""
     from tfopt_core.commands.request import project_of
     from tfopt_core.store.database import Store, store_path
 
-    path = store_path(project_of(Path.cwd()) if project is None else project)
-    return path, Store.existing(path)
+    return Store.existing(store_path(project_of(Path.cwd()) if project is None else project))
 
 
 def _stored(text: str, project: Path | None) -> Results | Interim:
@@ -116,13 +113,7 @@ def _stored(text: str, project: Path | None) -> Results | Interim:
     """
     from tfopt_core.store.decoding import Interim
 
-    path, store = _opened(project)
-    if store is None:
-        raise InputError(
-            f'nothing was measured yet: there is no "{path}"; `tfopt apply RECIPE` measures, and '
-            "--project DIR looks elsewhere"
-        )
-    with closing(store):
+    with _opened(project) as store:
         id_ = _find_id(store, text)
         return store.results(id_) or Interim(
             measurement=store.overview_of(id_), runs=store.runs(id_)
@@ -132,7 +123,10 @@ def _stored(text: str, project: Path | None) -> Results | Interim:
 def _find_id(store: Store, text: str) -> str:
     known = store.measurements()
     if not known:
-        raise InputError(f'nothing was measured yet: there is no measurement in "{store.path}"')
+        raise InputError(
+            f'nothing was measured yet: there is no measurement in "{store.path}"; `tfopt apply '
+            "RECIPE` measures, and --project DIR looks elsewhere"
+        )
     if text == LAST:
         return known[-1]
     if text in known:

@@ -140,15 +140,14 @@ class Store:
         return tuple(begun[0] for begun in self._begun())
 
     @classmethod
-    def existing(cls, path: Path) -> Store | None:
-        """Open the store of a path read-only; return None if there is no file.
+    def existing(cls, path: Path) -> Store:
+        """Open the store of a path read-only; it is empty if there is no file.
 
         Nothing is created: no file, no folder, no table.
 
         :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
         """
-        connection = _connect_to_read(path)
-        return None if connection is None else cls(path, connection)
+        return cls(path, _connect_to_read(path))
 
     def overview(self) -> tuple[Overview, ...]:
         """Return an overview of every measurement, the oldest first, without reading their runs.
@@ -256,27 +255,26 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connect_to_read(path: Path) -> sqlite3.Connection | None:
-    """Open the file read-only, and create nothing; return None if there is no file.
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open the file read-only, and create nothing; without a file there are tables in memory.
 
     :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
     """
+    connection = sqlite3.connect(":memory:")
     try:
-        if not path.is_file():
-            return None
-        # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
-        # if the folder is read-only and there is no -wal, nobody is writing
-        written = path.with_name(f"{path.name}-wal").exists()
-        how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
-        place = f"{path.absolute().as_uri()}?mode={how}"
-        connection = sqlite3.connect(place, uri=True, timeout=30)
+        if path.is_file():
+            # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
+            # if the folder is read-only and there is no -wal, nobody is writing
+            written = path.with_name(f"{path.name}-wal").exists()
+            how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
+            place = f"{path.absolute().as_uri()}?mode={how}"
+            stored = sqlite3.connect(place, uri=True, timeout=30)
+            (version,) = stored.execute("PRAGMA user_version").fetchone()
+            if version:  # otherwise another process is about to make the tables
+                connection = stored
         connection.text_factory = _text
+        _set_up(connection, path)  # refuses a newer file
         connection.execute("PRAGMA query_only = ON")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # another process is about to make the tables
-            connection.close()
-            return None
-        _set_up(connection, path)  # refuses a newer file; the tables exist already
     except (OSError, sqlite3.Error) as error:
         raise _failure(path, "cannot be opened", error) from error
     return connection

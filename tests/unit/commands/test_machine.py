@@ -41,9 +41,7 @@ def install(folder: Path, distribution: str, package: str, version: str = "2.21.
 
 
 @pytest.mark.parametrize("other", ["tensorflow-cpu", "tf-nightly"])
-def test_a_second_distribution_of_tensorflow_is_found(
-    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_distribution_of_tensorflow_is_found(other, tmp_path, monkeypatch):
     install(tmp_path, "tensorflow", "tensorflow")
     install(tmp_path, other, "tensorflow")
     monkeypatch.syspath_prepend(tmp_path)
@@ -55,9 +53,7 @@ def test_a_second_distribution_of_tensorflow_is_found(
     assert f"pip uninstall {first} {second}" in finding.mend
 
 
-def test_an_older_keras_beside_the_right_tensorflow_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_keras_beside_the_right_tensorflow_is_refused(tmp_path, monkeypatch):
     install(tmp_path, "keras", "keras", "3.0.5")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"Keras 3\.0\.5 is older .* pip install 'keras"):
@@ -176,9 +172,7 @@ def certificate(kind: Any) -> Certificate:
         ("exact", None, None),
     ],
 )
-def test_what_a_plugin_declares_is_compared_with_the_replay(
-    equivalence: str, replayed: Certificate | None, ok: bool | None
-) -> None:
+def test_what_a_plugin_declares_is_compared_with_the_replay(equivalence, replayed, ok):
     finding = exactness(equivalence, replayed, ["clip-gradients"])
     assert finding.ok is ok
     assert replayed is None or replayed.statement in finding.detail

@@ -164,9 +164,7 @@ def test_the_script_of_a_shell_is_printed(shell: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.thorough
-def test_the_schema_goes_to_standard_output_or_over_an_older_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_schema_goes_to_standard_output_or_over_an_older_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("recipe.schema.json").write_text("old")
     assert run(["schema"]) == 0
@@ -179,9 +177,7 @@ def test_the_schema_goes_to_standard_output_or_over_an_older_file(
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_a_broken_plugin_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_plugin_is_a_warning(monkeypatch, capsys):
     ill = PluginInfo(
         name="ill", distribution="ill-dist", version="2.5", error="RuntimeError: \x1b[31mno"
     )
@@ -213,9 +209,7 @@ def export(tmp_path: Path) -> Export:
     return lambda *options: run(["export", str(recipe), *options])
 
 
-def test_prints_the_lines_of_each_plugin(
-    export: Export, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prints_the_lines_of_each_plugin(export, capsys):
     assert export() == 0
     printed = capsys.readouterr().out
     compile(printed, "printed", "exec")
@@ -225,9 +219,7 @@ def test_prints_the_lines_of_each_plugin(
     ]
 
 
-def test_names_a_plugin_without_lines(
-    export: Export, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_a_plugin_without_lines(export, capsys, monkeypatch):
     monkeypatch.setattr(Prefetch, "by_hand", lambda self: None)
     assert export() == 0
     assert capsys.readouterr().out.endswith(
@@ -235,9 +227,7 @@ def test_names_a_plugin_without_lines(
     )
 
 
-def test_an_error_of_by_hand_names_the_plugin(
-    export: Export, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_by_hand_names_the_plugin(export, capsys, monkeypatch):
     monkeypatch.setattr(Prefetch, "by_hand", lambda self: 1 / 0)
     assert export() == 3
     assert 'plugin "prefetch"' in (printed := capsys.readouterr().err)

@@ -101,9 +101,7 @@ def test_a_plugin_is_written(tmp_path: Path) -> None:
     assert "storage" in {setting["name"] for setting in cache["settings"]}
 
 
-def test_all_plugins_and_the_machine_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_plugins_and_the_machine_are_written(tmp_path, monkeypatch):
     info = PluginInfo(name="mine", distribution="d", version="1", error="cannot be imported")
     monkeypatch.setattr("tfopt_core.hooks.installed.inspection.inspect_plugins", lambda: (info,))
     data = written("plugins", folder=tmp_path)

@@ -36,9 +36,7 @@ def test_the_page_is_what_the_tool_renders_and_every_promise_is_held(tool: Modul
     assert tool.PAGE.read_text(encoding="utf-8") == rendered, mend
 
 
-def test_a_promise_without_a_test_and_a_mark_without_a_promise_are_refused(
-    tool: ModuleType, tmp_path: Path
-) -> None:
+def test_a_promise_without_a_test_and_a_mark_without_a_promise_are_refused(tool, tmp_path):
     marked = '@pytest.mark.thorough\n@pytest.mark.promise(99, injected="x")\ndef test_a(): pass\n'
     (tmp_path / "test_it.py").write_text(marked, encoding="utf-8")
     held = tool.held_promises(tmp_path)

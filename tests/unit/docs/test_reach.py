@@ -41,18 +41,14 @@ def test_every_plugin_that_ships_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_loop_of_the_scripts_own_is_reached_by_what_acts_without_compile_and_fit(
-    name: str,
-) -> None:
+def test_a_loop_of_the_scripts_own_is_reached_by_what_acts_without_compile_and_fit(name):
     reached = not why_not_reached(OURS[name])
     assert rows()[name][2] == ("yes" if reached else "no")
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if row[3] in ("yes", "no")])
-def test_what_several_replicas_refuse_is_in_the_table(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_several_replicas_refuse_is_in_the_table(name, monkeypatch):
     """What a plugin refuses because of replicas, it keeps as its reason for `report_effect`."""
     import numpy as np
 

@@ -77,9 +77,7 @@ def project() -> dict[str, Any]:
     return tomllib.loads(text)["project"]  # type: ignore[no-any-return]
 
 
-def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users(
-    project: dict[str, Any],
-) -> None:
+def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users(project):
     extras = project["optional-dependencies"]
     installed = {}
     for name in ("dev", "all"):
@@ -89,9 +87,7 @@ def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users
     assert installed == {"dev": DEVELOPMENT | {"report", "tune"}, "all": set(extras) - DEVELOPMENT}
 
 
-def test_the_extra_for_gpus_installs_the_tensorflow_that_tfopt_requires(
-    project: dict[str, Any],
-) -> None:
+def test_the_extra_for_gpus_installs_the_tensorflow_that_tfopt_requires(project):
     [tensorflow] = [line for line in project["dependencies"] if line.startswith("tensorflow")]
     extra = tensorflow.replace("tensorflow", "tensorflow[and-cuda]")
     listed = project["optional-dependencies"]["and-cuda"]

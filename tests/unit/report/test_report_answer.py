@@ -109,9 +109,7 @@ def test_the_words_of_an_answer_follow_what_is_known_of_the_quality() -> None:
         (MemoryVerdict.HEAVIER, "GiB"),
     ],
 )
-def test_a_difference_in_memory_is_claimed_only_where_it_is_shown(
-    verdict: MemoryVerdict, ending: str
-) -> None:
+def test_a_difference_in_memory_is_claimed_only_where_it_is_shown(verdict, ending):
     comparison = make_comparison(memory=(make_memory(verdict=verdict),))
     assert answer_lines(make_results(comparison=comparison))["memory"].endswith(ending)
 

@@ -169,9 +169,7 @@ def test_a_damaged_measurement_is_listed_with_what_cannot_be_read() -> None:
     assert "damaged" not in listed(OVERVIEW, UNFINISHED)
 
 
-def test_the_time_is_local_and_a_text_that_is_none_is_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_time_is_local_and_a_text_that_is_none_is_shown(monkeypatch):
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     assert when_text("2026-11-21T23:58:18+00:00") == "2026-11-22 01:58"

@@ -215,9 +215,7 @@ def test_failed_runs_are_named_with_their_causes_and_output() -> None:
     [(Verdict.FASTER, "green"), (Verdict.SLOWER, "red"), (Verdict.WORSE, "red"),
      (Verdict.INCONCLUSIVE, "yellow")],
 )  # fmt: skip
-def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(
-    verdict: Verdict, color: str
-) -> None:
+def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict, color):
     console = make_console(width=80, file=io.StringIO(), environ={"TERM": "xterm-256color"})
     results = make_results(comparison=make_comparison(verdict=verdict, statement="so it is"))
     [style] = [

@@ -285,7 +285,5 @@ def test_metrics_have_four_significant_digits(value: float, text: str) -> None:
     [(0.9012, 0.9024, "+0.0012"), (0.9012, 0.9, "-0.0012"), (0.5, 0.5, "0"),
      (0.5, 0.5000001, "0"), (1e-6, 2e-6, "+1.0e-06"), (math.nan, 0.5, "-")],
 )  # fmt: skip
-def test_differences_have_the_digits_of_their_values(
-    before: float, after: float, text: str
-) -> None:
+def test_differences_have_the_digits_of_their_values(before, after, text):
     assert units.difference_text(before, after) == text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,20 +137,20 @@ def apply(
         lambda: html_page(results, _recipe_of(asked)),
         lambda: markdown_report(results),
     )
-    code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
+    code = exit_code(results, require)
     if require is not None and code == 1:
         _, statement = judged(results.comparison, require)
         click.echo(f"--require {require} is not met: {statement}", err=True)
     return code
 
 
-def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
+def exit_code(results: Results, require: str | None) -> int:
     """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
-    if interrupted:
+    if results.interrupted:
         return 130
-    if comparison.verdict is Verdict.NONE and failed:
+    if results.comparison.verdict is Verdict.NONE and results.failed:
         return 3
-    return 0 if require is None or judged(comparison, require)[0] else 1
+    return 0 if require is None or judged(results.comparison, require)[0] else 1
 
 
 def _recipe_of(asked: ApplyOptions) -> str | None:
@@ -185,59 +185,50 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
     """
+    from tfopt_core.commands import request as asking
     from tfopt_core.commands.check import script_of
-    from tfopt_core.commands.request import alone_in_project, make_request, seconds_of
+    from tfopt_core.commands.first_contact import check_contact
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
+    from tfopt_core.trials.workload_options import options_in_stack
     from tfopt_core.workers.supervise import Limits
 
-    limits = Limits(total=seconds_of("--time-limit", options.time_limit))
+    limits = Limits(total=asking.seconds_of("--time-limit", options.time_limit))
     spec = script_of(options.target, module=options.module)
-    with ExitStack() as alone:
-
-        def wait(results: Path) -> None:
-            command = f"tfopt apply {options.target}"
-            alone.enter_context(
-                alone_in_project(results, command, console, no_wait=options.no_wait)
-            )
-
-        if spec is not None:
-            return _first_contact(options, spec, limits, console, wait)
-        request, folder = make_request(
+    # everything that can be checked is, before anybody waits
+    if spec is not None:
+        spec = check_contact(options, spec)
+        beside = (options.write_to or Path("recipe.toml")).absolute().parent
+        folder = asking.results_of(asking.project_of(beside))
+    else:
+        request, folder = asking.make_request(
             options.target, options.changes(), compares=not options.resuming,
             save_to=options.save_to, debug=options.debug,
         )  # fmt: skip
-        wait(folder)  # once everything has been checked that can be
+    command = f"tfopt apply {options.target}"
+    with asking.alone_in_project(folder, command, console, no_wait=options.no_wait):
+        if spec is not None:
+            return _first_contact(options, spec, limits, console)
         if not options.resuming:
             return _run(measure, request, folder, limits, console)
-        from tfopt_core.trials.workload_options import options_in_stack
-
         stack = (*options_in_stack(request.recipe), *request.plugins)
         return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, console)
 
 
 def _first_contact(
-    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console,
-    wait: Callable[[Path], None],
-) -> Results | NothingToMeasure:  # fmt: skip
-    """Look at a script, write its recipe, and measure that.
-
-    :param wait: waits until nobody else measures, called with the folder of the project's results.
-    """
+    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console
+) -> Results | NothingToMeasure:
+    """Look at a script, write its recipe, and measure that."""
     from tfopt_core.commands.first_contact import (
-        check_contact,
         keep_outcome,
         look_at,
         prepared_for,
         written_recipe,
     )
-    from tfopt_core.commands.request import make_request, project_of, results_of
+    from tfopt_core.commands.request import make_request
     from tfopt_core.measurement.session import measure
     from tfopt_core.report.style.layout import words
 
-    spec = check_contact(options, spec)  # bad input is said before anybody waits
-    # where its recipe goes
-    wait(results_of(project_of((options.write_to or Path("recipe.toml")).absolute().parent)))
     console.print(words(PLAN.format(script=spec.label), "dim"))
     found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
     if found.measured is None:

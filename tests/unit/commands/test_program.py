@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import BashComplete
 from support.real_process import make_project
-from support.report_results import make_comparison, make_memory
+from support.report_results import make_comparison, make_memory, make_results, make_run
 from tfopt_data.prefetch import Prefetch
 
 from tfopt_core.commands.apply import conduct, exit_code
@@ -47,7 +47,9 @@ def test_the_status_follows_from_verdict_failures_and_requirement(
     verdict, failed, interrupted, require, code
 ):
     comparison = make_comparison(verdict=Verdict(verdict))  # type: ignore[call-arg]
-    assert exit_code(comparison, failed, interrupted, require) == code
+    runs = (make_run(0, status="failed"),) * failed
+    results = make_results(comparison=comparison, runs=runs, interrupted=interrupted)
+    assert exit_code(results, require) == code
 
 
 @pytest.mark.parametrize("objective", ["time", "memory"])
@@ -67,7 +69,7 @@ def test_the_status_follows_from_verdict_failures_and_requirement(
 def test_lighter_is_a_requirement_on_memory_alone(verdict, memory, require, code, objective):
     contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)  # type: ignore[call-arg]
     comparison = make_comparison(verdict=Verdict(verdict), memory=contrasts, objective=objective)  # type: ignore[call-arg]
-    assert exit_code(comparison, verdict.endswith("fit"), False, require) == code
+    assert exit_code(make_results(comparison=comparison), require) == code
 
 
 @pytest.mark.parametrize("option", [{"measure_anyway": True}, {"write_to": Path("x.toml")}])

@@ -182,9 +182,7 @@ def _answer(results: Results, target: str | None) -> Section:
     del lines["more"]  # it is this page
     rows = tuple(Fact(label, re.sub("  +", ", ", text)) for label, text in lines.items())
     said = Lines((Line(headline(results), headline=True),))
-    memory = results.comparison.headline_memory
-    color = color_of(results.comparison.verdict if memory is None else memory.verdict)
-    return Section("", (said, Facts(rows)), color)
+    return Section("", (said, Facts(rows)), color_of(results.comparison.headline_verdict))
 
 
 def _charts(

@@ -49,7 +49,7 @@ def sections_of(results: Results) -> dict[str, Section]:
     What observers found has a section each, named "observed NAME".
     """
     found = {
-        "facts": Section("", _rows(_facts(results))),
+        "facts": Section("", (Facts(_facts(results)),)),
         "figures": Section("", tuple(_figures(results))),
         "plugins": Section("Plugins", _rows(plugin_facts(results), "plugin", "effect", "settings")),
         "attribution": Section("What each plugin contributes",
@@ -236,9 +236,8 @@ def _of_whom(runs: list[RunResult]) -> str:
 def verdict_section(comparison: Comparison) -> Section:
     """Return what was tested and the result, the headline first. Only this section claims a gain of
     the stack."""
-    memory = comparison.headline_memory
-    judged = comparison.verdict if memory is None else memory.verdict
-    lines = [Line(comparison.headline, color_of(judged), headline=True)]
+    memory, color = comparison.headline_memory, color_of(comparison.headline_verdict)
+    lines = [Line(comparison.headline, color, headline=True)]
     lines += _quality(comparison.quality)
     if memory is not None:
         lines.append(Line(comparison.statement))
@@ -247,7 +246,7 @@ def verdict_section(comparison: Comparison) -> Section:
         # measuring ends once the time is settled, so that this is the rule and tells nothing
         if item is not memory and item.verdict is not MemoryVerdict.INCONCLUSIVE
     )  # fmt: skip
-    return Section("Verdict", (Lines(tuple(lines)),), color_of(judged))
+    return Section("Verdict", (Lines(tuple(lines)),), color)
 
 
 def _quality(quality: Quality | None) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import attrs
 from tfopt_core.errors import InputError, Problem, RecipeError, WorkloadError, did_you_mean
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
@@ -155,6 +156,19 @@ def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> Iterat
             "algorithm, so the stack is judged by its time to a target, and there is none"
         )
         yield reading.problem("measure.target", why, ADD_TARGET)
+
+
+def check_plugins(names: Iterable[str], option: str = "") -> None:
+    """Check that plugins are installed.
+
+    :param option: begins the message, such as "--plugin: ".
+    :raises InputError: for a name that no installed plugin has.
+    """
+    known = registrations()
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+            raise InputError(f'{option}no plugin is named "{name}"; {hint}')
 
 
 def script_of(target: str, *, module: bool = False) -> WorkloadSpec | None:

@@ -16,7 +16,7 @@ from tfopt_core.commands.options import (
     set_option,
 )
 from tfopt_core.commands.output import ReportFiles
-from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.errors import InputError
 from tfopt_core.report.style.console import make_console, plain
 
 if TYPE_CHECKING:
@@ -103,13 +103,10 @@ def _described(name: str) -> PluginInfo:
 
     :raises InputError: if there is no such plugin, or it cannot be imported.
     """
-    from tfopt_core.hooks.installed.discovery import registrations
+    from tfopt_core.commands.check import check_plugins
     from tfopt_core.hooks.installed.inspection import inspect_plugins
 
-    known = registrations()
-    if name not in known:
-        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-        raise InputError(f'no plugin is named "{name}"; {hint}')
+    check_plugins([name])
     [info] = inspect_plugins([name])
     if info.error is not None:
         origin = f"{info.distribution} {info.version}".strip()

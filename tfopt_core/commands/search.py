@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 from rich.console import Console
 
-from tfopt_core.commands.check import ADD_TARGET
+from tfopt_core.commands.check import ADD_TARGET, check_plugins
 from tfopt_core.commands.output import check_writable
 from tfopt_core.commands.request import (
     SEARCHES,
@@ -20,9 +20,8 @@ from tfopt_core.commands.request import (
     seconds_of,
 )
 from tfopt_core.diagnosis.draft import check_free
-from tfopt_core.errors import InputError, Problem, RecipeError, StoreError, did_you_mean
+from tfopt_core.errors import InputError, Problem, RecipeError, StoreError
 from tfopt_core.files import write_text
-from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe.formats import Choices
 from tfopt_core.recipe.model import Objective, Recipe, TuneSpec
@@ -75,7 +74,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
 
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
-    _check_known(options.plugins)
+    check_plugins(options.plugins, "--plugin: ")
     limit = seconds_of("--time-limit", options.time_limit)
     given = seconds_of("--budget", options.budget)
     request, results = make_request(
@@ -141,14 +140,6 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudySto
         return open_storage(options.storage)
     except StoreError as error:
         raise InputError(f"--storage: {error}") from None
-
-
-def _check_known(plugins: tuple[str, ...]) -> None:
-    known = registrations()
-    for name in plugins:
-        if name not in known:
-            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-            raise InputError(f'--plugin: no plugin is named "{name}"; {hint}')
 
 
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:

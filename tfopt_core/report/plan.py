@@ -78,9 +78,7 @@ def _facts(prepared: Prepared) -> Iterator[Fact]:
 
 
 def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
-    parts: list[RenderableType] = []
-    if plugin.summary:
-        parts.append(words(plugin.summary, "dim"))
+    summary = words(plugin.summary, "dim") if plugin.summary else None
     rows: list[tuple[RenderableType, ...]] = [
         (
             words("mathematics", "dim"),
@@ -98,7 +96,7 @@ def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     if not plugin.differences:
         nothing = f"nothing here: {why_not}" if why_not else "nothing here"
         rows.append((words("changes", "dim"), words(nothing, "yellow")))
-    return section(f"{number}. {plugin.name}", *parts, grid(rows, *HOOK_WIDTHS))
+    return section(f"{number}. {plugin.name}", summary, grid(rows, *HOOK_WIDTHS))
 
 
 def _settings(plugin: PluginPlan) -> tuple[str, ...]:

@@ -68,8 +68,7 @@ def render_tuned(result: TuneResult) -> RenderableType:
     return Page((
         words(f"{result.recipe}: search for the best stack", "bold"),
         indented(Facts(_facts(result))),
-        *((section("Trials", _trials(result.trials), "", paragraph(NOTE, "dim")),)
-          if result.trials else ()),
+        *_trials(result.trials),
         *_not_tried(result),
         *_settings(result),
         listed("Best stack", _winner(result)),
@@ -106,7 +105,9 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
+def _trials(trials: tuple[StackTrial, ...]) -> Iterator[RenderableType]:
+    if not trials:
+        return
     table = _table("trial", "beside", "figure", "outcome")
     for trial in trials:
         tried = " + ".join(trial.plugins)
@@ -115,7 +116,7 @@ def _trials(trials: tuple[StackTrial, ...]) -> RenderableType:
             name += f", in place of {' + '.join(trial.replaces)}"
         beside = " + ".join(trial.beside) or "-"
         table.add_row(words(name), words(beside), paragraph(_figures(trial)), _outcome(trial))
-    return table
+    yield section("Trials", table, "", paragraph(NOTE, "dim"))
 
 
 def _figures(trial: StackTrial | SettingsTrial) -> str:

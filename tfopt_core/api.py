@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from tfopt_core.commands.apply import conduct
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import CheckedRecipe, check_recipe
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.machine import read_machine

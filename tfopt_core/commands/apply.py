@@ -11,18 +11,7 @@ import attrs
 import rich_click as click
 
 from tfopt_core.commands import options as shared
-from tfopt_core.commands.apply_options import ApplyOptions
-from tfopt_core.commands.options import (
-    debug_option,
-    html_option,
-    markdown_option,
-    module_option,
-    report_option,
-    save_option,
-    set_option,
-    verbose_option,
-    write_option,
-)
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
@@ -47,8 +36,8 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @click.command()
 @click.argument("target", metavar="TARGET", shell_complete=shared.recipes_and_files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
-@module_option
-@set_option
+@shared.module_option
+@shared.set_option
 @click.option(
     "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
     shell_complete=shared.files,
@@ -65,7 +54,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--fit", type=click.IntRange(min=1), metavar="N",
     help="Look at and judge the Nth call of fit of a script; all are judged together otherwise.",
 )  # fmt: skip
-@write_option
+@shared.write_option
 @click.option(
     "--measure-anyway", is_flag=True,
     help="Measure a script's least costly plugin even where none seems to save time.",
@@ -83,8 +72,8 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--budget", metavar="TIME",
     help="Choose pairs and seconds that fit into this time: 5m, 90s, 1h30m.",
 )  # fmt: skip
-@report_option(html_option, markdown_option)
-@save_option
+@shared.report_option(shared.html_option, shared.markdown_option)
+@shared.save_option
 @click.option(
     "--require", type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
     help="End with status 1 unless the stack is this: faster, or lighter in peak memory.",
@@ -99,8 +88,8 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the answer only, no progress.")
-@verbose_option
-@debug_option
+@shared.verbose_option
+@shared.debug_option
 def apply(
     files: ReportFiles, require: str | None, quiet: bool, verbose: bool, **options: Any
 ) -> int:

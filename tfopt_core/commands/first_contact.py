@@ -12,7 +12,6 @@ from time import monotonic
 import attrs
 from rich.console import Console
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import (
     check_script,
     factory_of,
@@ -20,6 +19,7 @@ from tfopt_core.commands.check import (
     script_of,
     without_places,
 )
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.commands.options import debug_option, report_option
+from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
 from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@report_option()
-@debug_option
+@shared.report_option()
+@shared.debug_option
 def doctor(files: ReportFiles, debug: bool) -> int:
     """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
@@ -35,7 +35,7 @@ def doctor(files: ReportFiles, debug: bool) -> int:
 @click.command()
 @click.option("--times", default=1, metavar="N", help="Repeat both controls N times.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
+@shared.debug_option
 def selftest(times: int, quiet: bool, debug: bool) -> int:
     """Check whether measurements on this machine tell a no-op from a loss.
 

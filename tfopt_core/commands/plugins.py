@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.commands.options import (
-    debug_option,
-    plugin_names,
-    recipes_and_files,
-    refuse_json,
-    report_option,
-    set_option,
-)
+from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
 from tfopt_core.report.style.console import make_console, plain
@@ -24,12 +17,12 @@ if TYPE_CHECKING:
 
 
 @click.group(invoke_without_command=True)
-@report_option()
+@shared.report_option()
 @click.pass_context
 def plugins(context: click.Context, files: ReportFiles) -> None:
     """List the installed plugins with a line each, show or check one, or begin a new one."""
     if context.invoked_subcommand is not None:
-        refuse_json(context, files)
+        shared.refuse_json(context, files)
         return
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.listing import render_plugins
@@ -39,9 +32,9 @@ def plugins(context: click.Context, files: ReportFiles) -> None:
 
 
 @plugins.command()
-@click.argument("name", shell_complete=plugin_names)
-@report_option()
-@debug_option
+@click.argument("name", shell_complete=shared.plugin_names)
+@shared.report_option()
+@shared.debug_option
 def show(name: str, files: ReportFiles, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
     from tfopt_core.report.listing import render_card
@@ -51,10 +44,12 @@ def show(name: str, files: ReportFiles, debug: bool) -> None:
 
 
 @plugins.command()
-@click.argument("name", shell_complete=plugin_names)
-@click.argument("target", metavar="[RECIPE]", required=False, shell_complete=recipes_and_files)
-@set_option
-@debug_option
+@click.argument("name", shell_complete=shared.plugin_names)
+@click.argument(
+    "target", metavar="[RECIPE]", required=False, shell_complete=shared.recipes_and_files
+)
+@shared.set_option
+@shared.debug_option
 def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool) -> int:
     """Check what the plugin NAME promises: its class, and a short training with it.
 
@@ -80,7 +75,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     metavar="FOLDER",
     help="The folder to make of it, ./tfopt-NAME by default.",
 )
-@debug_option
+@shared.debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
     """Write a distribution with a working plugin NAME, to be changed."""
     from tfopt_core.commands.scaffold import check_name, write_distribution

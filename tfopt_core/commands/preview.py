@@ -9,8 +9,7 @@ from typing import Any
 import rich_click as click
 
 from tfopt_core.commands import options as shared
-from tfopt_core.commands.apply_options import ApplyOptions
-from tfopt_core.commands.options import debug_option, recipe_argument, report_option, set_option
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.report.style.console import make_console
 
@@ -19,9 +18,9 @@ from tfopt_core.report.style.console import make_console
 @click.argument("target", metavar="TARGET", shell_complete=shared.files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @shared.module_option
-@set_option
+@shared.set_option
 @shared.write_option
-@debug_option
+@shared.debug_option
 def init(**options: Any) -> None:
     """Write a recipe for TARGET: a script (train.py), or a factory (module:callable, or
     file.py:callable).
@@ -46,10 +45,10 @@ def init(**options: Any) -> None:
 
 
 @click.command()
-@recipe_argument
-@set_option
-@report_option()
-@debug_option
+@shared.recipe_argument
+@shared.set_option
+@shared.report_option()
+@shared.debug_option
 def plan(target: str, overrides: tuple[str, ...], files: ReportFiles, debug: bool) -> None:
     """Show what each plugin of RECIPE would do, in order; nothing is trained.
 
@@ -76,12 +75,12 @@ def plan(target: str, overrides: tuple[str, ...], files: ReportFiles, debug: boo
 
 
 @click.command()
-@recipe_argument
-@set_option
+@shared.recipe_argument
+@shared.set_option
 @click.option("--stack", "stacked", is_flag=True, help="Diagnose with the stack, not the baseline.")
-@report_option()
+@shared.report_option()
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
+@shared.debug_option
 def diagnose(
     target: str, overrides: tuple[str, ...], stacked: bool, files: ReportFiles, quiet: bool,
     debug: bool,
@@ -113,9 +112,9 @@ def diagnose(
 
 
 @click.command()
-@recipe_argument
-@set_option
-@debug_option
+@shared.recipe_argument
+@shared.set_option
+@shared.debug_option
 def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """Print what to write in your own code, for each plugin of RECIPE's stack.
 

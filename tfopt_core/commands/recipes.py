@@ -10,7 +10,7 @@ from pathlib import Path
 import rich_click as click
 from click.shell_completion import get_completion_class
 
-from tfopt_core.commands.options import debug_option, refuse_json, report_option, shipped_names
+from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -20,12 +20,12 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 @click.group(invoke_without_command=True)
-@report_option()
+@shared.report_option()
 @click.pass_context
 def recipes(context: click.Context, files: ReportFiles) -> None:
     """List the recipes that ship with tfopt, or copy one."""
     if context.invoked_subcommand is not None:
-        refuse_json(context, files)
+        shared.refuse_json(context, files)
         return
     from tfopt_core.recipe.shipped import shipped_recipes, summary
     from tfopt_core.report.listing import render_recipes
@@ -39,9 +39,9 @@ def recipes(context: click.Context, files: ReportFiles) -> None:
 
 
 @recipes.command()
-@click.argument("name", shell_complete=shipped_names)
+@click.argument("name", shell_complete=shared.shipped_names)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
-@debug_option
+@shared.debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
     """Copy the recipe NAME to TARGET (NAME.toml here by default), for editing."""
     from tfopt_core.files import write_text
@@ -67,7 +67,7 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
     metavar="FILE",
     help="Write to this file, replacing an older one; standard output by default.",
 )
-@debug_option
+@shared.debug_option
 def schema(output: Path, debug: bool) -> None:
     """Write the JSON Schema of recipes, with the plugins that are installed here.
 

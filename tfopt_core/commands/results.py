@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.commands.options import (
-    debug_option,
-    html_option,
-    markdown_option,
-    project_option,
-    report_option,
-    verbose_option,
-)
+from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -30,9 +23,9 @@ CANDIDATES = 5
 
 
 @click.command()
-@report_option()
-@project_option
-@debug_option
+@shared.report_option()
+@shared.project_option
+@shared.debug_option
 def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
     from tfopt_core.records.results import SCHEMA_VERSION
@@ -46,10 +39,10 @@ def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@report_option(html_option, markdown_option)
-@project_option
-@verbose_option
-@debug_option
+@shared.report_option(shared.html_option, shared.markdown_option)
+@shared.project_option
+@shared.verbose_option
+@shared.debug_option
 def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, debug: bool) -> None:
     """Print the answer of the measurement ID again, or write it as a report.
 
@@ -81,9 +74,9 @@ def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, de
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@report_option()
-@project_option
-@debug_option
+@shared.report_option()
+@shared.project_option
+@shared.debug_option
 def compare(a: str, b: str, files: ReportFiles, project: Path | None, debug: bool) -> None:
     """Compare the stacks of the measurements A and B, each against its own baseline.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import rich_click as click
 
-from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
+from tfopt_core.commands import options as shared
 from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@recipe_argument
-@set_option
-@save_option
+@shared.recipe_argument
+@shared.set_option
+@shared.save_option
 @click.option(
     "--resume", is_flag=True,
     help="Write a checkpoint after each epoch, and resume from the newest one, if there is one: "
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(1, 2**31 - 1), metavar="N",
     help="The training's seed, by default random; a resumed training keeps its own.",
 )  # fmt: skip
-@debug_option
+@shared.debug_option
 def train(
     target: str, overrides: tuple[str, ...], save_to: Path | None, resume: bool,
     folder: Path | None, seed: int | None, debug: bool,
@@ -81,15 +81,15 @@ def train(
 
 
 @click.command()
-@recipe_argument
+@shared.recipe_argument
 @click.option("--workers", type=int, metavar="N", help="Number of workers; else from the recipe.")
 @click.option(
     "--parameter-servers", type=int, metavar="M",
     help="Number of parameter servers; else from the recipe.",
 )  # fmt: skip
-@set_option
-@save_option
-@debug_option
+@shared.set_option
+@shared.save_option
+@shared.debug_option
 def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
     """Train RECIPE once, with all its workers on this machine, to try it out.
 

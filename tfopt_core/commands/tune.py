@@ -7,33 +7,27 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.commands.options import (
-    debug_option,
-    plugin_names,
-    recipes_and_files,
-    report_option,
-    set_option,
-)
+from tfopt_core.commands import options as shared
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=recipes_and_files)
-@set_option
+@click.argument("target", metavar="TARGET", shell_complete=shared.recipes_and_files)
+@shared.set_option
 @click.option(
     "--budget", metavar="TIME",
     help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
 )  # fmt: skip
 @click.option(
-    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=plugin_names,
+    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=shared.plugin_names,
     help="Try only the plugins that this option names; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the winner's recipe goes, in place of NAME.tuned.toml.",
 )  # fmt: skip
-@report_option()
+@shared.report_option()
 @click.option(
     "--resume", "resuming", is_flag=True, help="Go on with the search of TARGET that was stopped."
 )
@@ -48,7 +42,7 @@ from tfopt_core.report.style.console import make_console
     help="Share the search of settings with the same command on other machines, by a database.",
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
+@shared.debug_option
 def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 

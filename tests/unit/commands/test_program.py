@@ -17,8 +17,8 @@ from support.report_results import make_comparison, make_memory, make_results, m
 from tfopt_data.prefetch import Prefetch
 
 from tfopt_core.commands.apply import conduct, exit_code
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.main import cli, run
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.recipes import PROGRAM, VARIABLE
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed import inspection

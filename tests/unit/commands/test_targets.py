@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from support.real_process import make_project
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import (
     check_as_recipe,
     check_recipe,
@@ -18,6 +17,7 @@ from tfopt_core.commands.check import (
 )
 from tfopt_core.commands.first_contact import check_contact
 from tfopt_core.commands.main import run
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import cluster_of
 from tfopt_core.commands.training import make_cluster_request
 from tfopt_core.errors import InputError, RecipeError

@@ -63,7 +63,7 @@ def train(
             return 0
     try:
         with once.runners_of(request) as (quiet, aloud):
-            trained = once.train_once(
+            run, saved_to = once.train_once(
                 request, quiet, aloud, point=point,
                 on_epoch=lambda *epoch: console.print(pages.epoch_line(*epoch)),
                 on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
@@ -75,8 +75,7 @@ def train(
             console.print(pages.render_last_checkpoint(newest_in(point.folder)))
         raise
     resumed = point is not None and point.start is not None
-    run, prepared = trained.run, trained.prepared
-    console.print(pages.render_training(run, prepared, trained.saved_to, resumed=resumed))
+    console.print(pages.render_training(run, saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
 
 
@@ -118,9 +117,9 @@ def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
         on_message=on_message,
         on_end=ended.extend,
     )
-    trained = train_once(
+    run, saved_to = train_once(
         request, SpawnRunner(), runner, lambda *epoch: console.print(pages.epoch_line(*epoch))
     )
-    console.print(pages.render_training(trained.run, trained.prepared, trained.saved_to))
-    console.print(pages.render_ends(ended, trained.run.output_tail))
-    return 0 if trained.run.ok else 3
+    console.print(pages.render_training(run, saved_to))
+    console.print(pages.render_ends(ended, run.output_tail))
+    return 0 if run.ok else 3

@@ -39,24 +39,14 @@ FOLDER = "checkpoints"
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 
 
-@attrs.frozen(kw_only=True)
-class Trained:
-    """The run of a training, and its dry build.
-
-    :param saved_to: where this process saved the model; None if saving was not requested, the
-        training failed, or another worker saved it.
-    """
-
-    run: RunResult
-    prepared: Prepared
-    saved_to: Path | None = None
-
-
 def train_once(
     request: Request, quiet: Runner, runner: Runner, on_epoch: OnEpoch,
     point: ResumePoint | None = None, on_note: Callable[[str], None] = lambda text: None,
-) -> Trained:  # fmt: skip
+) -> tuple[RunResult, Path | None]:  # fmt: skip
     """Resolve the stack's settings, then train; a resumed training has its settings already.
+
+    Return the run, and where this process saved the model: None if saving was not requested, the
+    training failed, or another worker saved it.
 
     :param quiet: runner of the dry build.
     :param runner: runner of the training; without capture its output is shown.
@@ -102,8 +92,7 @@ def train_once(
             save=request.save_to is not None, checkpoints=checkpoints, facts=facts, measured=False,
         )  # fmt: skip
         # of several workers, only the chief has saved it
-        saved_to = _saved(request, must=not facts) if run.ok else None
-    return Trained(run=run, prepared=prepared, saved_to=saved_to)
+        return run, _saved(request, must=not facts) if run.ok else None
 
 
 def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:

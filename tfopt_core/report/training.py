@@ -32,7 +32,6 @@ from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds
 from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 if TYPE_CHECKING:
-    from tfopt_core.records.dry_build import Prepared
     from tfopt_core.training.job import ResumePoint
 
 
@@ -46,7 +45,7 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:
 
 
 def render_training(
-    run: RunResult, prepared: Prepared, saved_to: Path | None, *, resumed: bool = False
+    run: RunResult, saved_to: Path | None, *, resumed: bool = False
 ) -> RenderableType:
     """Return how long the training took, and what each plugin of the stack did.
 
@@ -62,8 +61,7 @@ def render_training(
     parts: list[RenderableType] = [_took(f"{how} {counted(fit.epochs, 'epoch')}", run, fit)]
     if fit.stop_reason:
         parts.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
-    effects = {plugin.name: run.effects[plugin.name] for plugin in prepared.plugins}
-    parts += render_effects(effects)
+    parts += render_effects(run.effects)
     if saved_to is not None:
         parts.append(Text(f"saved: {plain(str(saved_to))}"))
     return Group(*parts, *_notes(run))

@@ -107,30 +107,30 @@ def trained(tmp_path):
 
 @pytest.mark.parametrize("cluster", [False, True])
 def test_whoever_saves_the_model_says_where(trained, tmp_path, cluster):
-    done = trained(cluster=cluster, writes=True)
-    assert done.run.ok
-    assert done.saved_to == tmp_path / "m.keras"
-    assert done.saved_to.read_text() == "new"
+    run, saved_to = trained(cluster=cluster, writes=True)
+    assert run.ok
+    assert saved_to == tmp_path / "m.keras"
+    assert saved_to.read_text() == "new"
 
 
 def test_a_worker_that_saved_nothing_does_not_claim_the_file_of_another(trained, tmp_path):
     (tmp_path / "m.keras").write_text("old")
-    done = trained(cluster=True, writes=False)
-    assert done.run.ok
-    assert done.saved_to is None
+    run, saved_to = trained(cluster=True, writes=False)
+    assert run.ok
+    assert saved_to is None
     assert (tmp_path / "m.keras").read_text() == "old"
 
 
 def test_a_training_that_failed_saved_nothing(trained, tmp_path):
     (tmp_path / "m.keras").write_text("old")
-    done = trained(cluster=False, writes=True, fails=True)
-    assert not done.run.ok
-    assert done.saved_to is None
+    run, saved_to = trained(cluster=False, writes=True, fails=True)
+    assert not run.ok
+    assert saved_to is None
     assert (tmp_path / "m.keras").read_text() == "old"
 
 
 def test_without_being_asked_nothing_is_saved(trained):
-    assert trained(cluster=False, save=False, writes=True).saved_to is None
+    assert trained(cluster=False, save=False, writes=True)[1] is None
 
 
 @pytest.mark.parametrize("script", [False, True])
@@ -166,7 +166,7 @@ class Training:
 
     def __call__(self, request, *_, **__):
         self.begun += 1
-        return once.Trained(run=make_run(1, "full"), prepared=make_prepared(), saved_to=None)
+        return make_run(1, "full"), None
 
 
 @pytest.fixture

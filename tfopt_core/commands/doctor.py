@@ -258,7 +258,7 @@ def check_versions() -> None:
         if age == "older":
             raise InputError(
                 f"{PACKAGES[package]} {installed} is older than this tfopt needs; "
-                f"run: pip install '{_required(package)}'"
+                f"run: pip install '{requirement(package)}'"
             )
 
 
@@ -269,7 +269,7 @@ def version_findings() -> Iterator[DoctorFinding]:
             f"version of {PACKAGES[package]}",
             False if age == "older" else None,
             f"{installed}, {age} than this tfopt was made for",
-            f"pip install '{_required(package)}'",
+            f"pip install '{requirement(package)}'",
         )
 
 
@@ -281,7 +281,7 @@ def _outside() -> Iterator[tuple[str, str, str]]:
                 installed = version(distribution)
             except PackageNotFoundError:
                 continue
-            if age := age_of(installed, _required(package)):
+            if age := age_of(installed, requirement(package)):
                 yield package, installed, age
             break
 
@@ -310,7 +310,7 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
     for package, subject in packages.items():
         origins = sorted({name.replace("_", "-") for name in installed.get(package, ())})
         if not origins and importlib.util.find_spec(package) is None:
-            mend = f"pip install '{_required(package)}'"
+            mend = f"pip install '{requirement(package)}'"
             yield DoctorFinding(subject, False, NOT_INSTALLED, mend)
         elif len(origins) > 1:
             listed = " and ".join(f"{name} {version(name)}" for name in origins)
@@ -323,17 +323,14 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
             )
 
 
-def _required(package: str) -> str:
-    """Return what the installed tfopt requires of a package."""
-    return requirement(package, requires("tfopt") or ())
-
-
-def requirement(package: str, required: Sequence[str]) -> str:
+def requirement(package: str, required: Sequence[str] | None = None) -> str:
     """Return what tfopt requires of a package, the bare name if that is unknown.
 
-    :param required: the requirements of tfopt, those of its extras included.
+    :param required: the requirements of tfopt, those of its extras included; None for those of the
+        one that is installed.
     """
-    plain = (line for line in required if ";" not in line)
+    lines = requires("tfopt") or () if required is None else required
+    plain = (line for line in lines if ";" not in line)
     return next(
         (line for line in plain if line.startswith((f"{package}<", f"{package}>"))), package
     )

@@ -79,7 +79,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
                 Bar(diagnosed), _parts(diagnosed)),
         *render_epoch(diagnosed),
         section("The most that can be gained", _bounds(diagnosed), _matmul(diagnosed)),
-        section("Found", Bullets(map(finding_in_words, diagnosed.findings))
+        section("Found", Bullets(tuple(map(finding_in_words, diagnosed.findings)))
                 if diagnosed.findings else words("nothing that costs time by itself")),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
         listed("Gave no answer", silent),

@@ -164,7 +164,7 @@ def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
         by_reason.setdefault(one.reason, []).append(one.plugin)
     if by_reason:
         lines = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        yield section("Not tried", Bullets(lines), "", paragraph(NOT_TRIED_NOTE, "dim"))
+        yield section("Not tried", Bullets(tuple(lines)), "", paragraph(NOT_TRIED_NOTE, "dim"))
 
 
 def _settings(result: TuneResult) -> Iterator[RenderableType]:

@@ -94,7 +94,17 @@ def read_results(path: Path) -> Results:
 
     :raises InputError: if the file cannot be read, is something else, or is of a newer tfopt.
     """
-    data = _parsed(path)
+    try:
+        with open(path, encoding="utf-8-sig") as stream:
+            text = stream.read(MAX_SIGNS + 1)
+        if len(text) > MAX_SIGNS:
+            raise InputError(f'"{path}" is larger than {MAX_SIGNS >> 20} MiB')
+        data = json.loads(text)
+    except OSError as error:
+        raise InputError(f'"{path}" cannot be read: {error.strerror or error}') from error
+    except (ValueError, RecursionError) as error:
+        hint = "; a recipe is measured with `tfopt apply`" if path.suffix == ".toml" else ""
+        raise InputError(f'"{path}" is no JSON{hint}') from error
     if not isinstance(data, Mapping) or any(key not in data for key in ESSENTIAL):
         raise InputError(
             f'"{path}" is not a measurement; name a file that `tfopt apply RECIPE --json FILE` '
@@ -107,20 +117,6 @@ def read_results(path: Path) -> Results:
         return converter.structure(data, Results)
     except Exception as error:  # a file may hold anything in place of a number or a table
         raise InputError(f'"{path}" is damaged, or was edited: {cause_in_words(error)}') from error
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        with open(path, encoding="utf-8-sig") as stream:
-            text = stream.read(MAX_SIGNS + 1)
-        if len(text) > MAX_SIGNS:
-            raise InputError(f'"{path}" is larger than {MAX_SIGNS >> 20} MiB')
-        return json.loads(text)
-    except OSError as error:
-        raise InputError(f'"{path}" cannot be read: {error.strerror or error}') from error
-    except (ValueError, RecursionError) as error:
-        hint = "; a recipe is measured with `tfopt apply`" if path.suffix == ".toml" else ""
-        raise InputError(f'"{path}" is no JSON{hint}') from error
 
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.

@@ -34,11 +34,11 @@ def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
         section("Controls", machine, grid(rows)),
         listed("What was measured", outcomes),
         listed("Warnings", warned),
-        section("Verdict", paragraph(*_verdict(trials)), *_resolution(trials)),
+        section("Verdict", paragraph(*_verdict(trials)), _resolution(trials)),
     ))  # fmt: skip
 
 
-def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
+def _resolution(trials: Sequence[ControlTrial]) -> Text | None:
     """Return how wide an interval is here, from the trials of the no-op."""
     widths, seconds = [], []
     for trial in trials:
@@ -47,9 +47,9 @@ def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
             widths.append((found.high - found.low) / 2)
             seconds.append(trial.results.seconds)
     if not widths:
-        return ()
+        return None
     took = units.seconds_text(median(seconds))
-    return (paragraph(f"an interval reaches {median(widths):.1%} to either side, after {took}"),)
+    return paragraph(f"an interval reaches {median(widths):.1%} to either side, after {took}")
 
 
 def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:

@@ -123,15 +123,11 @@ class Lines(SectionPart):
         return Group(*map(paragraph, (line.text for line in self.lines), styles))
 
 
-def _texts(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(items)
-
-
 @attrs.frozen
 class Bullets(SectionPart):
     """A list of sentences."""
 
-    items: tuple[str, ...] = attrs.field(converter=_texts)
+    items: tuple[str, ...]
 
     def __rich__(self) -> RenderableType:
         table = Table.grid(padding=(0, 1, 0, 0))
@@ -239,7 +235,7 @@ def section(title: str, *blocks: RenderableType | None) -> Section:
 
 def listed(title: str, items: Iterable[str]) -> Section:
     """Return a section with a bullet for each item, which is not shown without any."""
-    bullets = Bullets(items)
+    bullets = Bullets(tuple(items))
     return Section(title, (bullets,) if bullets.items else ())
 
 

@@ -35,6 +35,7 @@ from tfopt_core.tuning.results import TuneResult
 from tfopt_core.tuning.session import search
 from tfopt_core.tuning.storage import StudyStorage, open_storage
 from tfopt_core.tuning.winner import why_not_written, winner_text
+from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.supervise import Limits
 
 _LEARNING = 'set objective = "time-to-target" with a measure.target'
@@ -69,9 +70,6 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: if the baseline cannot be trained.
     """
-    from tfopt_core.workers.fork import ForkRunner
-    from tfopt_core.workers.spawn import SpawnRunner
-
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
     check_plugins(options.plugins, "--plugin: ")
@@ -99,7 +97,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     of_a_trial = limit or process_seconds(budget)
     with (
         alone, Store(store_path(results.parent)) as store,
-        ForkRunner(SpawnRunner(limits=Limits(total=limit))) as runner,
+        fork.ForkRunner(spawn.SpawnRunner(limits=Limits(total=limit))) as runner,
     ):  # fmt: skip
         searched = attrs.evolve(
             request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
@@ -112,7 +110,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
             fresh=options.fresh, searching=lambda: show_search(console),
             measuring=lambda: MeasurementView(console), runner=runner,
             trial_runner=runner.with_spawn(
-                SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
+                spawn.SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
             ),
         )  # fmt: skip
         result = search(context)

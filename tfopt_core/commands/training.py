@@ -32,8 +32,10 @@ from tfopt_core.training.job import CheckpointConfig, ResumePoint
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.supervise import NO_LIMITS
 
 FOLDER = "checkpoints"
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -148,17 +150,13 @@ def make_cluster_request(
 @contextmanager
 def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
     """Yield the runners of the dry build and of the training, which prints as it goes."""
-    from tfopt_core.workers.fork import ForkRunner
-    from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import NO_LIMITS
-
-    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
+    aloud = spawn.SpawnRunner(capture=False, limits=NO_LIMITS)
     # a process of a cluster, and that of a script, must be the first to use TensorFlow
     if request.recipe.workload.is_script or cluster_of(request) is not None:
-        yield SpawnRunner(), aloud
+        yield spawn.SpawnRunner(), aloud
         return
     # the dry build and the training are forks of one process, which starts TensorFlow once
-    with ForkRunner(SpawnRunner()) as quiet:
+    with fork.ForkRunner(spawn.SpawnRunner()) as quiet:
         yield quiet, quiet.with_spawn(aloud)
 
 

@@ -57,10 +57,10 @@ class NotebookResults(Results):
 
     def _repr_html_(self) -> str | None:
         """Return the report; None without jinja2, so that a notebook shows the Markdown."""
-        from tfopt_core.report.html.page import html_part
+        from tfopt_core.report.html.page import html_page
 
         try:
-            return html_part(self)
+            return html_page(self, whole=False)
         except InputError:
             return None
 

@@ -155,7 +155,7 @@ def test_what_was_not_applied_and_what_failed_say_why() -> None:
 
 
 def test_a_part_of_a_notebook_styles_nothing_but_itself() -> None:
-    part = page.html_part(crowded())
+    part = page.html_page(crowded(), whole=False)
     assert "<html" not in part
     style = part.partition("<style>")[2].partition("</style>")[0]
     rules = re.sub(r"@media[^{]+\{", "", style)

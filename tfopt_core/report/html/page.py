@@ -80,22 +80,21 @@ def check_jinja() -> None:
     check_installed("jinja2", "jinja2", extra="report", needed_by="an HTML report")
 
 
-def html_page(results: Results, target: str | None = None) -> str:
-    """Return a whole page that needs no other file and no network: the answer and the gains, and
-    below them all of the rest, folded.
+def html_page(results: Results, target: str | None = None, *, whole: bool = True) -> str:
+    """Return a page that needs no other file and no network: the answer and the gains, and below
+    them all of the rest, folded.
 
     :param target: what `tfopt train` is given to train with the stack; None if unknown.
+    :param whole: False for one element with its styles, for a notebook.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered(**_measurement(results, target))
-
-
-def html_part(results: Results) -> str:
-    """Return the same as one element with its styles, for a notebook.
-
-    :raises InputError: if jinja2 is not installed.
-    """
-    return _rendered(whole=False, **_measurement(results))
+    saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
+    return _rendered(
+        whole=whole, title=f"{results.recipe}: {headline(results)}", recipe=results.recipe,
+        workload=results.workload, when=f"{units.when_text(results.created_at)} · {results.id}",
+        folds=True, parts=_parts(results, target),
+        footer=(*saved, f"{took(results)} · tfopt {__version__}"),
+    )  # fmt: skip
 
 
 def nothing_page(nothing: NothingToMeasure) -> str:
@@ -107,19 +106,6 @@ def nothing_page(nothing: NothingToMeasure) -> str:
         title=f"{nothing.script}: nothing to gain", recipe=nothing.script, workload="", when="",
         folds=False, parts=nothing_sections(nothing), footer=(f"tfopt {__version__}",),
     )  # fmt: skip
-
-
-def _measurement(results: Results, target: str | None = None) -> dict[str, Any]:
-    saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
-    return {
-        "title": f"{results.recipe}: {headline(results)}",
-        "recipe": results.recipe,
-        "workload": results.workload,
-        "when": f"{units.when_text(results.created_at)} · {results.id}",
-        "parts": _parts(results, target),
-        "folds": True,
-        "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
-    }
 
 
 def _rendered(whole: bool = True, **values: Any) -> str:

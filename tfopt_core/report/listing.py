@@ -67,13 +67,13 @@ def _plugin(info: PluginInfo) -> tuple[RenderableType, ...]:
 
 def render_card(info: PluginInfo) -> RenderableType:
     """Return a plugin's documentation: its card, its settings, and its relations to others."""
-    known = Facts(_known(info))
+    known, settings = Facts(_known(info)), [_setting(row) for row in info.settings]
     return Page((
         words(info.name, "bold"),
         indented(words(info.summary)),
         *(("", indented(known)) if known.rows else ()),
         *(section(heading, paragraph(body)) for heading, body in info.sections),
-        section("Settings", _settings(info.settings)),
+        section("Settings", grid(settings, NAME_WIDTH) if settings else words("none")),
     ))  # fmt: skip
 
 
@@ -93,12 +93,6 @@ def _known(info: PluginInfo) -> Iterator[Fact]:
         yield Fact("training", MATHEMATICS.get(info.equivalence, info.equivalence))
     if info.hooks:
         yield Fact("hooks", ", ".join(info.hooks))
-
-
-def _settings(settings: Sequence[Setting]) -> RenderableType:
-    if not settings:
-        return words("none")
-    return grid((_setting(row) for row in settings), NAME_WIDTH)
 
 
 def _setting(row: Setting) -> tuple[RenderableType, ...]:

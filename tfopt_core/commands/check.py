@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, Problem, RecipeError, WorkloadError, did_you_mean
+from tfopt_core.errors import InputError, Problem, RecipeError, did_you_mean
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.discovery import registrations
@@ -24,7 +24,7 @@ from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.tree import Node, Place, join_path
 from tfopt_core.recipe.writing import recipe_text
-from tfopt_core.training.factory import missing_workload, module_file
+from tfopt_core.training.factory import missing_workload
 from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 
 # What begins a command at a shell: `python`, or a script with its arguments behind it.
@@ -196,7 +196,10 @@ def factory_of(target: str) -> WorkloadSpec:
         raise InputError(
             f'"{target}" is no script and no factory; name train.py, or module:callable'
         )
-    spec = WorkloadSpec(factory=target)
+    return _checked(WorkloadSpec(factory=target))
+
+
+def _checked(spec: WorkloadSpec) -> WorkloadSpec:
     missing = missing_workload(spec, Path.cwd())
     if missing is not None:
         raise InputError(missing)
@@ -222,11 +225,7 @@ def check_script(spec: WorkloadSpec) -> WorkloadSpec:
     :raises InputError: if there is none.
     """
     if spec.module is not None:
-        try:
-            module_file(spec.module, Path.cwd())
-        except WorkloadError as error:
-            raise InputError(str(error)) from None
-        return spec
+        return _checked(spec)
     path = Path(spec.script or "")
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "is not there"

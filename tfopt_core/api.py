@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from tfopt_core.commands.apply import conduct
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import CheckedRecipe, check_recipe
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.machine import read_machine
@@ -57,10 +57,10 @@ class NotebookResults(Results):
 
     def _repr_html_(self) -> str | None:
         """Return the report; None without jinja2, so that a notebook shows the Markdown."""
-        from tfopt_core.report.html.page import html_part
+        from tfopt_core.report.html.page import html_page
 
         try:
-            return html_part(self)
+            return html_page(self, whole=False)
         except InputError:
             return None
 

@@ -24,8 +24,8 @@ from support.real_process import (
     tiny_project,
 )
 
+from tfopt_core.commands.doctor import age_of, version_findings
 from tfopt_core.commands.request import make_request
-from tfopt_core.commands.versions import age_of, version_findings
 
 RECIPE = """
     extends = "base.toml"

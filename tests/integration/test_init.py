@@ -8,9 +8,9 @@ import pytest
 from support.forked_command import HASTY, runs_forked
 from support.real_process import TINY, make_project
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_alone
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.diagnosis.draft import NothingToMeasure, is_unchanged
 from tfopt_core.hooks.card import EXACT_EQUIVALENCES, equivalence_of
 from tfopt_core.report.style.console import make_console

@@ -17,8 +17,8 @@ from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.xla import Xla
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.first_contact import look_at
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin

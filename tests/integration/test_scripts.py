@@ -15,9 +15,9 @@ from support.forked_command import HASTY, runs_forked
 from support.private_run import WAYS
 from support.real_process import Done, environment, python, run, tfopt
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.commands.first_contact import look_at
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.recipe.model import WorkloadSpec

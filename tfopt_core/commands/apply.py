@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import rich_click as click
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import (
-    debug_option,
-    html_option,
-    json_option,
-    markdown_option,
-    module_option,
-    save_option,
-    set_option,
-    verbose_option,
-    write_option,
-)
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.options import ApplyOptions
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
+from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-    from tfopt_core.commands.apply_options import ApplyOptions  # half of the start of every command
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.recipe.model import WorkloadSpec
     from tfopt_core.records.results import Comparison, Results
@@ -43,13 +34,13 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=completion.recipes_and_files)
+@click.argument("target", metavar="TARGET", shell_complete=shared.recipes_and_files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
-@module_option
-@set_option
+@shared.module_option
+@shared.set_option
 @click.option(
     "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
-    shell_complete=completion.files,
+    shell_complete=shared.files,
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",
@@ -63,7 +54,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--fit", type=click.IntRange(min=1), metavar="N",
     help="Look at and judge the Nth call of fit of a script; all are judged together otherwise.",
 )  # fmt: skip
-@write_option
+@shared.write_option
 @click.option(
     "--measure-anyway", is_flag=True,
     help="Measure a script's least costly plugin even where none seems to save time.",
@@ -81,36 +72,26 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
     "--budget", metavar="TIME",
     help="Choose pairs and seconds that fit into this time: 5m, 90s, 1h30m.",
 )  # fmt: skip
-@json_option
-@html_option
-@markdown_option
-@save_option
+@shared.report_option(shared.html_option, shared.markdown_option)
+@shared.save_option
 @click.option(
-    "--require",
-    type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
+    "--require", type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
     help="End with status 1 unless the stack is this: faster, or lighter in peak memory.",
-)
+)  # fmt: skip
 @click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
 @click.option(
     "--no-wait", is_flag=True,
     help="End with status 2 if another tfopt measures in this project, instead of waiting for it.",
 )  # fmt: skip
 @click.option(
-    "--time-limit",
-    metavar="TIME",
+    "--time-limit", metavar="TIME",
     help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",
-)
+)  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the answer only, no progress.")
-@verbose_option
-@debug_option
+@shared.verbose_option
+@shared.debug_option
 def apply(
-    json_path: Path | None,
-    html_path: Path | None,
-    markdown_path: Path | None,
-    require: str | None,
-    quiet: bool,
-    verbose: bool,
-    **options: Any,
+    files: ReportFiles, require: str | None, quiet: bool, verbose: bool, **options: Any
 ) -> int:
     """Train without and with a stack, and print the gain.
 
@@ -122,18 +103,14 @@ def apply(
     plugin seems to save time, it prints what bounds a step and what each plugin did, and ends with
     status 0. Arguments after -- are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.commands.apply_options import ApplyOptions
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_nothing_in_full
+    from tfopt_core.report.diagnosis import render_nothing_in_full
     from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.results.answer import render_answer, render_nothing
     from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.pages import render_summary
-    from tfopt_core.report.style.console import make_console
 
-    asked, files = ApplyOptions(**options), ReportFiles(json_path, html_path, markdown_path)
-    files.check()
+    asked = ApplyOptions(**options)
     results = conduct(asked, make_console(stderr=True, quiet=quiet))
     if isinstance(results, NothingToMeasure):
         files.show(
@@ -149,20 +126,20 @@ def apply(
         lambda: html_page(results, _recipe_of(asked)),
         lambda: markdown_report(results),
     )
-    code = exit_code(results.comparison, bool(results.failed), results.interrupted, require)
+    code = exit_code(results, require)
     if require is not None and code == 1:
         _, statement = judged(results.comparison, require)
         click.echo(f"--require {require} is not met: {statement}", err=True)
     return code
 
 
-def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
+def exit_code(results: Results, require: str | None) -> int:
     """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
-    if interrupted:
+    if results.interrupted:
         return 130
-    if comparison.verdict is Verdict.NONE and failed:
+    if results.comparison.verdict is Verdict.NONE and results.failed:
         return 3
-    return 0 if require is None or judged(comparison, require)[0] else 1
+    return 0 if require is None or judged(results.comparison, require)[0] else 1
 
 
 def _recipe_of(asked: ApplyOptions) -> str | None:
@@ -197,63 +174,50 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
     """
+    from tfopt_core.commands import request as asking
     from tfopt_core.commands.check import script_of
-    from tfopt_core.commands.request import alone_in_project, make_request, seconds_of
+    from tfopt_core.commands.first_contact import check_contact
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
+    from tfopt_core.trials.workload_options import options_in_stack
     from tfopt_core.workers.supervise import Limits
 
-    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
-    limits = Limits(total=limit)
+    limits = Limits(total=asking.seconds_of("--time-limit", options.time_limit))
     spec = script_of(options.target, module=options.module)
-    with ExitStack() as alone:
-
-        def wait(results: Path) -> None:
-            command = f"tfopt apply {options.target}"
-            alone.enter_context(
-                alone_in_project(results, command, console, no_wait=options.no_wait)
-            )
-
-        if spec is not None:
-            return _first_contact(options, spec, limits, console, wait)
-        request, folder = make_request(
+    # everything that can be checked is, before anybody waits
+    if spec is not None:
+        spec = check_contact(options, spec)
+        beside = (options.write_to or Path("recipe.toml")).absolute().parent
+        folder = asking.results_of(asking.project_of(beside))
+    else:
+        request, folder = asking.make_request(
             options.target, options.changes(), compares=not options.resuming,
             save_to=options.save_to, debug=options.debug,
         )  # fmt: skip
-        wait(folder)  # once everything has been checked that can be
+    command = f"tfopt apply {options.target}"
+    with asking.alone_in_project(folder, command, console, no_wait=options.no_wait):
+        if spec is not None:
+            return _first_contact(options, spec, limits, console)
         if not options.resuming:
             return _run(measure, request, folder, limits, console)
-        from tfopt_core.trials.workload_options import options_in_stack
-
         stack = (*options_in_stack(request.recipe), *request.plugins)
         return _run(resume, attrs.evolve(request, plugins=stack), folder, limits, console)
 
 
 def _first_contact(
-    options: ApplyOptions,
-    spec: WorkloadSpec,
-    limits: Limits,
-    console: Console,
-    wait: Callable[[Path], None],
+    options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: Console
 ) -> Results | NothingToMeasure:
-    """Look at a script, write its recipe, and measure that.
-
-    :param wait: waits until nobody else measures, called with the folder of the project's results.
-    """
+    """Look at a script, write its recipe, and measure that."""
     from tfopt_core.commands.first_contact import (
-        check_contact,
         keep_outcome,
         look_at,
         prepared_for,
         written_recipe,
     )
-    from tfopt_core.commands.request import make_request, project_of, results_of
+    from tfopt_core.commands.request import make_request
     from tfopt_core.measurement.session import measure
     from tfopt_core.report.style.layout import words
 
-    spec = check_contact(options, spec)  # bad input is said before anybody waits
-    # where its recipe goes
-    wait(results_of(project_of((options.write_to or Path("recipe.toml")).absolute().parent)))
     console.print(words(PLAN.format(script=spec.label), "dim"))
     found, path = look_at(options, spec, limits, console), written_recipe(options, spec)
     if found.measured is None:
@@ -277,13 +241,9 @@ def _first_contact(
 
 
 def _run(
-    measure: Callable[..., Results],
-    request: Request,
-    folder: Path,
-    limits: Limits,
-    console: Console,
-    **known: Any,
-) -> Results:
+    measure: Callable[..., Results], request: Request, folder: Path, limits: Limits,
+    console: Console, **known: Any,
+) -> Results:  # fmt: skip
     """Measure, or resume, with the project's store; `folder` is that of its results."""
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.store.database import Store, store_path

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, Problem, RecipeError, WorkloadError, did_you_mean
+from tfopt_core.errors import InputError, Problem, RecipeError, did_you_mean
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.recipe.reading import Reading, read_recipe
 from tfopt_core.recipe.tree import Node, Place, join_path
 from tfopt_core.recipe.writing import recipe_text
-from tfopt_core.training.factory import missing_workload, module_file
+from tfopt_core.training.factory import missing_workload
 from tfopt_core.trials.workload_options import baseline_faults, options_in_stack
 
 # What begins a command at a shell: `python`, or a script with its arguments behind it.
@@ -81,84 +82,93 @@ def check_recipe(
     return CheckedRecipe(recipe, plugins, reading, observers)
 
 
-def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """Return the problems of plugins and settings that cannot be used with a script."""
+def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> Iterator[Problem]:
+    """Yield the problems of plugins and settings that cannot be used with a script."""
     if not any(isinstance(reading.value(f"workload.{key}"), str) for key in ("script", "module")):
-        return []
-    problems = []
+        return
     for stacked in plugins:
         if stacked.plugin.model_change == "replaces":
             why = f'"{stacked.name}" replaces the model, and a script makes its own'
             mend = "take it out, or write a factory"
-            problems.append(reading.problem(join_path("plugins", (stacked.name,)), why, mend))
+            yield reading.problem(join_path("plugins", (stacked.name,)), why, mend)
     if reading.value("workload.loop") == "own":
         for key in ("quality", "target"):
             if reading.value(f"measure.{key}") is not None:
                 why = "a training loop of the script's own reports no metric"
-                problems.append(reading.problem(f"measure.{key}", why, "remove it"))
+                yield reading.problem(f"measure.{key}", why, "remove it")
         unreached = [why_not_reached(type(stacked.plugin)) for stacked in plugins]
         if unreached and all(unreached):
             why = f'"{plugins[0].name}": {unreached[0]}'
             mend = "add one that reaches it (docs/guide/scripts.md)"
-            problems.append(reading.problem(join_path("plugins", (plugins[0].name,)), why, mend))
+            yield reading.problem(join_path("plugins", (plugins[0].name,)), why, mend)
     folder = reading.value("workload.folder")
     if isinstance(folder, str) and folder and not os.path.isdir(reading.directory / folder):
-        missing = f'there is no folder "{reading.directory / folder}"'
-        problems.append(reading.problem("workload.folder", missing))
-    return problems
+        yield reading.problem(
+            "workload.folder", f'there is no folder "{reading.directory / folder}"'
+        )
 
 
-def _workload_problems(reading: Reading) -> list[Problem]:
-    problems = []
+def _workload_problems(reading: Reading) -> Iterator[Problem]:
+    folder = reading.value("workload.folder")
     for key in ("use", "factory", "script", "module"):
-        name, folder = reading.value(f"workload.{key}"), reading.value("workload.folder")
-        if not (isinstance(name, str) and name):
-            continue
-        # `python -m` finds a module from where it runs
-        below = folder if key == "module" and isinstance(folder, str) else ""
-        named: dict[str, Any] = {key: name}
-        missing = missing_workload(WorkloadSpec(**named), reading.directory / below)
-        if missing is not None:
-            problems.append(reading.problem(f"workload.{key}", missing))
-    return problems
+        name = reading.value(f"workload.{key}")
+        if isinstance(name, str) and name:
+            # `python -m` finds a module from where it runs
+            below = folder if key == "module" and isinstance(folder, str) else ""
+            named: dict[str, Any] = {key: name}
+            missing = missing_workload(WorkloadSpec(**named), reading.directory / below)
+            if missing is not None:
+                yield reading.problem(f"workload.{key}", missing)
 
 
 def _comparison_problems(
     reading: Reading, plugins: Sequence[StackedPlugin], observers: Sequence[StackedPlugin]
-) -> list[Problem]:
-    problems = []
+) -> Iterator[Problem]:
     if observers and not plugins:
         only = f'"{observers[0].name}" is an observer, so there is nothing to compare'
         mend = "add an optimization, or use `tfopt train`"
-        problems.append(reading.problem(join_path("plugins", (observers[0].name,)), only, mend))
+        yield reading.problem(join_path("plugins", (observers[0].name,)), only, mend)
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     wrong = any(problem.path.startswith("plugins") for problem in reading.problems)
     if not (plugins or reading.entries or unread or wrong):
         why = "the stack is empty, so there is nothing to compare"
         mend = "add [[plugins]] tables; `tfopt plugins` lists what there is"
-        problems.append(reading.problem("plugins", why, mend))
+        yield reading.problem("plugins", why, mend)
     if reading.value("measure.pairs") is not None and reading.value("measure.budget"):
         why = "a budget chooses the number of pairs"
-        problems.append(reading.problem("measure.budget", why, "remove one of the two"))
-    return [*problems, *missing_target(reading, plugins)]
+        yield reading.problem("measure.budget", why, "remove one of the two")
+    yield from missing_target(reading, plugins)
 
 
-def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """Return that a comparison needs a target, if it does and the recipe has none."""
+def missing_target(reading: Reading, plugins: Sequence[StackedPlugin]) -> Iterator[Problem]:
+    """Yield that a comparison needs a target, if it does and the recipe has none."""
     if reading.value("measure.target") is not None:
-        return []
+        return
     if reading.value("measure.objective") == "time-to-target":
         why = '"time-to-target" needs a target, and there is none'
-        return [reading.problem("measure.objective", why, ADD_TARGET)]
-    changing = [f'"{s.name}"' for s in plugins if equivalence_of(s.name, s.plugin) == "changes"]
-    if not changing:
-        return []
-    why = (
-        f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
-        "algorithm, so the stack is judged by its time to a target, and there is none"
-    )
-    return [reading.problem("measure.target", why, ADD_TARGET)]
+        yield reading.problem("measure.objective", why, ADD_TARGET)
+    elif changing := [
+        f'"{one.name}"' for one in plugins if equivalence_of(one.name, one.plugin) == "changes"
+    ]:
+        why = (
+            f"{', '.join(changing)} {'changes' if len(changing) == 1 else 'change'} the training "
+            "algorithm, so the stack is judged by its time to a target, and there is none"
+        )
+        yield reading.problem("measure.target", why, ADD_TARGET)
+
+
+def check_plugins(names: Iterable[str], option: str = "") -> None:
+    """Check that plugins are installed.
+
+    :param option: begins the message, such as "--plugin: ".
+    :raises InputError: for a name that no installed plugin has.
+    """
+    known = registrations()
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+            raise InputError(f'{option}no plugin is named "{name}"; {hint}')
 
 
 def script_of(target: str, *, module: bool = False) -> WorkloadSpec | None:
@@ -186,7 +196,10 @@ def factory_of(target: str) -> WorkloadSpec:
         raise InputError(
             f'"{target}" is no script and no factory; name train.py, or module:callable'
         )
-    spec = WorkloadSpec(factory=target)
+    return _checked(WorkloadSpec(factory=target))
+
+
+def _checked(spec: WorkloadSpec) -> WorkloadSpec:
     missing = missing_workload(spec, Path.cwd())
     if missing is not None:
         raise InputError(missing)
@@ -212,11 +225,7 @@ def check_script(spec: WorkloadSpec) -> WorkloadSpec:
     :raises InputError: if there is none.
     """
     if spec.module is not None:
-        try:
-            module_file(spec.module, Path.cwd())
-        except WorkloadError as error:
-            raise InputError(str(error)) from None
-        return spec
+        return _checked(spec)
     path = Path(spec.script or "")
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "is not there"

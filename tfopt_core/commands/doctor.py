@@ -1,7 +1,13 @@
-"""What `tfopt doctor` finds of this machine. TensorFlow is imported in another process."""
+"""What `tfopt doctor` finds of this machine. TensorFlow is imported in another process.
+
+TensorFlow has several distributions (tensorflow, tensorflow-cpu, tf-nightly, ...) that install the
+same files. Package managers do not notice when two are installed, and the files of the second
+overwrite those of the first.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
@@ -10,10 +16,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from pathlib import Path
 
-from tfopt_core.commands.versions import NOT_INSTALLED, package_findings, version_findings
 from tfopt_core.errors import MESSAGE_LENGTH, WITH_CUDA, InputError, cure_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.machine import Machine, ask_driver, read_machine
@@ -25,6 +31,13 @@ from tfopt_core.training.runtime import check_environment
 # `present`, `detail` and `how_to_get`.
 DATA_SOURCES_GROUP = "tfopt.data_sources"
 TIME_LIMIT_SECONDS, DEVICE_LIMIT_SECONDS = 120, 90
+PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras"}
+NOT_INSTALLED = "is not installed"
+# All distributions that install a package under its own version.
+DISTRIBUTIONS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"),
+    "keras": ("keras", "keras-nightly"),
+}
 
 _IMPORT_SCRIPT = """
 import json, time
@@ -52,8 +65,7 @@ def examine() -> tuple[DoctorFinding, ...]:
 
 
 def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
-    version = platform.python_version()
-    yield DoctorFinding("Python", True, f"{version} at {sys.prefix}")
+    yield DoctorFinding("Python", True, f"{platform.python_version()} at {sys.prefix}")
     try:
         check_environment(os.environ)
     except InputError as error:
@@ -63,21 +75,13 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     yield from findings
     if any(finding.detail == NOT_INSTALLED for finding in findings):
         return
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", _IMPORT_SCRIPT], env=environment, capture_output=True,
-            text=True, timeout=TIME_LIMIT_SECONDS, check=True,
-        )  # fmt: skip
-        report = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.CalledProcessError as error:
-        [*_, last] = (error.stderr or "").strip().splitlines() or ["no message"]
+    output, end = run_python("-c", _IMPORT_SCRIPT, time_limit_seconds=TIME_LIMIT_SECONDS)
+    if end:
+        detail = f"does not import: {end.removeprefix('ended with status 1: ')}"
         mend = "install it again: pip install --force-reinstall tensorflow"
-        yield DoctorFinding("TensorFlow", False, f"does not import: {last}", mend)
+        yield DoctorFinding("TensorFlow", False, detail, mend)
         return
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        yield DoctorFinding("TensorFlow", False, f"gave no answer: {error}")
-        return
+    report = json.loads(output.splitlines()[-1])
     versions = f"{report['tensorflow']}, Keras {report['keras']} on {report['backend']}"
     yield DoctorFinding("TensorFlow", True, f"{versions}, imported in {report['seconds']:.1f} s")
     yield from private_api_findings(report["missing"])
@@ -140,16 +144,10 @@ def device_findings(
 ) -> Iterator[DoctorFinding]:
     """Train on a device in a process of its own. Yield that all steps work, or a finding for each
     cause of a failure and for a process that did not come to its end."""
-    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-P", "-m", "tfopt_core.trials.device_check", device]
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, timeout=time_limit_seconds, check=False
-        )
-        output, end = done.stdout, end_of(done.returncode, done.stderr.decode(errors="replace"))
-    except subprocess.TimeoutExpired as error:
-        output, end = error.stdout or b"", f"took longer than {time_limit_seconds:g} s"
-    running, causes = read_steps(output.decode(errors="replace"))
+    output, end = run_python(
+        "-m", "tfopt_core.trials.device_check", device, time_limit_seconds=time_limit_seconds
+    )
+    running, causes = read_steps(output)
     for cause, steps in causes.items():
         yield DoctorFinding(device, False, f"cannot train {', '.join(steps)}: it {cause}")
     if end:
@@ -177,6 +175,20 @@ def read_steps(output: str) -> tuple[str, dict[str, list[str]]]:
                 if error:
                     causes.setdefault(error, []).append(step)
     return running, causes
+
+
+def run_python(*arguments: str, time_limit_seconds: float) -> tuple[str, str]:
+    """Run Python in a process of its own. Return its output, and how it ended badly, else ""."""
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", *arguments], env=environment, capture_output=True,
+            timeout=time_limit_seconds, check=False,
+        )  # fmt: skip
+        output, end = done.stdout, end_of(done.returncode, done.stderr.decode(errors="replace"))
+    except subprocess.TimeoutExpired as error:
+        output, end = error.stdout or b"", f"took longer than {time_limit_seconds:g} s"
+    return output.decode(errors="replace"), end
 
 
 def end_of(returncode: int, stderr: str) -> str:
@@ -235,3 +247,90 @@ def _data_sources() -> Iterator[DoctorFinding]:
         for source in sources:
             mend = "" if source.present else source.how_to_get
             yield DoctorFinding(f"data: {source.name}", source.present or None, source.detail, mend)
+
+
+def check_versions() -> None:
+    """Refuse a TensorFlow or Keras that is older than tfopt requires, before it is imported.
+
+    :raises InputError: naming the version, and what installs the right one.
+    """
+    for package, installed, age in _outside():
+        if age == "older":
+            raise InputError(
+                f"{PACKAGES[package]} {installed} is older than this tfopt needs; "
+                f"run: pip install '{requirement(package)}'"
+            )
+
+
+def version_findings() -> Iterator[DoctorFinding]:
+    """Yield a finding for each package that is older or newer than what tfopt requires."""
+    for package, installed, age in _outside():
+        yield DoctorFinding(
+            f"version of {PACKAGES[package]}",
+            False if age == "older" else None,
+            f"{installed}, {age} than this tfopt was made for",
+            f"pip install '{requirement(package)}'",
+        )
+
+
+def _outside() -> Iterator[tuple[str, str, str]]:
+    """Yield each package that is outside of what tfopt requires, its version, and its age."""
+    for package, distributions in DISTRIBUTIONS.items():
+        for distribution in distributions:
+            try:
+                installed = version(distribution)
+            except PackageNotFoundError:
+                continue
+            if age := age_of(installed, requirement(package)):
+                yield package, installed, age
+            break
+
+
+def age_of(installed: str, required: str) -> str:
+    """Return "older" or "newer" for a version that a requirement does not allow, else ""."""
+    lowest = re.search(r">=\s*([\d.]+)", required)
+    limit = re.search(r"<\s*([\d.]+)", required)
+    if lowest and _release(installed) < _release(lowest[1]):
+        return "older"
+    return "newer" if limit and _release(installed) >= _release(limit[1]) else ""
+
+
+def _release(text: str) -> list[int]:
+    """Return major and minor version; a part that is no number counts as 0."""
+    numbers = (re.match(r"\d+", part) for part in text.split(".")[:2])
+    return [0 if number is None else int(number[0]) for number in numbers]
+
+
+def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorFinding]:
+    """Yield a finding for each package that is missing or that two distributions installed.
+
+    :param packages: what a package is called in a finding, by its name.
+    """
+    installed = packages_distributions()
+    for package, subject in packages.items():
+        origins = sorted({name.replace("_", "-") for name in installed.get(package, ())})
+        if not origins and importlib.util.find_spec(package) is None:
+            mend = f"pip install '{requirement(package)}'"
+            yield DoctorFinding(subject, False, NOT_INSTALLED, mend)
+        elif len(origins) > 1:
+            listed = " and ".join(f"{name} {version(name)}" for name in origins)
+            yield DoctorFinding(
+                "installed twice",
+                False,
+                f"{listed} install {subject}, and overwrite each other's files",
+                f"uninstall all (pip uninstall {' '.join(origins)}) and install one; "
+                "docs/guide/installing.md says how to install tfopt beside it",
+            )
+
+
+def requirement(package: str, required: Sequence[str] | None = None) -> str:
+    """Return what tfopt requires of a package, the bare name if that is unknown.
+
+    :param required: the requirements of tfopt, those of its extras included; None for those of the
+        one that is installed.
+    """
+    lines = requires("tfopt") or () if required is None else required
+    plain = (line for line in lines if ";" not in line)
+    return next(
+        (line for line in plain if line.startswith((f"{package}<", f"{package}>"))), package
+    )

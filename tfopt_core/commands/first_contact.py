@@ -12,7 +12,6 @@ from time import monotonic
 import attrs
 from rich.console import Console
 
-from tfopt_core.commands.apply_options import ApplyOptions
 from tfopt_core.commands.check import (
     check_script,
     factory_of,
@@ -20,6 +19,7 @@ from tfopt_core.commands.check import (
     script_of,
     without_places,
 )
+from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,
@@ -42,13 +42,13 @@ from tfopt_core.recipe.writing import recipe_text
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
-from tfopt_core.report.first_contact import render_look, render_written
+from tfopt_core.report.diagnosis import render_look, render_written
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.style.layout import words
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.trials.processes import prepare
 from tfopt_core.trials.request import Request
-from tfopt_core.workers.spawn import SharedProcess
+from tfopt_core.workers import spawn
 from tfopt_core.workers.supervise import Limits
 
 # Once a plugin stays, no further one is tried so many seconds after the look began, and after twice
@@ -106,14 +106,12 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
     """
-    from tfopt_core.workers.spawn import SpawnRunner
-
     label, path = spec.label, written_recipe(options, spec)
     placed = for_recipe_in(path.absolute().parent, spec)
     spec = WorkloadSpec(**{**placed.to_dict(), **options.workload()})
     with (
         tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
-        SharedProcess(SpawnRunner(limits=limits)) as shared,
+        spawn.SharedProcess(spawn.SpawnRunner(limits=limits)) as shared,
     ):
         # the process of a factory ends with its task
         trials = _Trials(
@@ -162,7 +160,7 @@ class _Trials:
     label: str
     recipe: Path
     folder: Path
-    shared: SharedProcess | None
+    shared: spawn.SharedProcess | None
 
     def request_for(self, text: str) -> Request:
         """Return the request of a recipe with this text.
@@ -182,8 +180,6 @@ class _Trials:
         :param diagnosed: the look without plugins.
         :raises TfoptError: if that is not possible, or takes too long.
         """
-        from tfopt_core.workers.spawn import SpawnRunner
-
         trial, estimate = self.request_for(draft.text()), diagnosed.estimate
         seconds = try_seconds(estimate, diagnosed.measuring_seconds)
         prepared: Prepared | None = None
@@ -193,7 +189,7 @@ class _Trials:
                 prepared, resolved = prepare(trial, self.shared, quick=True, follows=True)
         if prepared is None:
             late = _after(seconds, diagnosed.seconds - diagnosed.measuring_seconds)
-            runner = SpawnRunner(limits=attrs.evolve(self.limits, called_off=late))
+            runner = spawn.SpawnRunner(limits=attrs.evolve(self.limits, called_off=late))
             prepared, resolved = prepare(trial, runner, quick=True)
         whole = None if estimate is None else estimate.seconds
         prepared = attrs.evolve(prepared, training_seconds=whole)

@@ -8,33 +8,34 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.commands.options import debug_option, json_option
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
+from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@json_option
-@debug_option
-def doctor(json_path: Path | None, debug: bool) -> int:
+@shared.report_option()
+@shared.debug_option
+def doctor(files: ReportFiles, debug: bool) -> int:
     """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
     Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.commands.doctor import examine
-    from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_doctor
 
     findings = examine()
     ok = all(finding.ok is not False for finding in findings)
-    show_list(render_doctor(findings), json_path, ok=ok, findings=findings)
+    files.show_list(render_doctor(findings), ok=ok, findings=findings)
     return 0 if ok else 1
 
 
 @click.command()
 @click.option("--times", default=1, metavar="N", help="Repeat both controls N times.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
+@shared.debug_option
 def selftest(times: int, quiet: bool, debug: bool) -> int:
     """Check whether measurements on this machine tell a no-op from a loss.
 
@@ -47,7 +48,6 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     from tfopt_core.measurement.selftest import CONTROLS, ControlTrial, run_trial
     from tfopt_core.report.live import MeasurementView
     from tfopt_core.report.results.selftest import render_selftest
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.training.runtime import check_environment
     from tfopt_core.workers.fork import ForkRunner
 

@@ -16,16 +16,15 @@ from typing import NoReturn
 import rich_click as click
 
 from tfopt_core.commands.apply import apply
-from tfopt_core.commands.completion import PROGRAM, completion, skill
 from tfopt_core.commands.machine import doctor, selftest
 from tfopt_core.commands.plugins import plugins
 from tfopt_core.commands.preview import diagnose, export, init, plan
-from tfopt_core.commands.recipes import recipes, schema
+from tfopt_core.commands.recipes import PROGRAM, completion, recipes, schema, skill
 from tfopt_core.commands.results import compare, report, runs
 from tfopt_core.commands.train import launch, train
 from tfopt_core.commands.tune import tune
 from tfopt_core.errors import StoreError, TfoptError
-from tfopt_core.report.style.console import PALETTE
+from tfopt_core.report.style.console import PALETTE, plain
 from tfopt_core.version import __version__
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -118,7 +117,5 @@ def _expected(error: TfoptError, *, debug: bool) -> int:
 
 
 def _say(text: str) -> None:
-    from tfopt_core.report.style.console import plain
-
     shown = _ENDLESS.sub(lambda word: f"{word[0][:SHOWN_SIGNS]}...", plain(text))
     print(f"error: {shown}" if text != "interrupted" else text, file=sys.stderr)

@@ -1,16 +1,52 @@
-"""Options that several commands share."""
+"""Options that several commands share, what a shell completes, and the options of `tfopt apply`
+with the changes that they make in a recipe."""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import rich_click as click
+from click.shell_completion import CompletionItem
 
-from tfopt_core.commands import completion
+from tfopt_core.commands.output import ReportFiles
+from tfopt_core.errors import InputError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Items = list[CompletionItem[str]]
+
+
+def shipped_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship."""
+    from tfopt_core.recipe.shipped import shipped_recipes, summary
+
+    return [
+        CompletionItem(name, help=summary(path))
+        for name, path in shipped_recipes().items()
+        if name.startswith(incomplete)
+    ]
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return what has the shell complete files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def recipes_and_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the recipes that ship, and what has the shell complete files."""
+    return [*files(context, parameter, incomplete), *shipped_names(context, parameter, incomplete)]
+
+
+def plugin_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Return the installed plugins."""
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    return [CompletionItem(name) for name in registrations() if name.startswith(incomplete)]
 
 
 def _path_option(
@@ -21,7 +57,7 @@ def _path_option(
 
 
 recipe_argument: Decorator = click.argument(
-    "target", metavar="RECIPE", shell_complete=completion.recipes_and_files
+    "target", metavar="RECIPE", shell_complete=recipes_and_files
 )
 set_option: Decorator = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE",
@@ -41,7 +77,7 @@ verbose_option: Decorator = click.option(
 debug_option: Decorator = click.option(
     "--debug", is_flag=True, help="Show tracebacks, and TensorFlow's messages when it starts."
 )
-json_option = _path_option(
+_json_option = _path_option(
     "--json", "json_path", "FILE", "Write the result as JSON; - for standard output.",
     allow_dash=True,
 )  # fmt: skip
@@ -62,13 +98,135 @@ project_option: Decorator = click.option(
 )  # fmt: skip
 
 
-def refuse_json(context: click.Context, json_path: Path | None) -> None:
+def report_option(*formats: Decorator) -> Decorator:
+    """Return a decorator that adds `--json` and the options of other formats.
+
+    The command is given what they ask for as `files`, after a check that these can be written.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(*arguments: Any, json_path: Path | None, **options: Any) -> Any:
+            others = (options.pop(name, None) for name in ("html_path", "markdown_path"))
+            report = ReportFiles(json_path, *others)
+            report.check()
+            return command(*arguments, files=report, **options)
+
+        made: Callable[..., Any] = run
+        for option in reversed((_json_option, *formats)):
+            made = option(made)
+        return made
+
+    return decorated
+
+
+def refuse_json(context: click.Context, report: ReportFiles) -> None:
     """Refuse the `--json` of a group before one of its commands.
 
     :raises click.UsageError: with what to do, if it was given.
     """
-    if json_path is not None:
+    if report.json_path is not None:
         raise click.UsageError(
             f"--json before {context.invoked_subcommand} is about the list; put it after "
             f"{context.invoked_subcommand} if that takes it, or leave it out"
         )
+
+
+@attrs.frozen(kw_only=True)
+class ApplyOptions:
+    """The options of `tfopt apply`.
+
+    :param module: whether the target is a module, and no path.
+    :param script: replaces the script of the recipe.
+    :param arguments: the arguments of the script, given after `--`.
+    :param epochs, max_steps, fit: limits of a script.
+    :param write_to: the file for the recipe of a script; None for the working directory.
+    :param no_wait: end if another process measures in the project, instead of waiting for it.
+    :param measure_anyway: measure a plugin of a script even if none seems to save time.
+    :param seconds: how long each run trains behind its start.
+    :param full: train all runs to their end.
+    """
+
+    target: str
+    module: bool = False
+    overrides: tuple[str, ...] = ()
+    script: str | None = None
+    arguments: tuple[str, ...] = ()
+    epochs: int | None = None
+    max_steps: int | None = None
+    fit: int | None = None
+    write_to: Path | None = None
+    measure_anyway: bool = False
+    full: bool = False
+    pairs: int | None = None
+    seconds: float | None = None
+    budget: str | None = None
+    save_to: Path | None = None
+    resuming: bool = False
+    no_wait: bool = False
+    time_limit: str | None = None
+    debug: bool = False
+
+    def workload(self) -> dict[str, Any]:
+        """Return the keys of `[workload]` except the script."""
+        keys = {
+            "args": list(self.arguments) or None,
+            "max_epochs": self.epochs,
+            "max_steps": self.max_steps,
+            "fit": self.fit,
+        }
+        return {key: value for key, value in keys.items() if value is not None}
+
+    def measure_asked(self) -> dict[str, Any]:
+        """Return the pairs, seconds and budget that are asked for, by an option or by `--set`, by
+        their keys in `[measure]`. What `--set` gives is not checked here.
+
+        :raises InputError: for options that exclude each other.
+        """
+        from tfopt_core.recipe.layers import parse_overrides
+
+        asked: dict[str, Any] = {}
+        for change in parse_overrides(self.overrides, []):
+            given = change.root.plain().get("measure")
+            if isinstance(given, dict):
+                asked |= given
+        keys: tuple[str, ...] = ("pairs", "seconds", "budget")
+        known = {key: asked[key] for key in keys if key in asked}
+        return {**known, **self._measure()}
+
+    def _measure(self) -> dict[str, Any]:
+        options = {"pairs": self.pairs, "seconds": self.seconds, "budget": self.budget}
+        if self.full and self.seconds is not None:
+            raise InputError("--full trains each run to its end; leave --full or --seconds out")
+        if self.full:
+            options["seconds"] = "whole"
+        return {key: value for key, value in options.items() if value is not None}
+
+    def changes(self) -> list[str]:
+        """Return the changes that the options make in a recipe, in the form of `--set`.
+
+        :raises InputError: if the script does not exist, for an option that is about a script
+            without a recipe, and for options that exclude each other.
+        """
+        if self.write_to is not None:
+            raise InputError("--write is about a script without a recipe; leave it out")
+        if self.measure_anyway:
+            raise InputError(
+                "--measure-anyway is about a script without a recipe; a recipe is always measured"
+            )
+        changes = [*self.overrides]
+        if self.script is not None:
+            path = Path(self.script)
+            if not os.path.isfile(path):
+                raise InputError(f'--script: there is no file "{self.script}"')
+            # relative to where the user is, not to where the recipe lies
+            changes.append(f"workload.script={_toml(str(path.absolute()))}")
+            changes.append(f"workload.folder={_toml(str(Path.cwd()))}")
+        changes += (f"workload.{key}={_toml(value)}" for key, value in self.workload().items())
+        changes += (f"measure.{key}={_toml(value)}" for key, value in self._measure().items())
+        return changes
+
+
+def _toml(value: Any) -> str:
+    # JSON's strings, numbers and arrays are valid TOML, except characters that JSON writes as pairs
+    return json.dumps(value, ensure_ascii=False)

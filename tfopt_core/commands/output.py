@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-import sys
+import tempfile
 from collections.abc import Callable, Mapping, Set
 from numbers import Integral, Real
 from pathlib import Path
@@ -41,15 +42,12 @@ class ReportFiles:
         :raises InputError: if one cannot be written, if two of them are standard output, or if
             jinja2 is missing for HTML.
         """
-        from tfopt_core.commands.request import check_writable
-
         if _is_stdout(self.json_path) and _is_printed(self.markdown_path):
             raise InputError(
                 "--json - and --markdown - are both standard output; write one of them to a file"
             )
-        check_writable("--json", self.json_path)
-        check_writable("--html", self.html_path)
-        check_writable("--markdown", self.markdown_path)
+        for name in ("json", "html", "markdown"):
+            check_writable(f"--{name}", getattr(self, f"{name}_path"))
         if self.html_path is not None:
             from tfopt_core.report.html.page import check_jinja
 
@@ -78,10 +76,32 @@ class ReportFiles:
         if self.html_path is not None:
             write_text(self.html_path, html(), replace=True)
 
+    def show_list(self, page: RenderableType, **data: Any) -> None:
+        """Print the page of a command that lists or plans, and write these data."""
+        self.show(page, {"schema_version": LIST_VERSION, **data})
 
-def show_list(page: RenderableType, json_path: Path | None, **data: Any) -> None:
-    """Print the page of a command that lists or plans, and write these data."""
-    ReportFiles(json_path).show(page, {"schema_version": LIST_VERSION, **data})
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Check that a file can be written, before minutes of measuring; None is no file.
+
+    :raises InputError: naming option and path.
+    """
+    if path is None or str(path) == "-":
+        return  # nothing, or standard output
+    folder = path.absolute().parent
+    if os.path.isdir(path):
+        raise InputError(f'{option}: "{path}" is a folder')
+    if os.path.exists(path) and not os.path.isfile(path):
+        return  # a pipe or a device
+    if not os.path.isdir(folder):
+        raise InputError(f'{option}: there is no folder "{path.parent}"')
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # fails for a name that no file can have, and a loop of links
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error
 
 
 def _is_stdout(path: Path | None) -> bool:
@@ -97,8 +117,7 @@ def _write_markdown(path: Path, text: str) -> None:
     if not _is_stdout(path):
         write_text(path, text, replace=True)
     elif _is_printed(path):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print(text, end="", flush=True)
     else:
         summary = os.environ[SUMMARY_VARIABLE]
         try:
@@ -111,16 +130,6 @@ def _write_markdown(path: Path, text: str) -> None:
             ) from error
 
 
-def to_json(results: Data) -> dict[str, Any]:
-    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
-
-    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
-    None, `null` in the file. Any other type that JSON lacks becomes a string.
-    """
-    data: dict[str, Any] = _plain_data(results)
-    return data
-
-
 def write_json(results: Data, target: Path) -> None:
     """Write the results to a file, or to standard output for "-".
 
@@ -130,13 +139,18 @@ def write_json(results: Data, target: Path) -> None:
     :raises InputError: if the file cannot be written.
     """
     text = json.dumps(to_json(results), indent=2, allow_nan=False) + "\n"
-    if not _is_stdout(target):
+    if _is_stdout(target):
+        print(text, end="", flush=True)
+    else:
         write_text(target, text, replace=True)
-        return
-    print(text, end="", flush=True)
 
 
-def _plain_data(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
+
+    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
+    None, `null` in the file. Any other type that JSON lacks becomes a string.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
@@ -146,11 +160,11 @@ def _plain_data(value: Any) -> Any:
     if attrs.has(type(value)):
         # what tells a record from others stands before what it shares with them
         fields = sorted(attrs.fields(type(value)), key=lambda field: field.inherited)
-        return {field.name: _plain_data(getattr(value, field.name)) for field in fields}
+        return {field.name: to_json(getattr(value, field.name)) for field in fields}
     if isinstance(value, Mapping):
-        return {str(key): _plain_data(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Set):
         value = sorted(value, key=str)
     if isinstance(value, list | tuple):
-        return [_plain_data(item) for item in value]
+        return [to_json(item) for item in value]
     return str(value)

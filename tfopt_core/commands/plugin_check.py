@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.commands.doctor import run_python
 from tfopt_core.commands.request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
 from tfopt_core.hooks.card import equivalence_of
@@ -99,25 +98,15 @@ def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any
 def _imports(module: str) -> DoctorFinding:
     """Return whether the plugin's module is imported without TensorFlow."""
     code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", code], capture_output=True, text=True,
-            timeout=IMPORT_SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        slow = f'"{module}" takes more than {IMPORT_SECONDS:.0f} s to import'
-        return DoctorFinding("import", False, slow)
-    if done.returncode != 0:
-        [*_, cause] = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+    output, end = run_python("-c", code, time_limit_seconds=IMPORT_SECONDS)
+    if end:
+        cause = end.removeprefix("ended with status 1: ")
         return DoctorFinding("import", False, f'"{module}" cannot be imported: {cause}')
-    if "[]" in done.stdout.splitlines():
+    if "[]" in output.splitlines():
         return DoctorFinding("import", True, "imports no TensorFlow")
-    return DoctorFinding(
-        "import",
-        False,
-        f'"{module}" imports TensorFlow or Keras, which takes seconds in every command',
-        "import them within the functions that use them",
-    )
+    detail = f'"{module}" imports TensorFlow or Keras, which takes seconds in every command'
+    mend = "import them within the functions that use them"
+    return DoctorFinding("import", False, detail, mend)
 
 
 def round_trip(stacked: StackedPlugin) -> DoctorFinding:

@@ -7,50 +7,49 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import debug_option, json_option, refuse_json, set_option
-from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.output import ReportFiles
+from tfopt_core.errors import InputError
+from tfopt_core.report.style.console import make_console, plain
 
 if TYPE_CHECKING:
     from tfopt_core.hooks.installed.inspection import PluginInfo
 
 
 @click.group(invoke_without_command=True)
-@json_option
+@shared.report_option()
 @click.pass_context
-def plugins(context: click.Context, json_path: Path | None) -> None:
+def plugins(context: click.Context, files: ReportFiles) -> None:
     """List the installed plugins with a line each, show or check one, or begin a new one."""
     if context.invoked_subcommand is not None:
-        refuse_json(context, json_path)
+        shared.refuse_json(context, files)
         return
-    from tfopt_core.commands.output import show_list
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.listing import render_plugins
 
     found = inspect_plugins()
-    show_list(render_plugins(found), json_path, plugins=found)
+    files.show_list(render_plugins(found), plugins=found)
 
 
 @plugins.command()
-@click.argument("name", shell_complete=completion.plugins)
-@json_option
-@debug_option
-def show(name: str, json_path: Path | None, debug: bool) -> None:
+@click.argument("name", shell_complete=shared.plugin_names)
+@shared.report_option()
+@shared.debug_option
+def show(name: str, files: ReportFiles, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
-    from tfopt_core.commands.output import show_list
     from tfopt_core.report.listing import render_card
 
     info = _described(name)
-    show_list(render_card(info), json_path, plugins=(info,))
+    files.show_list(render_card(info), plugins=(info,))
 
 
 @plugins.command()
-@click.argument("name", shell_complete=completion.plugins)
+@click.argument("name", shell_complete=shared.plugin_names)
 @click.argument(
-    "target", metavar="[RECIPE]", required=False, shell_complete=completion.recipes_and_files
+    "target", metavar="[RECIPE]", required=False, shell_complete=shared.recipes_and_files
 )
-@set_option
-@debug_option
+@shared.set_option
+@shared.debug_option
 def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool) -> int:
     """Check what the plugin NAME promises: its class, and a short training with it.
 
@@ -60,7 +59,6 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     """
     from tfopt_core.commands.plugin_check import check_installed
     from tfopt_core.report.listing import render_doctor
-    from tfopt_core.report.style.console import make_console, plain
 
     _described(name)
     with make_console(stderr=True).status(f"checking {plain(name)}, with three short trainings"):
@@ -77,7 +75,7 @@ def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool
     metavar="FOLDER",
     help="The folder to make of it, ./tfopt-NAME by default.",
 )
-@debug_option
+@shared.debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
     """Write a distribution with a working plugin NAME, to be changed."""
     from tfopt_core.commands.scaffold import check_name, write_distribution
@@ -100,13 +98,10 @@ def _described(name: str) -> PluginInfo:
 
     :raises InputError: if there is no such plugin, or it cannot be imported.
     """
-    from tfopt_core.hooks.installed.discovery import registrations
+    from tfopt_core.commands.check import check_plugins
     from tfopt_core.hooks.installed.inspection import inspect_plugins
 
-    known = registrations()
-    if name not in known:
-        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-        raise InputError(f'no plugin is named "{name}"; {hint}')
+    check_plugins([name])
     [info] = inspect_plugins([name])
     if info.error is not None:
         origin = f"{info.distribution} {info.version}".strip()

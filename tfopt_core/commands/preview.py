@@ -8,24 +8,19 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import (
-    debug_option,
-    json_option,
-    module_option,
-    recipe_argument,
-    set_option,
-    write_option,
-)
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.options import ApplyOptions
+from tfopt_core.commands.output import ReportFiles
+from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=completion.files)
+@click.argument("target", metavar="TARGET", shell_complete=shared.files)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
-@module_option
-@set_option
-@write_option
-@debug_option
+@shared.module_option
+@shared.set_option
+@shared.write_option
+@shared.debug_option
 def init(**options: Any) -> None:
     """Write a recipe for TARGET: a script (train.py), or a factory (module:callable, or
     file.py:callable).
@@ -35,11 +30,9 @@ def init(**options: Any) -> None:
     recipe as comments. Arguments after -- are the script's own. If no plugin seems to save time,
     it prints what bounds a step, and writes nothing.
     """
-    from tfopt_core.commands.apply_options import ApplyOptions
     from tfopt_core.commands.first_contact import look_alone
     from tfopt_core.diagnosis.draft import NothingToMeasure
-    from tfopt_core.report.first_contact import render_nothing_in_full
-    from tfopt_core.report.style.console import make_console
+    from tfopt_core.report.diagnosis import render_nothing_in_full
 
     found = look_alone(ApplyOptions(**options), make_console(stderr=True))
     if isinstance(found, NothingToMeasure):
@@ -52,11 +45,11 @@ def init(**options: Any) -> None:
 
 
 @click.command()
-@recipe_argument
-@set_option
-@json_option
-@debug_option
-def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug: bool) -> None:
+@shared.recipe_argument
+@shared.set_option
+@shared.report_option()
+@shared.debug_option
+def plan(target: str, overrides: tuple[str, ...], files: ReportFiles, debug: bool) -> None:
     """Show what each plugin of RECIPE would do, in order; nothing is trained.
 
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
@@ -65,13 +58,11 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     import attrs
 
     from tfopt_core.commands.check import missing_target
-    from tfopt_core.commands.output import ReportFiles, show_list
     from tfopt_core.commands.request import temporary_request
     from tfopt_core.report.plan import render_plan
     from tfopt_core.trials.processes import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
-    ReportFiles(json_path).check()
     with temporary_request(target, overrides, debug=debug) as request:
         prepared, _ = prepare(request.observed(), SpawnRunner())
     needs = (
@@ -80,24 +71,20 @@ def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug:
     )
     prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *needs))
     name = request.recipe.name
-    show_list(render_plan(prepared, name), json_path, recipe=name, plan=prepared)
+    files.show_list(render_plan(prepared, name), recipe=name, plan=prepared)
 
 
 @click.command()
-@recipe_argument
-@set_option
+@shared.recipe_argument
+@shared.set_option
 @click.option("--stack", "stacked", is_flag=True, help="Diagnose with the stack, not the baseline.")
-@json_option
+@shared.report_option()
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
+@shared.debug_option
 def diagnose(
-    target: str,
-    overrides: tuple[str, ...],
-    stacked: bool,
-    json_path: Path | None,
-    quiet: bool,
+    target: str, overrides: tuple[str, ...], stacked: bool, files: ReportFiles, quiet: bool,
     debug: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
@@ -106,17 +93,13 @@ def diagnose(
     """
     import attrs
 
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.commands.request import temporary_request
     from tfopt_core.diagnosis.process import diagnose as measure_parts
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis
     from tfopt_core.report.live import make_phases
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.workers.spawn import SpawnRunner
 
-    files = ReportFiles(json_path)
-    files.check()
     with (
         temporary_request(target, overrides, debug=debug) as request,
         make_phases(make_console(stderr=True, quiet=quiet)) as on_phase,
@@ -129,9 +112,9 @@ def diagnose(
 
 
 @click.command()
-@recipe_argument
-@set_option
-@debug_option
+@shared.recipe_argument
+@shared.set_option
+@shared.debug_option
 def export(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """Print what to write in your own code, for each plugin of RECIPE's stack.
 

@@ -1,4 +1,5 @@
-"""`tfopt recipes`: list and copy the shipped recipes. `tfopt schema`: have editors check them."""
+"""`tfopt recipes`: list and copy the shipped recipes. `tfopt schema`, `tfopt completion` and `tfopt
+skill`: what editors, shells and coding agents are told of tfopt."""
 
 from __future__ import annotations
 
@@ -7,21 +8,25 @@ import os
 from pathlib import Path
 
 import rich_click as click
+from click.shell_completion import get_completion_class
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import debug_option, json_option, refuse_json
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
+
+PROGRAM = "tfopt"
+VARIABLE = "_TFOPT_COMPLETE"  # where click looks for a shell's question
+_PACKAGE = Path(__file__).parent.parent
 
 
 @click.group(invoke_without_command=True)
-@json_option
+@shared.report_option()
 @click.pass_context
-def recipes(context: click.Context, json_path: Path | None) -> None:
+def recipes(context: click.Context, files: ReportFiles) -> None:
     """List the recipes that ship with tfopt, or copy one."""
     if context.invoked_subcommand is not None:
-        refuse_json(context, json_path)
+        shared.refuse_json(context, files)
         return
-    from tfopt_core.commands.output import show_list
     from tfopt_core.recipe.shipped import shipped_recipes, summary
     from tfopt_core.report.listing import render_recipes
 
@@ -30,13 +35,13 @@ def recipes(context: click.Context, json_path: Path | None) -> None:
         for name, path in shipped_recipes().items()
     ]
     page = render_recipes({recipe["name"]: recipe["summary"] for recipe in found})
-    show_list(page, json_path, recipes=found)
+    files.show_list(page, recipes=found)
 
 
 @recipes.command()
-@click.argument("name", shell_complete=completion.recipes)
+@click.argument("name", shell_complete=shared.shipped_names)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
-@debug_option
+@shared.debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
     """Copy the recipe NAME to TARGET (NAME.toml here by default), for editing."""
     from tfopt_core.files import write_text
@@ -62,7 +67,7 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
     metavar="FILE",
     help="Write to this file, replacing an older one; standard output by default.",
 )
-@debug_option
+@shared.debug_option
 def schema(output: Path, debug: bool) -> None:
     """Write the JSON Schema of recipes, with the plugins that are installed here.
 
@@ -86,3 +91,30 @@ def schema(output: Path, debug: bool) -> None:
         return
     write_text(output, text, replace=True)
     click.echo(f"{output}: recipes beside it begin with the line: #:schema ./{output.name}")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which SHELL completes tfopt's commands.
+
+    It completes commands, options, and the names of recipes and plugins. For bash, add to
+    ~/.bashrc: eval "$(tfopt completion bash)". For zsh, in ~/.zshrc behind compinit: eval "$(tfopt
+    completion zsh)". For fish: tfopt completion fish > ~/.config/fish/completions/tfopt.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source(), nl=False)
+
+
+@click.command()
+def skill() -> None:
+    """Print how a coding agent uses tfopt: which command when, and how to read a verdict.
+
+    For an agent that reads skills from a folder: tfopt skill > .claude/skills/tfopt/SKILL.md
+    """
+    # beside the package in a wheel, in the checkout otherwise
+    places = (_PACKAGE / "skills", _PACKAGE.parent / "skills")
+    folder = next(one for one in places if one.is_dir())
+    click.echo((folder / "tfopt" / "SKILL.md").read_text(encoding="utf-8"), nl=False)

@@ -6,7 +6,6 @@ measures.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import tempfile
@@ -14,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
+from rich.console import Console
 
 from tfopt_core.commands.check import check_as_recipe, check_recipe, script_of
-from tfopt_core.commands.versions import check_versions
+from tfopt_core.commands.doctor import check_versions
+from tfopt_core.commands.output import check_writable
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks.context import ClusterOptions
@@ -32,9 +32,6 @@ from tfopt_core.recipe.values import Invalid
 from tfopt_core.store.lock import measuring_alone
 from tfopt_core.training.runtime import check_environment
 from tfopt_core.trials.request import Request
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # Files that mark the root of a project.
 MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
@@ -70,12 +67,10 @@ def make_request(
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
     check_versions()
-    script = script_of(target) if isinstance(target, str) else None
-    checked = (
-        check_recipe(target, overrides, compares=compares, text=text)
-        if script is None
-        else check_as_recipe(script, overrides)
-    )
+    if isinstance(target, str) and (script := script_of(target)) is not None:
+        checked = check_as_recipe(script, overrides)
+    else:
+        checked = check_recipe(target, overrides, compares=compares, text=text)
     environment = {**os.environ, **checked.recipe.workload.environment}
     check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
@@ -117,8 +112,7 @@ def temporary_request(
 
 def cluster_of(request: Request) -> ClusterOptions | None:
     """Return the cluster options of the stack; None for a training in a single process."""
-    stack = Stack(request.plugins)
-    return stack.configure_runtime(request.machine, request.recipe).cluster
+    return Stack(request.plugins).configure_runtime(request.machine, request.recipe).cluster
 
 
 def check_none_described(environment: Mapping[str, str], command: str) -> None:
@@ -220,35 +214,12 @@ def _leads_to_others(folder: Path, project: Path) -> bool:
     return any(entry.name not in OWN_NAMES for entry in folder.iterdir())
 
 
-def check_writable(option: str, path: Path | None) -> None:
-    """Check that a file can be written, before minutes of measuring; None is no file.
-
-    :raises InputError: naming option and path.
-    """
-    if path is None or str(path) == "-":
-        return  # nothing, or standard output
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        return  # a pipe or a device
-    folder = path.absolute().parent
-    if os.path.isdir(path):
-        raise InputError(f'{option}: "{path}" is a folder')
-    if not os.path.isdir(folder):
-        raise InputError(f'{option}: there is no folder "{path.parent}"')
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.stat(path)  # fails for a name that no file can have, and a loop of links
-        with tempfile.NamedTemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error
-
-
-def seconds_of(option: str, text: str) -> float:
-    """Return the seconds of an option's duration.
+def seconds_of(option: str, text: str | None) -> float | None:
+    """Return the seconds of an option's duration, None without one.
 
     :raises InputError: if it is no duration.
     """
     try:
-        return duration(text)
+        return None if text is None else duration(text)
     except Invalid as error:
         raise InputError(f"{option}: {error}") from error

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from tfopt_core.commands.options import (
-    debug_option,
-    html_option,
-    json_option,
-    markdown_option,
-    project_option,
-    verbose_option,
-)
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from tfopt_core.records.results import Results
     from tfopt_core.store.database import Store
-    from tfopt_core.store.overview import Interim
+    from tfopt_core.store.decoding import Interim
 
 LAST = "last"
 # The most ids that a message lists.
@@ -30,55 +23,40 @@ CANDIDATES = 5
 
 
 @click.command()
-@json_option
-@project_option
-@debug_option
-def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
+@shared.report_option()
+@shared.project_option
+@shared.debug_option
+def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
-    from tfopt_core.commands.output import ReportFiles
+    from tfopt_core.records.results import SCHEMA_VERSION
     from tfopt_core.report.results.pages import render_runs
-    from tfopt_core.store.overview import Listing
 
-    path, store = _opened(project)
-    with nullcontext() if store is None else closing(store):
-        measurements = () if store is None else store.overview()
-    listing = Listing(store=str(path), measurements=measurements)
-    ReportFiles(json_path).show(render_runs(listing), listing)
+    with _opened(project) as store:
+        found = store.overview()
+    data = {"store": str(store.path), "measurements": found, "schema_version": SCHEMA_VERSION}
+    files.show(render_runs(store.path, found), data)
 
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@json_option
-@html_option
-@markdown_option
-@project_option
-@verbose_option
-@debug_option
-def report(
-    id_: str,
-    json_path: Path | None,
-    html_path: Path | None,
-    markdown_path: Path | None,
-    project: Path | None,
-    verbose: bool,
-    debug: bool,
-) -> None:
+@shared.report_option(shared.html_option, shared.markdown_option)
+@shared.project_option
+@shared.verbose_option
+@shared.debug_option
+def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, debug: bool) -> None:
     """Print the answer of the measurement ID again, or write it as a report.
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.records.results import Results
     from tfopt_core.report.html.page import html_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_report
     from tfopt_core.report.results.pages import render_interim, render_summary
 
-    files = ReportFiles(json_path, html_path, markdown_path)
-    files.check()
     found = _stored(id_, project)
     if not isinstance(found, Results):
-        if html_path is not None or markdown_path is not None:
+        if files.html_path is not None or files.markdown_path is not None:
             raise InputError(
                 f'"{found.measurement.id}" is unfinished, so there is nothing to report yet; '
                 "without --html and --markdown its runs are listed"
@@ -96,30 +74,28 @@ def report(
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@json_option
-@project_option
-@debug_option
-def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug: bool) -> None:
+@shared.report_option()
+@shared.project_option
+@shared.debug_option
+def compare(a: str, b: str, files: ReportFiles, project: Path | None, debug: bool) -> None:
     """Compare the stacks of the measurements A and B, each against its own baseline.
 
     A and B are ids that `tfopt runs` lists (or the start or end of one, or `last`), or JSON files
     that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
     """
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.report.results.pages import render_across
     from tfopt_core.statistics.across import compare_stacks
 
     across = compare_stacks(_concluded(a, project), _concluded(b, project))
-    ReportFiles(json_path).show(render_across(across), across)
+    files.show(render_across(across), across)
 
 
-def _opened(project: Path | None) -> tuple[Path, Store | None]:
-    """Return the path of a project's results, the current one for None, and its store, if any."""
+def _opened(project: Path | None) -> Store:
+    """Return the store of a project, the current one for None."""
     from tfopt_core.commands.request import project_of
     from tfopt_core.store.database import Store, store_path
 
-    path = store_path(project_of(Path.cwd()) if project is None else project)
-    return path, Store.existing(path)
+    return Store.existing(store_path(project_of(Path.cwd()) if project is None else project))
 
 
 def _stored(text: str, project: Path | None) -> Results | Interim:
@@ -128,15 +104,9 @@ def _stored(text: str, project: Path | None) -> Results | Interim:
     :param text: its id, the start or end of it, or "last".
     :raises InputError: with candidates, if that matches none or several.
     """
-    from tfopt_core.store.overview import Interim
+    from tfopt_core.store.decoding import Interim
 
-    path, store = _opened(project)
-    if store is None:
-        raise InputError(
-            f'nothing was measured yet: there is no "{path}"; `tfopt apply RECIPE` measures, and '
-            "--project DIR looks elsewhere"
-        )
-    with closing(store):
+    with _opened(project) as store:
         id_ = _find_id(store, text)
         return store.results(id_) or Interim(
             measurement=store.overview_of(id_), runs=store.runs(id_)
@@ -146,7 +116,10 @@ def _stored(text: str, project: Path | None) -> Results | Interim:
 def _find_id(store: Store, text: str) -> str:
     known = store.measurements()
     if not known:
-        raise InputError(f'nothing was measured yet: there is no measurement in "{store.path}"')
+        raise InputError(
+            f'nothing was measured yet: there is no measurement in "{store.path}"; `tfopt apply '
+            "RECIPE` measures, and --project DIR looks elsewhere"
+        )
     if text == LAST:
         return known[-1]
     if text in known:

@@ -9,20 +9,19 @@ from pathlib import Path
 import attrs
 from rich.console import Console
 
-from tfopt_core.commands.check import ADD_TARGET
+from tfopt_core.commands.check import ADD_TARGET, check_plugins
+from tfopt_core.commands.output import check_writable
 from tfopt_core.commands.request import (
     SEARCHES,
     alone_in_project,
-    check_writable,
     folder_of,
     make_request,
     new_id,
     seconds_of,
 )
 from tfopt_core.diagnosis.draft import check_free
-from tfopt_core.errors import InputError, Problem, RecipeError, StoreError, did_you_mean
+from tfopt_core.errors import InputError, Problem, RecipeError, StoreError
 from tfopt_core.files import write_text
-from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe.formats import Choices
 from tfopt_core.recipe.model import Objective, Recipe, TuneSpec
@@ -36,6 +35,7 @@ from tfopt_core.tuning.results import TuneResult
 from tfopt_core.tuning.session import search
 from tfopt_core.tuning.storage import StudyStorage, open_storage
 from tfopt_core.tuning.winner import why_not_written, winner_text
+from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.supervise import Limits
 
 _LEARNING = 'set objective = "time-to-target" with a measure.target'
@@ -70,14 +70,11 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: if the baseline cannot be trained.
     """
-    from tfopt_core.workers.fork import ForkRunner
-    from tfopt_core.workers.spawn import SpawnRunner
-
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
-    _check_known(options.plugins)
-    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
-    given = None if options.budget is None else seconds_of("--budget", options.budget)
+    check_plugins(options.plugins, "--plugin: ")
+    limit = seconds_of("--time-limit", options.time_limit)
+    given = seconds_of("--budget", options.budget)
     request, results = make_request(
         options.target, options.overrides, compares=False, debug=options.debug
     )
@@ -100,7 +97,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
     of_a_trial = limit or process_seconds(budget)
     with (
         alone, Store(store_path(results.parent)) as store,
-        ForkRunner(SpawnRunner(limits=Limits(total=limit))) as runner,
+        fork.ForkRunner(spawn.SpawnRunner(limits=Limits(total=limit))) as runner,
     ):  # fmt: skip
         searched = attrs.evolve(
             request, plugins=(), observers=(), folder=results / SEARCHES / new_id()
@@ -113,7 +110,7 @@ def tune(options: TuneOptions, console: Console) -> TuneResult:
             fresh=options.fresh, searching=lambda: show_search(console),
             measuring=lambda: MeasurementView(console), runner=runner,
             trial_runner=runner.with_spawn(
-                SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
+                spawn.SpawnRunner(limits=Limits(total=of_a_trial, dry_build=of_a_trial))
             ),
         )  # fmt: skip
         result = search(context)
@@ -141,14 +138,6 @@ def shared_storage(options: TuneOptions, *, searches_settings: bool) -> StudySto
         return open_storage(options.storage)
     except StoreError as error:
         raise InputError(f"--storage: {error}") from None
-
-
-def _check_known(plugins: tuple[str, ...]) -> None:
-    known = registrations()
-    for name in plugins:
-        if name not in known:
-            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-            raise InputError(f'--plugin: no plugin is named "{name}"; {hint}')
 
 
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:

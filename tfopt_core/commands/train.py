@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import rich_click as click
 
-from tfopt_core.commands.options import debug_option, recipe_argument, save_option, set_option
+from tfopt_core.commands import options as shared
+from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
     from tfopt_core.records.messages import Progress
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@recipe_argument
-@set_option
-@save_option
+@shared.recipe_argument
+@shared.set_option
+@shared.save_option
 @click.option(
     "--resume", is_flag=True,
     help="Write a checkpoint after each epoch, and resume from the newest one, if there is one: "
@@ -31,135 +33,93 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(1, 2**31 - 1), metavar="N",
     help="The training's seed, by default random; a resumed training keeps its own.",
 )  # fmt: skip
-@debug_option
+@shared.debug_option
 def train(
-    target: str,
-    overrides: tuple[str, ...],
-    save_to: Path | None,
-    resume: bool,
-    folder: Path | None,
-    seed: int | None,
-    debug: bool,
-) -> int:
+    target: str, overrides: tuple[str, ...], save_to: Path | None, resume: bool,
+    folder: Path | None, seed: int | None, debug: bool,
+) -> int:  # fmt: skip
     """Train RECIPE once with its stack, without a baseline.
 
     For production use. The output of the workload is shown. RECIPE may be a script, train.py, which
     has no stack.
     """
-    import attrs
-
+    from tfopt_core.commands import training as once
     from tfopt_core.commands.request import cluster_of, make_request
-    from tfopt_core.commands.training import (
-        checkpoints_of,
-        runners_of,
-        train_once,
-        train_script,
-    )
-    from tfopt_core.report.style.console import make_console
-    from tfopt_core.report.training import (
-        epoch_line,
-        render_last_checkpoint,
-        render_resume_point,
-        render_script,
-        render_training,
-    )
+    from tfopt_core.report import training as pages
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request.observed(), seed=seed)
-    point = checkpoints_of(request, results, resume=resume, folder=folder)
+    point = once.checkpoints_of(request, results, resume=resume, folder=folder)
     console = make_console()
     if request.recipe.workload.is_script:
-        with runners_of(request) as (quiet, aloud):
-            run = train_script(request, quiet, aloud)
-        console.print(render_script(run, request.save_to))
+        with once.runners_of(request) as (quiet, aloud):
+            run = once.train_script(request, quiet, aloud)
+        console.print(pages.render_script(run, request.save_to))
         return 3 if run.exit_status is None else run.exit_status
     if point is not None:
-        console.print(render_resume_point(point))
+        console.print(pages.render_resume_point(point))
         # others of a cluster may have been started with --save, and wait for this one
         if point.finished and save_to is None and cluster_of(request) is None:
             return 0
     try:
-        with runners_of(request) as (quiet, aloud):
-            trained = train_once(
-                request,
-                quiet,
-                aloud,
-                on_epoch=lambda *epoch: console.print(epoch_line(*epoch)),
-                point=point,
+        with once.runners_of(request) as (quiet, aloud):
+            run, saved_to = once.train_once(
+                request, quiet, aloud, point=point,
+                on_epoch=lambda *epoch: console.print(pages.epoch_line(*epoch)),
                 on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
-            )
+            )  # fmt: skip
     except KeyboardInterrupt:
         if point is not None:
             from tfopt_core.training.checkpoints.folder import newest_in
 
-            console.print(render_last_checkpoint(newest_in(point.folder)))
+            console.print(pages.render_last_checkpoint(newest_in(point.folder)))
         raise
     resumed = point is not None and point.start is not None
-    run, prepared = trained.run, trained.prepared
-    console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))
+    console.print(pages.render_training(run, saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
 
 
 @click.command()
-@recipe_argument
+@shared.recipe_argument
 @click.option("--workers", type=int, metavar="N", help="Number of workers; else from the recipe.")
 @click.option(
-    "--parameter-servers",
-    type=int,
-    metavar="M",
+    "--parameter-servers", type=int, metavar="M",
     help="Number of parameter servers; else from the recipe.",
-)
-@set_option
-@save_option
-@debug_option
-def launch(
-    target: str,
-    workers: int | None,
-    parameter_servers: int | None,
-    overrides: tuple[str, ...],
-    save_to: Path | None,
-    debug: bool,
-) -> int:
+)  # fmt: skip
+@shared.set_option
+@shared.save_option
+@shared.debug_option
+def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
     """Train RECIPE once, with all its workers on this machine, to try it out.
 
     To train on several machines, start `tfopt train` on each of them.
     """
     from tfopt_core.commands.training import make_cluster_request, train_once
     from tfopt_core.records.messages import EpochDone
-    from tfopt_core.report.style.console import make_console
-    from tfopt_core.report.training import (
-        epoch_line,
-        epoch_of_role,
-        render_ends,
-        render_roles,
-        render_training,
-    )
+    from tfopt_core.report import training as pages
     from tfopt_core.workers.local_cluster import LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS
 
-    request = make_cluster_request(
-        target, overrides, workers=workers, parameter_servers=parameter_servers, save_to=save_to,
-        debug=debug,
-    )  # fmt: skip
+    request = make_cluster_request(target, overrides, **options)
     console = make_console()
     ended: list[RoleEnd] = []
 
     def on_message(role: Role, message: Progress) -> None:
         if isinstance(message, EpochDone):
-            console.print(epoch_of_role(role, message))
+            console.print(pages.epoch_of_role(role, message))
 
     runner = LocalCluster(
         inner=SpawnRunner(),
         # the mixed output of several processes is unreadable: each writes to a file
         spawn=SpawnRunner(limits=NO_LIMITS),
-        on_begin=lambda roles: console.print(render_roles(roles)),
+        on_begin=lambda roles: console.print(pages.render_roles(roles)),
         on_message=on_message,
         on_end=ended.extend,
     )
-    trained = train_once(
-        request, SpawnRunner(), runner, lambda *epoch: console.print(epoch_line(*epoch))
+    run, saved_to = train_once(
+        request, SpawnRunner(), runner, lambda *epoch: console.print(pages.epoch_line(*epoch))
     )
-    console.print(render_training(trained.run, trained.prepared, trained.saved_to))
-    console.print(render_ends(ended, trained.run.output_tail))
-    return 0 if trained.run.ok else 3
+    console.print(pages.render_training(run, saved_to))
+    console.print(pages.render_ends(ended, run.output_tail))
+    return 0 if run.ok else 3

@@ -32,35 +32,23 @@ from tfopt_core.training.job import CheckpointConfig, ResumePoint
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes, prepare
 from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.supervise import NO_LIMITS
 
 FOLDER = "checkpoints"
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 
 
-@attrs.frozen(kw_only=True)
-class Trained:
-    """The run of a training, and its dry build.
-
-    :param saved_to: where this process saved the model; None if saving was not requested, the
-        training failed, or another worker saved it.
-    """
-
-    run: RunResult
-    prepared: Prepared
-    saved_to: Path | None = None
-
-
 def train_once(
-    request: Request,
-    quiet: Runner,
-    runner: Runner,
-    on_epoch: OnEpoch,
-    point: ResumePoint | None = None,
-    on_note: Callable[[str], None] = lambda text: None,
-) -> Trained:
+    request: Request, quiet: Runner, runner: Runner, on_epoch: OnEpoch,
+    point: ResumePoint | None = None, on_note: Callable[[str], None] = lambda text: None,
+) -> tuple[RunResult, Path | None]:  # fmt: skip
     """Resolve the stack's settings, then train; a resumed training has its settings already.
+
+    Return the run, and where this process saved the model: None if saving was not requested, the
+    training failed, or another worker saved it.
 
     :param quiet: runner of the dry build.
     :param runner: runner of the training; without capture its output is shown.
@@ -106,8 +94,7 @@ def train_once(
             save=request.save_to is not None, checkpoints=checkpoints, facts=facts, measured=False,
         )  # fmt: skip
         # of several workers, only the chief has saved it
-        saved_to = _saved(request, must=not facts) if run.ok else None
-    return Trained(run=run, prepared=prepared, saved_to=saved_to)
+        return run, _saved(request, must=not facts) if run.ok else None
 
 
 def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
@@ -132,14 +119,9 @@ def train_script(request: Request, quiet: Runner, runner: Runner) -> RunResult:
 
 
 def make_cluster_request(
-    target: str,
-    overrides: Sequence[str],
-    *,
-    workers: int | None,
-    parameter_servers: int | None,
-    save_to: Path | None = None,
-    debug: bool = False,
-) -> Request:
+    target: str, overrides: Sequence[str], *, workers: int | None, parameter_servers: int | None,
+    save_to: Path | None = None, debug: bool = False,
+) -> Request:  # fmt: skip
     """Return the request of a training whose processes are all started on this machine.
 
     :param workers, parameter_servers: the number of each; None for those of the recipe.
@@ -168,17 +150,13 @@ def make_cluster_request(
 @contextmanager
 def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
     """Yield the runners of the dry build and of the training, which prints as it goes."""
-    from tfopt_core.workers.fork import ForkRunner
-    from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import NO_LIMITS
-
-    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
+    aloud = spawn.SpawnRunner(capture=False, limits=NO_LIMITS)
     # a process of a cluster, and that of a script, must be the first to use TensorFlow
     if request.recipe.workload.is_script or cluster_of(request) is not None:
-        yield SpawnRunner(), aloud
+        yield spawn.SpawnRunner(), aloud
         return
     # the dry build and the training are forks of one process, which starts TensorFlow once
-    with ForkRunner(SpawnRunner()) as quiet:
+    with fork.ForkRunner(spawn.SpawnRunner()) as quiet:
         yield quiet, quiet.with_spawn(aloud)
 
 

@@ -7,26 +7,27 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.commands import completion
-from tfopt_core.commands.options import debug_option, json_option, set_option
+from tfopt_core.commands import options as shared
+from tfopt_core.commands.output import ReportFiles
+from tfopt_core.report.style.console import make_console
 
 
 @click.command()
-@click.argument("target", metavar="TARGET", shell_complete=completion.recipes_and_files)
-@set_option
+@click.argument("target", metavar="TARGET", shell_complete=shared.recipes_and_files)
+@shared.set_option
 @click.option(
     "--budget", metavar="TIME",
     help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
 )  # fmt: skip
 @click.option(
-    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=completion.plugins,
+    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=shared.plugin_names,
     help="Try only the plugins that this option names; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the winner's recipe goes, in place of NAME.tuned.toml.",
 )  # fmt: skip
-@json_option
+@shared.report_option()
 @click.option(
     "--resume", "resuming", is_flag=True, help="Go on with the search of TARGET that was stopped."
 )
@@ -41,8 +42,8 @@ from tfopt_core.commands.options import debug_option, json_option, set_option
     help="Share the search of settings with the same command on other machines, by a database.",
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
-@debug_option
-def tune(json_path: Path | None, quiet: bool, **options: Any) -> int:
+@shared.debug_option
+def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
     """Search for the stack with which TARGET trains fastest here, and prove it.
 
     TARGET is a recipe, the name of one that ships, or a script (train.py). The
@@ -55,14 +56,10 @@ def tune(json_path: Path | None, quiet: bool, **options: Any) -> int:
     With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
     the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.
     """
-    from tfopt_core.commands.output import ReportFiles
     from tfopt_core.commands.search import TuneOptions
     from tfopt_core.commands.search import tune as search
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.tuning import render_tuned
 
-    files = ReportFiles(json_path)
-    files.check()
     result = search(TuneOptions(**options), make_console(stderr=True, quiet=quiet))
     files.show(render_tuned(result), result)
     return 130 if result.interrupted else 0

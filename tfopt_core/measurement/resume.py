@@ -21,9 +21,8 @@ from tfopt_core.recipe.model import PluginEntry, Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.store.database import Store
-from tfopt_core.store.decoding import reading
+from tfopt_core.store.decoding import Overview, reading
 from tfopt_core.store.lock import held
-from tfopt_core.store.overview import Overview
 from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.workers.spawn import Runner
 

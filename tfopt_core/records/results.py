@@ -183,6 +183,12 @@ class Comparison:
         return self.judged_memory if self.objective == "memory" else None
 
     @property
+    def headline_verdict(self) -> Verdict | MemoryVerdict:
+        """The verdict that the headline says."""
+        memory = self.headline_memory
+        return self.verdict if memory is None else memory.verdict
+
+    @property
     def headline(self) -> str:
         """The sentence that is printed first."""
         memory = self.headline_memory

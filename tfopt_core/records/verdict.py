@@ -65,24 +65,20 @@ class QualityVerdict(StrEnum):
 
 
 class ComparisonKind(StrEnum):
-    """The time that a comparison is about. The value is the word in JSON and SQLite.
+    """The time that a comparison is about. The value is the word in JSON and SQLite."""
 
-    `qualifier` follows the verdict in its sentence and says so; it is empty for whole trainings.
-    """
-
-    qualifier: str
-
-    def __new__(cls, word: str, qualifier: str) -> Self:
-        """Return the member for this word."""
-        member = str.__new__(cls, word)
-        member._value_, member.qualifier = word, qualifier
-        return member
-
-    END_TO_END = "end-to-end", ""
+    END_TO_END = "end-to-end"
     # Totals that are projected, and steps alone where no total can be projected.
-    STEADY = "steady", " (projected)"
-    STEPS = "steps", " per step"
-    TIME_TO_TARGET = "time-to-target", " to the target"
+    STEADY = "steady"
+    STEPS = "steps"
+    TIME_TO_TARGET = "time-to-target"
+
+    @property
+    def qualifier(self) -> str:
+        """What follows the verdict in its sentence and says so; empty for whole trainings."""
+        return {
+            "steady": " (projected)", "steps": " per step", "time-to-target": " to the target",
+        }.get(self, "")  # fmt: skip
 
     @property
     def of_cut_runs(self) -> bool:

@@ -1,26 +1,40 @@
-"""Render what `tfopt diagnose` prints: the parts of a step, bounds, findings and suggestions."""
+"""Render what `tfopt diagnose` prints (the parts of a step, bounds, findings and suggestions), and
+`tfopt apply train.py` before and after it measures its proposal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
 
+from tfopt_core.diagnosis.draft import (
+    NOT_HOPEFUL,
+    Draft,
+    LeftOut,
+    NothingToMeasure,
+    shares_of,
+    untried,
+    why_chosen,
+)
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
-from tfopt_core.records.diagnosis import Diagnosed, StepPart
-from tfopt_core.report.results.sections import machine_in_words
+from tfopt_core.records.diagnosis import Diagnosed, EpochPart, StepPart
+from tfopt_core.report.results.sections import findings_section, machine_in_words
 from tfopt_core.report.style import units
+from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import (
+    Bullets,
+    Fact,
+    Facts,
     Page,
-    bullets,
-    facts,
     grid,
     indented,
+    listed,
     paragraph,
     section,
     words,
@@ -29,16 +43,24 @@ from tfopt_core.report.style.vocabulary import finding_in_words, settings_in_wor
 from tfopt_core.statistics.intervals import bound_in_words
 
 BAR_WIDTH = 60
-# The sign and the colour of each part in the bar and beside its name.
-SIGNS = {"input": ("█", "yellow"), "dispatch": ("▓", "magenta"), "compute": ("░", "cyan")}
-# Where the terminal's encoding has no blocks.
-PLAIN_SIGNS = {"input": "#", "dispatch": "=", "compute": "."}
+# The sign of each part in the bar and beside its name, also where the terminal's encoding has no
+# blocks, and the colour.
+SIGNS = {
+    "input": ("█", "#", "yellow"), "dispatch": ("▓", "=", "magenta"), "compute": ("░", ".", "cyan"),
+}  # fmt: skip
 MEANINGS = {
     "input": "waiting for the next batch",
     "dispatch": "Python, Keras and starting the graph",
     "compute": "the model, its gradients and updates",
 }
-UNBOUNDED = "unlimited"
+NOT_EXACT = "Proposed on top of it, not exact"
+NO_EXACT_STACK = "not exact, and all that seems to save time here"
+OTHERWISE = "The same with settings that round differently."
+OWN_LOOP = (
+    "The script trains in a loop of its own, without fit: each run is measured as a whole ({}), "
+    "and its steps are updates of an optimizer. Plugins that work through compile or fit do not "
+    "reach it."
+)
 
 
 def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
@@ -46,46 +68,38 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
 
     :param target: the recipe, as the user named it.
     """
-    step = units.seconds_text(diagnosed.step_seconds)
-    parts: list[RenderableType] = [
+    step = "An update in the script's own loop" if diagnosed.own_loop else "A step"
+    silent = (f"{one.plugin} ({one.distribution}): {one.cause}" if one.distribution
+              else f"{one.plugin}: {one.cause}" for one in diagnosed.silent)  # fmt: skip
+    took = f"took {units.seconds_text(diagnosed.seconds)}; nothing is stored"
+    return Page((
         words(diagnosed.recipe or target, "bold"),
-        indented(facts(_facts(diagnosed))),
-        section(f"{_step(diagnosed)} takes {step}", Bar(diagnosed), _parts(diagnosed)),
+        indented(Facts(_facts(diagnosed))),
+        section(f"{step} takes {units.seconds_text(diagnosed.step_seconds)}",
+                Bar(diagnosed), _parts(diagnosed)),
         *render_epoch(diagnosed),
-        section(
-            "The most that can be gained",
-            _bounds(diagnosed),
-            *_matmul(diagnosed),
-        ),
-        section("Found", *_findings(diagnosed)),
+        section("The most that can be gained", _bounds(diagnosed), _matmul(diagnosed)),
+        section("Found", Bullets(tuple(map(finding_in_words, diagnosed.findings)))
+                if diagnosed.findings else words("nothing that costs time by itself")),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
-    ]
-    if diagnosed.silent:
-        lines = (f"{one.plugin} ({one.distribution}): {one.cause}" if one.distribution
-                 else f"{one.plugin}: {one.cause}" for one in diagnosed.silent)  # fmt: skip
-        parts.append(section("Gave no answer", bullets(lines)))
-    if diagnosed.warnings:
-        parts.append(section("Warnings", bullets(diagnosed.warnings)))
-    took = units.seconds_text(diagnosed.seconds)
-    parts.append(Group("", words(f"took {took}; nothing is stored", "dim")))
-    return Page(tuple(parts))
+        listed("Gave no answer", silent),
+        listed("Warnings", diagnosed.warnings),
+        "",
+        words(took, "dim"),
+    ))  # fmt: skip
 
 
-def _step(diagnosed: Diagnosed) -> str:
-    return "An update in the script's own loop" if diagnosed.own_loop else "A step"
-
-
-def _facts(diagnosed: Diagnosed) -> Iterator[tuple[str, object]]:
+def _facts(diagnosed: Diagnosed) -> Iterator[Fact]:
     if diagnosed.stack:
-        yield "diagnosed", f"with the stack: {', '.join(diagnosed.stack)}"
+        yield Fact("diagnosed", f"with the stack: {', '.join(diagnosed.stack)}")
     else:
         baseline = diagnosed.baseline.strip().removesuffix(".")
-        yield "diagnosed", f"the baseline: {baseline}" if baseline else "the baseline"
+        yield Fact("diagnosed", f"the baseline: {baseline}" if baseline else "the baseline")
     # whether a loop of the script's own uses XLA is not known
     xla = "" if diagnosed.own_loop else ", XLA on" if diagnosed.jit_compile else ", XLA off"
     count = units.count_text(diagnosed.trainable_parameters)
-    yield "model", f"{count} trainable parameters, dtype policy {diagnosed.policy}{xla}"
-    yield "machine", machine_in_words(diagnosed.machine)
+    yield Fact("model", f"{count} trainable parameters, dtype policy {diagnosed.policy}{xla}")
+    yield Fact("machine", machine_in_words(diagnosed.machine))
 
 
 @attrs.frozen
@@ -94,14 +108,12 @@ class Bar:
 
     diagnosed: Diagnosed
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         width = min(BAR_WIDTH, options.max_width)
         line = Text(no_wrap=True)
         shares = {name: getattr(self.diagnosed, name).share for name in SIGNS}
         for name, length in lengths(shares, width).items():
-            line.append(_sign(name, options) * length, SIGNS[name][1])
+            line.append(SIGNS[name][options.ascii_only] * length, SIGNS[name][2])
         yield line
 
 
@@ -116,20 +128,14 @@ def lengths(shares: Mapping[str, float], width: int) -> dict[str, int]:
     return whole
 
 
-def _sign(name: str, options: ConsoleOptions) -> str:
-    return PLAIN_SIGNS[name] if options.ascii_only else SIGNS[name][0]
-
-
 @attrs.frozen
 class _Legend:
     """A part's sign in the bar, and its name."""
 
     name: str
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        yield Text(f"{_sign(self.name, options)} {self.name}", SIGNS[self.name][1])
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield Text(f"{SIGNS[self.name][options.ascii_only]} {self.name}", SIGNS[self.name][2])
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         width = len(self.name) + 2
@@ -148,8 +154,7 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
     if diagnosed.own_loop:
         return grid(rows)
     alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
-    rounds = len(diagnosed.rounds)
-    notes = [f"{alone}; medians of {rounds} {'round' if rounds == 1 else 'rounds'}"]
+    notes = [f"{alone}; medians of {units.counted(len(diagnosed.rounds), 'round')}"]
     parts = {name: getattr(diagnosed, name) for name in SIGNS}
     if noisy := [name for name, part in parts.items() if part.within_noise and part.share > 0]:
         notes.append(f"{' and '.join(noisy)}: too small to measure")
@@ -168,29 +173,24 @@ def render_epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
     if not diagnosed.epoch_parts:
         return
     steps = diagnosed.steps_per_epoch
-    rows: list[tuple[str, float | None, str]] = [
-        (
-            "steps",
-            None if steps is None else steps * diagnosed.step_seconds,
-            "of an unknown number" if steps is None else f"{units.count_text(steps)} steps",
-        )
-    ]
-    rows += [(part.name, part.seconds, part.note) for part in diagnosed.epoch_parts]
-    total = sum(seconds or 0.0 for _, seconds, _ in rows)
-    known = rows[0][1] is not None and total > 0
+    all_steps = EpochPart(name="steps", note="of an unknown number")
+    if steps is not None:
+        seconds = steps * diagnosed.step_seconds
+        all_steps = EpochPart(name="steps", seconds=seconds, note=f"{steps:,} steps")
+    parts = (all_steps, *diagnosed.epoch_parts)
+    total = sum(part.seconds or 0.0 for part in parts)
+    known = steps is not None and total > 0
     title = "An epoch takes" if known else "Besides its steps an epoch takes"
-    yield section(
-        f"{title} {units.seconds_text(total)}",
-        grid(
-            (
-                words(name),
-                words("" if seconds is None else units.seconds_text(seconds)),
-                words("" if seconds is None or not known else f"{seconds / total:.0%}"),
-                words(note, "dim"),
-            )
-            for name, seconds, note in rows
-        ),
+    rows = (
+        (
+            words(part.name),
+            words("" if part.seconds is None else units.seconds_text(part.seconds)),
+            words("" if part.seconds is None or not known else f"{part.seconds / total:.0%}"),
+            words(part.note, "dim"),
+        )
+        for part in parts
     )
+    yield section(f"{title} {units.seconds_text(total)}", grid(rows))
 
 
 def _bounds(diagnosed: Diagnosed) -> RenderableType:
@@ -202,19 +202,20 @@ def _bounds(diagnosed: Diagnosed) -> RenderableType:
         ("input and dispatch", bounds.input_and_dispatch, "all but the model itself"),
     ]
     return grid(
-        (words(name), words(bound_in_words(bound) or UNBOUNDED, "bold"), words(example, "dim"))
+        (words(name), words(bound_in_words(bound) or "unlimited", "bold"), words(example, "dim"))
         for name, bound, example in rows
     )
 
 
-def _matmul(diagnosed: Diagnosed) -> Iterator[RenderableType]:
-    if diagnosed.matmul_share is not None:
-        peaks = [f"{dtype} {_rate(rate)}" for dtype, rate in diagnosed.matmul_peaks.items()]
-        yield paragraph(
-            f"While it computes in {diagnosed.policy.removeprefix('mixed_')}, the model reaches "
-            f"{diagnosed.matmul_share:.1%} of this machine's matrix-product peak (measured here: "
-            f"{', '.join(peaks)})"
-        )
+def _matmul(diagnosed: Diagnosed) -> RenderableType | None:
+    if diagnosed.matmul_share is None:
+        return None
+    peaks = (f"{dtype} {_rate(rate)}" for dtype, rate in diagnosed.matmul_peaks.items())
+    return paragraph(
+        f"While it computes in {diagnosed.policy.removeprefix('mixed_')}, the model reaches "
+        f"{diagnosed.matmul_share:.1%} of this machine's matrix-product peak (measured here: "
+        f"{', '.join(peaks)})"
+    )
 
 
 def _rate(operations: float) -> str:
@@ -224,32 +225,20 @@ def _rate(operations: float) -> str:
     return f"{units.rate_text(operations / 1e6)} MFLOP/s"
 
 
-def _findings(diagnosed: Diagnosed) -> Iterator[RenderableType]:
-    if not diagnosed.findings:
-        yield words("nothing that costs time by itself")
-        return
-    yield bullets(map(finding_in_words, diagnosed.findings))
-
-
 def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:
     if not diagnosed.suggestions:
         yield words("no installed plugin proposes anything for this training")
         return
     yield grid(
-        (words(f"{number}."), words(one.plugin, "bold"), words(_at_most(one)), _about(one))
+        (words(f"{number}."), words(one.plugin, "bold"),
+         words(f"at most about {bound}" if (bound := bound_in_words(one.bound)) else ""),
+         _about(one))
         for number, one in enumerate(diagnosed.suggestions, start=1)
-    )
+    )  # fmt: skip
     by_name = {one.plugin: one for one in diagnosed.suggestions}
-    stack = [by_name[name] for name in diagnosed.proposed_stack if name in by_name]
-    if not stack:
-        return
-    yield Group("", words(_how(target, diagnosed), "dim"), "")
-    yield indented(paragraph(snippet(stack)))
-
-
-def _at_most(suggestion: Suggestion) -> str:
-    bound = bound_in_words(suggestion.bound)
-    return f"at most about {bound}" if bound else ""
+    if stack := [by_name[name] for name in diagnosed.proposed_stack]:
+        yield Group("", words(_how(target, diagnosed), "dim"), "")
+        yield indented(paragraph(snippet(stack)))
 
 
 def _about(suggestion: Suggestion) -> RenderableType:
@@ -280,3 +269,82 @@ def snippet(suggestions: Sequence[Suggestion]) -> str:
         for one in suggestions
     )
     return "\n".join(plugin_text(one).rstrip() for one in planned)
+
+
+def render_look(draft: Draft) -> RenderableType:
+    """Return where a step's time goes, and the proposal."""
+    diagnosed = draft.diagnosed
+    told = "  ".join(f"{name} {share:.0%}" for name, share in shares_of(diagnosed))
+    what = "An update in the loop" if diagnosed.own_loop else "A step"
+    return Group(
+        section(
+            f"{what} of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
+            Bar(diagnosed),
+            words(told, "dim"),
+            paragraph(OWN_LOOP.format(diagnosed.baseline.partition(", ")[2]), "dim")
+            if diagnosed.own_loop else None,
+        ),
+        *render_epoch(diagnosed),
+        listed("Found", map(finding_in_words, diagnosed.findings)),
+        section("Proposed", _proposed(draft, draft.stack)),
+        section(NOT_EXACT, _proposed(draft, draft.additions) if draft.additions else None),
+    )  # fmt: skip
+
+
+def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> RenderableType:
+    if not chosen:
+        if draft.additions:
+            return words("nothing that trains exactly the same")
+        return words("no installed plugin proposes anything for this training")
+    above = {one.plugin for one in draft.stack} if chosen is draft.additions else set()
+    rows = []
+    for one in chosen:
+        settings = settings_in_words(one.settings)
+        why = why_chosen(one, draft.diagnosed) + (f" With {settings}." if settings else "")
+        rows.append(
+            (words(one.plugin, "bold"), paragraph(OTHERWISE if one.plugin in above else why))
+        )
+    return grid(rows)
+
+
+def render_written(draft: Draft, path: Path) -> RenderableType:
+    """Return what is left of the proposal and where it was written."""
+    if not draft.extended:
+        return Group()
+    shown = plain(str(path.name if path.parent == Path.cwd() else path))
+    # without a # taken off, a recipe of comments trains as the script does
+    trains = f"   (tfopt train {shown} runs the script with it)" if draft.stack else ""
+    return Group(
+        _left_out(draft.left_out),
+        section("To be measured", _measured(draft)),
+        *(() if draft.hopeful else ("", paragraph(NOT_HOPEFUL))),
+        "",
+        words(f"recipe: {shown}{trains}"),
+    )
+
+
+def _measured(draft: Draft) -> RenderableType:
+    """Return what is measured: the stack, and what is not exact beside it."""
+    names = [", ".join(one.plugin for one in part) for part in (draft.stack, draft.additions)]
+    if not draft.stack:
+        return paragraph(f"{names[1]}: {NO_EXACT_STACK}")
+    rows = [Fact("the stack", f"{names[0]}: should not change the results; checked by a replay")]
+    if draft.additions:
+        rows.append(Fact("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
+    return Facts(rows)
+
+
+def render_nothing_in_full(nothing: NothingToMeasure) -> RenderableType:
+    """Return what bounds a step, what was tried, and that nothing is measured."""
+    lines = [paragraph(sentence) for sentence in nothing.sentences]
+    if any(one.estimate is not None for one in nothing.left_out):
+        lines.append(
+            paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
+        )
+    title = "Nothing found so far" if untried(nothing.left_out) else "Nothing to gain"
+    by_hand = findings_section(nothing.diagnosis.findings)
+    return Group(_left_out(nothing.left_out, "Tried"), section(title, *lines), by_hand)
+
+
+def _left_out(left_out: Sequence[LeftOut], title: str = "Left out") -> RenderableType:
+    return listed(title, (f"{one.plugin}: {one.reason}" for one in left_out))

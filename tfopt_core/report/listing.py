@@ -13,9 +13,17 @@ from rich.text import Text
 
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
-
-NAME_WIDTH = 26
+from tfopt_core.report.style.layout import (
+    NAME_WIDTH,
+    Fact,
+    Facts,
+    Page,
+    grid,
+    indented,
+    paragraph,
+    section,
+    words,
+)
 
 
 @attrs.frozen
@@ -59,38 +67,32 @@ def _plugin(info: PluginInfo) -> tuple[RenderableType, ...]:
 
 def render_card(info: PluginInfo) -> RenderableType:
     """Return a plugin's documentation: its card, its settings, and its relations to others."""
-    known = tuple(_known(info))
+    known, settings = Facts(_known(info)), [_setting(row) for row in info.settings]
     return Page((
         words(info.name, "bold"),
         indented(words(info.summary)),
-        *((Group("", indented(facts(known))),) if known else ()),
+        *(("", indented(known)) if known.rows else ()),
         *(section(heading, paragraph(body)) for heading, body in info.sections),
-        section("Settings", _settings(info.settings)),
+        section("Settings", grid(settings, NAME_WIDTH) if settings else words("none")),
     ))  # fmt: skip
 
 
-def _known(info: PluginInfo) -> Iterator[tuple[str, object]]:
+def _known(info: PluginInfo) -> Iterator[Fact]:
     if origin := f"{info.distribution} {info.version}".strip():
-        yield "from", origin
+        yield Fact("from", origin)
     traits = info.traits
     if traits is not None:
         for label in ("targets", "requires", "conflicts", "before", "after"):
             if values := getattr(traits, label):
-                yield label, ", ".join(values)
+                yield Fact(label, ", ".join(values))
         if traits.role != "optimization":
-            yield "role", traits.role
+            yield Fact("role", traits.role)
         if traits.model_change != "none":
-            yield "model change", traits.model_change
+            yield Fact("model change", traits.model_change)
     if info.equivalence:
-        yield "training", MATHEMATICS.get(info.equivalence, info.equivalence)
+        yield Fact("training", MATHEMATICS.get(info.equivalence, info.equivalence))
     if info.hooks:
-        yield "hooks", ", ".join(info.hooks)
-
-
-def _settings(settings: Sequence[Setting]) -> RenderableType:
-    if not settings:
-        return words("none")
-    return grid((_setting(row) for row in settings), NAME_WIDTH)
+        yield Fact("hooks", ", ".join(info.hooks))
 
 
 def _setting(row: Setting) -> tuple[RenderableType, ...]:
@@ -106,7 +108,7 @@ def render_recipes(summaries: Mapping[str, str]) -> RenderableType:
         return Page((words("no recipes are shipped"),))
     hint = words("tfopt apply NAME measures one; tfopt recipes copy NAME makes it yours", "dim")
     lines = grid((words(name, "bold"), words(summary)) for name, summary in summaries.items())
-    return Page((lines, Group("", hint)))
+    return Page((lines, "", hint))
 
 
 def render_doctor(findings: Sequence[DoctorFinding]) -> RenderableType:
@@ -123,4 +125,4 @@ def render_doctor(findings: Sequence[DoctorFinding]) -> RenderableType:
         table.add_row(marks[finding.ok], words(finding.subject), detail)
     bad = sum(finding.ok is False for finding in findings)
     verdict = f"{bad} of {len(findings)} need attention" if bad else "nothing needs attention"
-    return Page((table, Group("", words(verdict, "yellow" if bad else "green"))))
+    return Page((table, "", words(verdict, "yellow" if bad else "green")))

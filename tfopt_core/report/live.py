@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
@@ -126,7 +126,10 @@ class MeasurementView:
         parts: list[RenderableType] = [words(_which_run(run, run.variant), "bold")]
         parts.append(indented(grid(rows) if rows else words("starting", "dim")))
         if at is not None and at.metrics:
-            parts.append(indented(Items(_metrics_in_words(at.metrics))))
+            # validation metrics last
+            metrics = sorted(at.metrics.items(), key=lambda item: item[0].startswith("val_"))
+            shown = (f"{name} {units.metric_text(value)}" for name, value in metrics)
+            parts.append(indented(Items(tuple(shown))))
         if overall:
             parts.append(indented(words(overall, "dim")))
         return Page(tuple(parts))
@@ -221,16 +224,10 @@ def _which_run(event: RunStarted | RunEnded, variant: str) -> str:
     return f"run {event.index + 1} of {event.total_runs}, {variant_in_words(variant)}"
 
 
-def _metrics_in_words(metrics: Mapping[str, float]) -> tuple[str, ...]:
-    """Return `loss 0.3120` and `val_accuracy 0.9012`, validation metrics last."""
-    ordered = sorted(metrics.items(), key=lambda item: item[0].startswith("val_"))
-    return tuple(f"{name} {units.metric_text(value)}" for name, value in ordered)
-
-
 def _validation_in_words(run: RunResult) -> str:
     """Return the first validation metric that is no loss, else the validation loss, else ""."""
     metrics = run.fit.metrics if run.fits else {}
     losses = ("val_loss", "val_data_loss")
     own = [name for name in metrics if name.startswith("val_") and name not in losses]
-    name = next(iter((*own, *(loss for loss in losses if loss in metrics))), None)
-    return "" if name is None else f"{name} {units.metric_text(metrics[name])}"
+    known = [*own, *(loss for loss in losses if loss in metrics)]
+    return f"{known[0]} {units.metric_text(metrics[known[0]])}" if known else ""

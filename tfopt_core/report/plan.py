@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
+    Fact,
+    Facts,
     Items,
     Page,
-    bullets,
-    facts,
     grid,
     indented,
+    listed,
     section,
     words,
 )
@@ -32,23 +33,25 @@ def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
     splits = tuple(dict.fromkeys((*prepared.data_before, *prepared.data_after)))
     return Page((
         words(recipe_name, "bold"),
-        indented(facts(_facts(prepared))),
+        indented(Facts(_facts(prepared))),
         *(
             _plugin(number, plugin, prepared.not_applied.get(plugin.name, ""))
             for number, plugin in enumerate(prepared.plugins, start=1)
         ),
         *(_data(prepared, split) for split in splits),
-        *((section("Warnings", bullets(prepared.warnings)),) if prepared.warnings else ()),
-        Group("", words(f"nothing measured; took {units.seconds_text(prepared.seconds)}", "dim")),
+        listed("Warnings", prepared.warnings),
+        "",
+        words(f"nothing measured; took {units.seconds_text(prepared.seconds)}", "dim"),
     ))  # fmt: skip
 
 
-def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
+def _facts(prepared: Prepared) -> Iterator[Fact]:
     if prepared.baseline:
-        yield "baseline", prepared.baseline
-    yield "model", f"{units.count_text(prepared.trainable_parameters)} trainable parameters"
+        yield Fact("baseline", prepared.baseline)
+    count = units.count_text(prepared.trainable_parameters)
+    yield Fact("model", f"{count} trainable parameters")
     xla = "XLA on" if prepared.jit_compile else "XLA off"
-    yield "with the stack", f"dtype policy {prepared.policy}, {xla}"
+    yield Fact("with the stack", f"dtype policy {prepared.policy}, {xla}")
     training = units.counted(prepared.epochs, "epoch")
     if prepared.own_loop:
         training = "as long as the script's own loop goes on"
@@ -58,7 +61,7 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
         training += f" of {prepared.steps_per_epoch:,} steps"
     if prepared.batch_size is not None:
         training += f", batch size {prepared.batch_size:,}"
-    yield "training", training
+    yield Fact("training", training)
     better = "higher" if prepared.quality_direction == "max" else "lower"
     judged = f"{prepared.quality_metric}, {better} is better"
     if prepared.own_loop:
@@ -69,15 +72,13 @@ def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
         judged += f"; {prepared.validation_examples:,} validation examples"
     if prepared.to_target:
         judged = f"the time to a target; {judged}"
-    yield "judged by", judged
+    yield Fact("judged by", judged)
     if software := software_in_words(prepared.versions):
-        yield "software", software
+        yield Fact("software", software)
 
 
 def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
-    parts: list[RenderableType] = []
-    if plugin.summary:
-        parts.append(words(plugin.summary, "dim"))
+    summary = words(plugin.summary, "dim") if plugin.summary else None
     rows: list[tuple[RenderableType, ...]] = [
         (
             words("mathematics", "dim"),
@@ -95,7 +96,7 @@ def _plugin(number: int, plugin: PluginPlan, why_not: str) -> RenderableType:
     if not plugin.differences:
         nothing = f"nothing here: {why_not}" if why_not else "nothing here"
         rows.append((words("changes", "dim"), words(nothing, "yellow")))
-    return section(f"{number}. {plugin.name}", *parts, grid(rows, *HOOK_WIDTHS))
+    return section(f"{number}. {plugin.name}", summary, grid(rows, *HOOK_WIDTHS))
 
 
 def _settings(plugin: PluginPlan) -> tuple[str, ...]:

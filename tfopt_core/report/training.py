@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,20 +16,22 @@ from tfopt_core.records.run import NAME as DATA_LOSS
 from tfopt_core.records.run import OWN_LOOP, differs_from_loss
 from tfopt_core.report.results.sections import effect_tables
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Items, Page, bullets, indented, paragraph, section, words
-from tfopt_core.report.style.sections import (
+from tfopt_core.report.style.layout import (
     Fact,
     Facts,
-    SectionPart,
+    Items,
+    Page,
     TablePart,
     last_lines,
-    render_block,
+    listed,
+    paragraph,
+    section,
+    words,
 )
 from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
 from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 if TYPE_CHECKING:
-    from tfopt_core.records.dry_build import Prepared
     from tfopt_core.training.job import ResumePoint
 
 
@@ -43,7 +45,7 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Items:
 
 
 def render_training(
-    run: RunResult, prepared: Prepared, saved_to: Path | None, *, resumed: bool = False
+    run: RunResult, saved_to: Path | None, *, resumed: bool = False
 ) -> RenderableType:
     """Return how long the training took, and what each plugin of the stack did.
 
@@ -59,8 +61,7 @@ def render_training(
     parts: list[RenderableType] = [_took(f"{how} {counted(fit.epochs, 'epoch')}", run, fit)]
     if fit.stop_reason:
         parts.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
-    effects = {plugin.name: run.effects[plugin.name] for plugin in prepared.plugins}
-    parts += render_effects(effects)
+    parts += render_effects(run.effects)
     if saved_to is not None:
         parts.append(Text(f"saved: {plain(str(saved_to))}"))
     return Group(*parts, *_notes(run))
@@ -93,14 +94,14 @@ def _notes(run: RunResult) -> Iterator[Text]:
 def render_effects(effects: Mapping[str, Effect]) -> Iterator[RenderableType]:
     """Yield a line for each plugin, in this order: whether it took effect, and how; and their
     tables."""
-    rows = tuple(
-        Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
-             mark="✓" if effect.applied else "-")
-        for name, effect in effects.items()
-    )  # fmt: skip
-    tables = (table for effect in effects.values() for table in effect_tables(effect))
-    blocks: Iterable[SectionPart] = (Facts(rows, ("plugin", "effect")), *tables) if rows else ()
-    return (shown for block in blocks for shown in render_block(block))
+    if effects:
+        rows = (
+            Fact(name, f"{'applied' if effect.applied else 'not applied'}: {effect.detail}",
+                 mark="✓" if effect.applied else "-")
+            for name, effect in effects.items()
+        )  # fmt: skip
+        yield Facts(rows, ("plugin", "effect"))
+        yield from (table for effect in effects.values() for table in effect_tables(effect))
 
 
 def render_resume_point(point: ResumePoint) -> RenderableType:
@@ -150,13 +151,11 @@ def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
         shown = NOTHING if loss is None else metric_text(loss)
         rows.append((end.role.name, end.role.address, _status(end), shown))
     table = TablePart(("role", "address", "status", "loss"), (tuple(rows),), text_columns=3)
-    parts: list[RenderableType] = ["", *render_block(table)]
     failed = [end for end in ends if end.failed]
-    if failed:
-        parts.append(section("Causes", bullets(end.cause for end in failed)))
-        if lines := last_lines(tail):
-            output = Text(lines, style="dim", overflow="fold")
-            parts.append(section(f"Last words of {failed[0].role.name}", indented(output, 0)))
+    parts: list[RenderableType] = ["", table, listed("Causes", (end.cause for end in failed))]
+    if failed and (lines := last_lines(tail)):
+        output = Text(lines, style="dim", overflow="fold")
+        parts.append(section(f"Last words of {failed[0].role.name}", output))
     return Page(tuple(parts))
 
 

@@ -8,15 +8,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.results.sections import machine_in_words, verdict_section
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
-from tfopt_core.report.style.sections import render_section
+from tfopt_core.report.style.layout import (
+    Bullets,
+    Fact,
+    Facts,
+    Page,
+    indented,
+    listed,
+    paragraph,
+    section,
+    words,
+)
 from tfopt_core.report.style.vocabulary import settings_in_words
 from tfopt_core.tuning.results import (
     SettingsTrial,
@@ -58,33 +67,33 @@ def render_tuned(result: TuneResult) -> RenderableType:
     """Return the whole page of a search."""
     return Page((
         words(f"{result.recipe}: search for the best stack", "bold"),
-        indented(facts(_facts(result))),
-        *((section("Trials", _trials(result.trials), "", paragraph(NOTE, "dim")),)
-          if result.trials else ()),
+        indented(Facts(_facts(result))),
+        *_trials(result.trials),
         *_not_tried(result),
         *_settings(result),
-        *_winner(result),
+        listed("Best stack", _winner(result)),
         *_proof(result),
-        *((section("Warnings", bullets(result.warnings)),) if result.warnings else ()),
-        Group("", *_closing(result)),
+        listed("Warnings", result.warnings),
+        "",
+        *_closing(result),
     ))  # fmt: skip
 
 
-def _facts(result: TuneResult) -> Iterator[tuple[str, object]]:
-    yield "workload", result.workload
-    yield "machine", machine_in_words(result.machine)
+def _facts(result: TuneResult) -> Iterator[Fact]:
+    yield Fact("workload", result.workload)
+    yield Fact("machine", machine_in_words(result.machine))
     if result.baseline:
-        yield "baseline", result.baseline
+        yield Fact("baseline", result.baseline)
     if result.objective != "time":
-        yield "objective", result.objective
+        yield Fact("objective", result.objective)
     for bound in result.bounds:
         name = f"with {', '.join(bound.stack)}" if bound.stack else "a step"
-        yield name, bound.sentence
+        yield Fact(name, bound.sentence)
     if result.begun_from:
         named = ", ".join(result.begun_from)
-        yield "begins from", f"the trials of {named}, on this machine with the same code"
+        yield Fact("begins from", f"the trials of {named}, on this machine with the same code")
     if result.resumed:
-        yield "resumed", units.counted(result.resumed, "time")
+        yield Fact("resumed", units.counted(result.resumed, "time"))
 
 
 def _table(*columns: str) -> Table:
@@ -96,7 +105,9 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _trials(trials: list[StackTrial]) -> RenderableType:
+def _trials(trials: list[StackTrial]) -> Iterator[RenderableType]:
+    if not trials:
+        return
     table = _table("trial", "beside", "figure", "outcome")
     for trial in trials:
         tried = " + ".join(trial.plugins)
@@ -105,7 +116,7 @@ def _trials(trials: list[StackTrial]) -> RenderableType:
             name += f", in place of {' + '.join(trial.replaces)}"
         beside = " + ".join(trial.beside) or "-"
         table.add_row(words(name), words(beside), paragraph(_figures(trial)), _outcome(trial))
-    return table
+    yield section("Trials", table, "", paragraph(NOTE, "dim"))
 
 
 def _figures(trial: StackTrial | SettingsTrial) -> str:
@@ -153,7 +164,7 @@ def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
         by_reason.setdefault(one.reason, []).append(one.plugin)
     if by_reason:
         lines = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        yield section("Not tried", bullets(lines), "", paragraph(NOT_TRIED_NOTE, "dim"))
+        yield section("Not tried", Bullets(tuple(lines)), "", paragraph(NOT_TRIED_NOTE, "dim"))
 
 
 def _settings(result: TuneResult) -> Iterator[RenderableType]:
@@ -172,14 +183,12 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
             how += f", pruner {found.pruner} by {found.metric} of a part of the training data"
         how = f"{how}. {SETTINGS_NOTE}{_shared(found.shared)}"
         yield section("Settings", table, "", paragraph(how, "dim"))
-    lines = [
+    yield listed("Best values", (
         values_in_words({key: value})
         + (f" in place of {_value_in_words(before)}" if before is not None else "")
         for key, value in found.best.items()
         for before in (found.untuned.get(key),)
-    ]
-    if lines:
-        yield section("Best values", bullets(lines))
+    ))  # fmt: skip
     if found.statement and found.statement not in result.statement:
         yield paragraph(found.statement)
 
@@ -211,19 +220,15 @@ def _shared(shared: SharedSearch | None) -> str:
     return f"{text}. Each trial compares with the untuned training of its own machine."
 
 
-def _winner(result: TuneResult) -> Iterator[RenderableType]:
-    if not result.stack:
-        return
-    lines = (
-        f"{one.name}: {settings}" if (settings := settings_in_words(one.settings)) else one.name
-        for one in result.stack
-    )
-    yield section("Best stack", bullets(lines))
+def _winner(result: TuneResult) -> Iterator[str]:
+    for one in result.stack:
+        settings = settings_in_words(one.settings)
+        yield f"{one.name}: {settings}" if settings else one.name
 
 
 def _proof(result: TuneResult) -> Iterator[RenderableType]:
     if result.proof is not None:
-        yield render_section(verdict_section(result.proof.comparison))
+        yield verdict_section(result.proof.comparison)
         ids = f"fresh pairs, measured as {result.proof.id}; tfopt report {result.proof.id} has all"
         yield indented(words(ids, "dim"))
 

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from cattrs import Converter
 
 from tfopt_core.errors import DamagedMeasurement, StoreError
 from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
-from tfopt_core.store.decoding import check_version, parse, parse_table, reading
-from tfopt_core.store.overview import Overview, make_overview
+from tfopt_core.store.decoding import (
+    Overview,
+    check_version,
+    converter,
+    make_overview,
+    parse_table,
+    reading,
+)
 
 DATABASE_VERSION = 1
 
@@ -40,8 +45,6 @@ CREATE TABLE IF NOT EXISTS run (
 CREATE INDEX IF NOT EXISTS run_of_measurement ON run (measurement, round, position);
 """
 
-_converter = Converter()
-
 
 class Store:
     """The measurements and runs in a file.
@@ -49,9 +52,9 @@ class Store:
     :raises StoreError: if the file cannot be opened, is damaged, or is of a newer tfopt.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection | None = None) -> None:
         self.path = path
-        self._connection = _connect(path)
+        self._connection = _connect(path) if connection is None else connection
 
     def __enter__(self) -> Store:
         return self
@@ -76,7 +79,7 @@ class Store:
 
     def add_run(self, measurement: str, run: RunResult) -> None:
         """Write a run in one transaction."""
-        data = json.dumps(_converter.unstructure(run))
+        data = json.dumps(converter.unstructure(run))
         self._write(
             "INSERT INTO run (id, measurement, round, position, variant, status, data) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -97,7 +100,7 @@ class Store:
 
     def finish(self, results: Results) -> None:
         """Write the results of a measurement, without its runs."""
-        concluded = _converter.unstructure(attrs.evolve(results, runs=()))
+        concluded = converter.unstructure(attrs.evolve(results, runs=()))
         self._write(
             "UPDATE measurement SET results = ? WHERE id = ?", (json.dumps(concluded), results.id)
         )
@@ -114,7 +117,7 @@ class Store:
             (measurement,), of=measurement,
         ):  # fmt: skip
             with reading(measurement, self.path, f'run "{id_}"'):
-                runs.append(_converter.structure(parse(data), RunResult))
+                runs.append(converter.structure(parse_table(data), RunResult))
         return tuple(runs)
 
     def results(self, measurement: str) -> Results | None:
@@ -123,13 +126,13 @@ class Store:
         :raises DamagedMeasurement: if its results or one of its runs cannot be read.
         :raises InputError: if a newer tfopt concluded it.
         """
-        concluded = self._concluded(measurement)
+        concluded = self._table(measurement, "results")
         if concluded is None:
             return None
         with reading(measurement, self.path, "its results"):
             version = int(concluded.get("schema_version", SCHEMA_VERSION))
             check_version(version, SCHEMA_VERSION, f'"{measurement}" was concluded')
-            results = _converter.structure(concluded, Results)
+            results = converter.structure(concluded, Results)
         return attrs.evolve(results, runs=self.runs(measurement))
 
     def measurements(self) -> tuple[str, ...]:
@@ -137,19 +140,14 @@ class Store:
         return tuple(begun[0] for begun in self._begun())
 
     @classmethod
-    def existing(cls, path: Path) -> Store | None:
-        """Open the store of a path read-only; return None if there is no file.
+    def existing(cls, path: Path) -> Store:
+        """Open the store of a path read-only; it is empty if there is no file.
 
         Nothing is created: no file, no folder, no table.
 
         :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
         """
-        connection = _connect_to_read(path)
-        if connection is None:
-            return None
-        store = cls.__new__(cls)
-        store.path, store._connection = path, connection
-        return store
+        return cls(path, _connect_to_read(path))
 
     def overview(self) -> tuple[Overview, ...]:
         """Return an overview of every measurement, the oldest first, without reading their runs.
@@ -177,7 +175,7 @@ class Store:
 
     def _overview(self, begun: tuple[str, str, str, str]) -> Overview:
         id_ = begun[0]
-        request, concluded = self.request_of(id_), self._concluded(id_)
+        request, concluded = self.request_of(id_), self._table(id_, "results")
         [(pairs, runs)] = self._read(
             "SELECT (SELECT COUNT(DISTINCT b.round) FROM run AS b JOIN run AS f "
             "USING (measurement, round) WHERE measurement = ? AND b.variant = 'baseline' "
@@ -193,32 +191,23 @@ class Store:
 
         :raises DamagedMeasurement: if it cannot be read.
         """
-        return self._table(measurement, "request", "its request") or {}
+        return self._table(measurement, "request") or {}
 
-    def _concluded(self, measurement: str) -> Mapping[str, Any] | None:
-        """Return the results without their runs as plain data; None where there are none."""
-        return self._table(measurement, "results", "its results")
-
-    def _table(self, measurement: str, column: str, part: str) -> Mapping[str, Any] | None:
-        """Return the table in a column of a measurement, None where there is none."""
+    def _table(self, measurement: str, column: str) -> Mapping[str, Any] | None:
+        """Return the request, or the results without their runs, as plain data; None for none."""
         rows = self._read(
             f"SELECT CAST({column} AS BLOB) FROM measurement WHERE id = ?",
             (measurement,), of=measurement,
         )  # fmt: skip
         if not rows or rows[0][0] is None:
             return None
-        with reading(measurement, self.path, part):
+        with reading(measurement, self.path, f"its {column}"):
             return parse_table(rows[0][0])
 
     def _begun(self) -> tuple[tuple[str, str, str, str], ...]:
         """Return id, time, recipe and recipe hash of every measurement, the oldest first."""
-        return tuple(
-            self._read(
-                "SELECT id, created_at, recipe, recipe_sha256 FROM measurement "
-                "ORDER BY created_at, id",
-                (),
-            )
-        )
+        statement = "SELECT id, created_at, recipe, recipe_sha256 FROM measurement"
+        return tuple(self._read(f"{statement} ORDER BY created_at, id", ()))
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         try:
@@ -266,27 +255,26 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _connect_to_read(path: Path) -> sqlite3.Connection | None:
-    """Open the file read-only, and create nothing; return None if there is no file.
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open the file read-only, and create nothing; without a file there are tables in memory.
 
     :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
     """
+    connection = sqlite3.connect(":memory:")
     try:
-        if not path.is_file():
-            return None
-        # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
-        # if the folder is read-only and there is no -wal, nobody is writing
-        written = path.with_name(f"{path.name}-wal").exists()
-        how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
-        place = f"{path.absolute().as_uri()}?mode={how}"
-        connection = sqlite3.connect(place, uri=True, timeout=30)
+        if path.is_file():
+            # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
+            # if the folder is read-only and there is no -wal, nobody is writing
+            written = path.with_name(f"{path.name}-wal").exists()
+            how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
+            place = f"{path.absolute().as_uri()}?mode={how}"
+            stored = sqlite3.connect(place, uri=True, timeout=30)
+            (version,) = stored.execute("PRAGMA user_version").fetchone()
+            if version:  # otherwise another process is about to make the tables
+                connection = stored
         connection.text_factory = _text
+        _set_up(connection, path)  # refuses a newer file
         connection.execute("PRAGMA query_only = ON")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:  # another process is about to make the tables
-            connection.close()
-            return None
-        _set_up(connection, path)  # refuses a newer file; the tables exist already
     except (OSError, sqlite3.Error) as error:
         raise _failure(path, "cannot be opened", error) from error
     return connection

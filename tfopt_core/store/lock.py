@@ -49,7 +49,11 @@ def measuring_alone(folder: Path, holder: str, on_wait: Callable[[str], object])
         raises ends the waiting.
     :raises StoreError: if the folder cannot be written.
     """
-    descriptor = _opened(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StoreError(f'"{folder}" cannot be written: {error.strerror or error}') from error
     try:
         known = None
         while not _locked(descriptor):
@@ -63,14 +67,6 @@ def measuring_alone(folder: Path, holder: str, on_wait: Callable[[str], object])
         _name_holder(descriptor, "")
     finally:
         os.close(descriptor)
-
-
-def _opened(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StoreError(f'"{folder}" cannot be written: {error.strerror or error}') from error
 
 
 def _locked(descriptor: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +52,7 @@ def test_markdown_is_appended_to_the_summary_of_a_job(measured, tmp_path, monkey
 @pytest.mark.parametrize(
     ("verdict", "code"), [(Verdict.FASTER, 0), (Verdict.INCONCLUSIVE, 1), (Verdict.SLOWER, 1)]
 )
-def test_a_gate_of_ci_writes_its_summary_and_fails_unless_faster(
-    measured: Any, tmp_path: Path, verdict: Verdict, code: int
-) -> None:
+def test_a_gate_of_ci_writes_its_summary_and_fails_unless_faster(measured, tmp_path, verdict, code):
     measured(make_results(comparison=make_comparison(verdict=verdict)))
     done = tfopt_here(
         "apply", "x.toml", "--require", "faster", "--markdown", "gate.md", cwd=tmp_path

@@ -75,9 +75,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         write_distribution(ScaffoldNames("loss-watch"), tmp_path / "file" / "below")
 
 
-def test_the_command_writes_a_distribution_and_says_what_comes_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_distribution_and_says_what_comes_next(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["plugins", "new", "loss-watch"]) == 0
     said = capsys.readouterr().out

@@ -22,7 +22,7 @@ from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.installed.suggest import ExactForm
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.report.first_contact import render_nothing_in_full, render_written
+from tfopt_core.report.diagnosis import render_nothing_in_full, render_written
 from tfopt_core.report.results.answer import render_nothing
 
 

@@ -17,11 +17,7 @@ from tfopt_core.commands.output import to_json
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
 from tfopt_core.records import diagnosis, results
-from tfopt_core.records.dry_build import (
-    HookChange,
-    PluginPlan,
-    Prepared,
-)
+from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.report.listing import DoctorFinding
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
@@ -105,9 +101,7 @@ def test_a_plugin_is_written(tmp_path: Path) -> None:
     assert "storage" in {setting["name"] for setting in cache["settings"]}
 
 
-def test_all_plugins_and_the_machine_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_plugins_and_the_machine_are_written(tmp_path, monkeypatch):
     info = PluginInfo(name="mine", distribution="d", version="1", error="cannot be imported")
     monkeypatch.setattr("tfopt_core.hooks.installed.inspection.inspect_plugins", lambda: (info,))
     data = written("plugins", folder=tmp_path)

@@ -155,7 +155,7 @@ def test_what_was_not_applied_and_what_failed_say_why() -> None:
 
 
 def test_a_part_of_a_notebook_styles_nothing_but_itself() -> None:
-    part = page.html_part(crowded())
+    part = page.html_page(crowded(), whole=False)
     assert "<html" not in part
     style = part.partition("<style>")[2].partition("</style>")[0]
     rules = re.sub(r"@media[^{]+\{", "", style)
@@ -166,15 +166,15 @@ def test_a_part_of_a_notebook_styles_nothing_but_itself() -> None:
 
 def test_the_steps_of_a_run_begin_with_its_warm_up() -> None:
     blocks = (Block(1, 2.0, 0, "trace"), Block(0, 0.0), *(Block(10, 0.1) for _ in range(8)))
-    timed = step_times(make_run(0, fits=(make_fit(blocks=blocks),)))
-    assert (timed.warm_up, len(timed.points)) == (1, 9)
-    assert timed.points[:2] == ((0.5, 2.0), (6.0, 0.01))
+    warm_up, steady = step_times(make_run(0, fits=(make_fit(blocks=blocks),)))
+    assert (warm_up, len(steady)) == ([(0.5, 2.0)], 8)
+    assert steady[0] == (6.0, 0.01)
 
 
 def test_the_fits_of_a_script_follow_one_another() -> None:
     fit = make_fit(blocks=(Block(10, 0.1, 0), Block(10, 0.1, 1)))
-    assert [step for step, _ in step_times(make_run(0, fits=(fit, fit))).points] == [5, 15, 25, 35]
-    assert len(step_times(make_run(0, fits=(fit, fit), judged=1)).points) == 2
+    assert [step for step, _ in step_times(make_run(0, fits=(fit, fit)))[1]] == [5, 15, 25, 35]
+    assert len(step_times(make_run(0, fits=(fit, fit), judged=1))[1]) == 2
 
 
 def test_a_gain_that_is_no_number_is_not_drawn() -> None:

@@ -190,8 +190,7 @@ def test_a_plugin_that_was_not_applied_is_named_with_the_reason_and_no_number() 
 
 def test_a_plugin_that_is_applied_in_some_runs_says_so() -> None:
     text = summary(
-        resolved={"cache": {}},
-        runs=with_effect(Effect(True, "kept"), Effect(False, "no room")),
+        resolved={"cache": {}}, runs=with_effect(Effect(True, "kept"), Effect(False, "no room"))
     )
     assert "applied in 1 of 2 runs only; otherwise not applied: no room" in text
 
@@ -216,9 +215,7 @@ def test_failed_runs_are_named_with_their_causes_and_output() -> None:
     [(Verdict.FASTER, "green"), (Verdict.SLOWER, "red"), (Verdict.WORSE, "red"),
      (Verdict.INCONCLUSIVE, "yellow")],
 )  # fmt: skip
-def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(
-    verdict: Verdict, color: str
-) -> None:
+def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict, color):
     console = make_console(width=80, file=io.StringIO(), environ={"TERM": "xterm-256color"})
     results = make_results(comparison=make_comparison(verdict=verdict, statement="so it is"))
     [style] = [

@@ -86,14 +86,16 @@ REQUEST = {"recipe": {"workload": {"factory": "f.py:build"}}, "seed": 1}
 
 
 def test_a_store_that_does_not_exist_is_not_created_by_reading(path):
-    assert Store.existing(path) is None
+    with Store.existing(path) as store:
+        assert store.measurements() == ()
     assert not path.parent.exists()
 
 
 def test_a_file_without_tables_is_left_as_it_is(path):
     path.parent.mkdir()
     path.touch()
-    assert Store.existing(path) is None
+    with Store.existing(path) as store:
+        assert store.overview() == ()
     assert path.read_bytes() == b""
 
 

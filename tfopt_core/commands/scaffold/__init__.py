@@ -116,13 +116,9 @@ def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
     """Yield every file of the distribution: its path and its text."""
     # of tfopt, this version or a later one of its minor series
     major, minor = __version__.split(".")[:2]
-    words = {
-        "name": names.name,
-        "distribution": names.distribution,
-        "package": names.package,
-        "class_name": names.class_name,
-        "requirement": f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}",
-    }
+    known = ("name", "distribution", "package", "class_name")
+    words = {name: getattr(names, name) for name in known}
+    words["requirement"] = f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}"
     renamed = {**_RENAMED, "package": names.package}
     for template in sorted(TEMPLATES.rglob(f"*{ENDING}")):
         parts = template.relative_to(TEMPLATES).with_suffix("").parts

@@ -184,48 +184,40 @@ def _thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
     return [point for pair in ends for point in sorted(pair)]
 
 
-@attrs.frozen
-class StepTimes:
-    """The seconds of a step over the steps of a run, and how many of its first points are warm-up:
-    they hold a trace, or fill a cache."""
-
-    points: tuple[Point, ...]
-    warm_up: int
-
-
-def step_times(run: RunResult) -> StepTimes:
-    """Return those of all timed fits of a run, one fit after another."""
+def step_times(run: RunResult) -> tuple[list[Point], list[Point]]:
+    """Return the seconds of a step over the steps of all timed fits of a run, one after another:
+    first the warm-up, which holds a trace or fills a cache, then the others."""
     blocks = [block for fit in run.timed_fits for block in fit.blocks]
     ends = accumulate(block.steps for block in blocks)
     kept = [(end - block.steps / 2, block) for end, block in zip(ends, blocks, strict=True)
             if block.steps > 0 and block.seconds > 0]  # fmt: skip
+    points = [(x, block.seconds / block.steps) for x, block in kept]
     warm_up = next((i for i, (_, block) in enumerate(kept) if not block.cold), len(kept))
-    return StepTimes(tuple((x, block.seconds / block.steps) for x, block in kept), warm_up)
+    return points[:warm_up], points[warm_up:]
 
 
 def step_charts(results: Results) -> tuple[str, ...]:
     """Return a chart for each variant with timed steps, all on the same axes, as SVG."""
     runs = {
-        variant: [timed for run in results.of_variant(variant) if (timed := step_times(run)).points]
+        variant: [timed for run in results.of_variant(variant) if any(timed := step_times(run))]
         for variant in variants_of(results)
     }
     every = [timed for of_variant in runs.values() for timed in of_variant]
     if not every:
         return ()
-    usual = max(median(y for _, y in t.points[t.warm_up :] or t.points) for t in every)
-    highest = max(y for timed in every for _, y in timed.points)
-    last = max(timed.points[-1][0] for timed in every)
+    usual = max(median(y for _, y in steady or warm_up) for warm_up, steady in every)
+    highest = max(y for warm_up, steady in every for _, y in warm_up + steady)
+    last = max((warm_up + steady)[-1][0] for warm_up, steady in every)
     most, colors = max(LEAST_POINTS, MOST_POINTS // len(every)), colors_of(runs)
     charts = []
     for variant, of_variant in runs.items():
         title = f"{variant_in_words(variant)[:28]}: {units.counted(len(of_variant), 'run')}"
         y_range = (0, min(CEILING * usual, 1.05 * highest))
         frame = Frame(title, (0, last), y_range, "step", units.seconds_text)
-        for timed in of_variant:
-            begin = timed.warm_up
-            if begin:
-                frame.draw(timed.points[: begin + 1], f"warm-up {colors[variant]}", most)
-            frame.draw(timed.points[begin:], colors[variant], most)
+        for warm_up, steady in of_variant:
+            if warm_up:
+                frame.draw(warm_up + steady[:1], f"warm-up {colors[variant]}", most)
+            frame.draw(steady, colors[variant], most)
         if of_variant:
             charts.append(frame.svg())
     return tuple(charts)

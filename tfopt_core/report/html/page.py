@@ -26,14 +26,7 @@ from tfopt_core.report.results.pages import took
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
-from tfopt_core.report.style.sections import (
-    Fact,
-    Facts,
-    Line,
-    Lines,
-    Section,
-    SectionPart,
-)
+from tfopt_core.report.style.layout import Fact, Facts, Line, Lines, Section, SectionPart
 from tfopt_core.report.style.vocabulary import color_of, setting_in_words, variant_in_words
 from tfopt_core.version import __version__
 
@@ -53,6 +46,14 @@ STEP_TIMES = (
     "Time of a step over the steps of each run, all charts on the same axes. Dotted: warm-up, "
     "which is no sample of the step time, and may lie beyond the top of the chart."
 )
+RUNS = "One line for each run that counts."
+
+
+# The sections of the page in order; what observers found stands before the environment.
+PARTS = (
+    "answer", "gains", "figures", "verdict", "addition", "attribution", "steps", "metrics",
+    "plugins", "failures", "warnings", "findings", "advice",
+)  # fmt: skip
 
 
 @attrs.frozen
@@ -79,22 +80,21 @@ def check_jinja() -> None:
     check_installed("jinja2", "jinja2", extra="report", needed_by="an HTML report")
 
 
-def html_page(results: Results, target: str | None = None) -> str:
-    """Return a whole page that needs no other file and no network: the answer and the gains, and
-    below them all of the rest, folded.
+def html_page(results: Results, target: str | None = None, *, whole: bool = True) -> str:
+    """Return a page that needs no other file and no network: the answer and the gains, and below
+    them all of the rest, folded.
 
     :param target: what `tfopt train` is given to train with the stack; None if unknown.
+    :param whole: False for one element with its styles, for a notebook.
     :raises InputError: if jinja2 is not installed.
     """
-    return _rendered(**_measurement(results, target))
-
-
-def html_part(results: Results) -> str:
-    """Return the same as one element with its styles, for a notebook.
-
-    :raises InputError: if jinja2 is not installed.
-    """
-    return _rendered(whole=False, **_measurement(results))
+    saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
+    return _rendered(
+        whole=whole, title=f"{results.recipe}: {headline(results)}", recipe=results.recipe,
+        workload=results.workload, when=f"{units.when_text(results.created_at)} · {results.id}",
+        folds=True, parts=_parts(results, target),
+        footer=(*saved, f"{took(results)} · tfopt {__version__}"),
+    )  # fmt: skip
 
 
 def nothing_page(nothing: NothingToMeasure) -> str:
@@ -106,19 +106,6 @@ def nothing_page(nothing: NothingToMeasure) -> str:
         title=f"{nothing.script}: nothing to gain", recipe=nothing.script, workload="", when="",
         folds=False, parts=nothing_sections(nothing), footer=(f"tfopt {__version__}",),
     )  # fmt: skip
-
-
-def _measurement(results: Results, target: str | None = None) -> dict[str, Any]:
-    saved = (f"model saved to {results.saved_model}",) if results.saved_model else ()
-    return {
-        "title": f"{results.recipe}: {headline(results)}",
-        "recipe": results.recipe,
-        "workload": results.workload,
-        "when": f"{units.when_text(results.created_at)} · {results.id}",
-        "parts": [part for part in _parts(results, target) if part.blocks],
-        "folds": True,
-        "footer": (*saved, f"{took(results)} · tfopt {__version__}"),
-    }
 
 
 def _rendered(whole: bool = True, **values: Any) -> str:
@@ -150,40 +137,29 @@ def _shown(value: object) -> object:
     return "\n".join(map(plain, value.split("\n")))
 
 
-def _parts(results: Results, target: str | None) -> Iterator[Section]:
-    """Yield the sections in the order of the page; those without a block are left out."""
-    yield _answer(results, target)
-    known = sections_of(results)
-
-    def shared(*names: str) -> Iterator[Section]:
-        yield from (known[name] for name in names if name in known)
-
-    variants = variants_of(results)
+def _parts(results: Results, target: str | None) -> list[Section]:
+    """Return the sections in the order of the page, without those that are empty."""
+    known, variants = sections_of(results), variants_of(results)
     legend = tuple((colors_of(variants)[name], variant_in_words(name)) for name in variants)
     gain = gain_chart(gains_of(results))
-    gains = _charts((gain,) if gain else (), GAINS + (ISOLATED if results.attribution else ""))
-    yield Section("", gains)
-    if "figures" in known:
-        yield Section("Figures", known["figures"].blocks)
-    yield from shared("verdict", "addition", "attribution")
-    steps = step_charts(results)
-    yield Section("Step times of each run", _charts(steps, STEP_TIMES, legend))
-    metrics = quality_charts(results)
-    caption = "One line for each run that counts."
-    yield Section("Quality over the epochs", _charts(metrics, caption, legend))
-    yield from shared("plugins")
-    yield from shared(
-        "failures",
-        "warnings",
-        "findings",
-        "advice",
-        *(n for n in known if n.startswith("observed ")),
-    )
-    facts = tuple(block for part in shared("facts") for block in part.blocks)
-    yield Section("Environment", (*facts, Facts(tuple(_environment_rows(results)))))
-    yield Section("Recipe", (Preformatted(results.recipe_toml),))
+    explained = GAINS + (ISOLATED if results.attribution else "")
     raw = f"tfopt report {results.id} --json FILE writes every run with all of its samples."
-    yield Section("Raw numbers", (Lines((Line(raw),)),))
+    known |= {
+        "answer": _answer(results, target),
+        "gains": Section("", _charts([gain] if gain else [], explained)),
+        "figures": Section("Figures", known["figures"].blocks if "figures" in known else ()),
+        "steps": Section("Step times of each run",
+                         _charts(step_charts(results), STEP_TIMES, legend)),
+        "metrics": Section("Quality over the epochs",
+                           _charts(quality_charts(results), RUNS, legend)),
+    }  # fmt: skip
+    observed = (name for name in known if name.startswith("observed "))
+    return [
+        *(known[name] for name in (*PARTS, *observed) if name in known and known[name].blocks),
+        Section("Environment", (*known["facts"].blocks, Facts(_environment_rows(results)))),
+        Section("Recipe", (Preformatted(results.recipe_toml),)),
+        Section("Raw numbers", (Lines((Line(raw),)),)),
+    ]
 
 
 def _answer(results: Results, target: str | None) -> Section:
@@ -192,9 +168,7 @@ def _answer(results: Results, target: str | None) -> Section:
     del lines["more"]  # it is this page
     rows = tuple(Fact(label, re.sub("  +", ", ", text)) for label, text in lines.items())
     said = Lines((Line(headline(results), headline=True),))
-    memory = results.comparison.headline_memory
-    color = color_of(results.comparison.verdict if memory is None else memory.verdict)
-    return Section("", (said, Facts(rows)), color)
+    return Section("", (said, Facts(rows)), color_of(results.comparison.headline_verdict))
 
 
 def _charts(

@@ -53,19 +53,17 @@ def render_answer(results: Results, target: str | None = None) -> RenderableType
 
     :param target: what `tfopt train` is given to train with the stack; None if unknown.
     """
-    comparison = results.comparison
-    memory = comparison.headline_memory
-    color = color_of(comparison.verdict if memory is None else memory.verdict)
+    color = color_of(results.comparison.headline_verdict)
     on = f" on {results.workload}" if results.workload else ""
     title = words(f"{results.recipe}{on}: ", "bold")
     title.append_text(words(headline(results), f"bold {color}"))
     lines = answer_lines(results, target)
     for label in (*DISPENSABLE, *SHORTENED):
         too_many = 1 + sum(math.ceil(len(text) / LINE) for text in lines.values()) > LINES
-        if too_many and label in lines:
+        if too_many and label in SHORTENED and label in lines:
             lines[label] = _short(lines[label])
-            if label in DISPENSABLE:
-                del lines[label]
+        elif too_many:
+            lines.pop(label, None)
     return _page(title, lines)
 
 
@@ -122,10 +120,8 @@ def headline(results: Results) -> str:
     good = "" if quality is None else GOOD.get(quality.verdict, "")
     if verdict is Verdict.WORSE:
         good = "but the model is worse"
-    return ", ".join(filter(None, (
-        f"{what}{units.ratio_text(speedup)} faster",
-        good or "but whether the model is as good is not known",
-    )))  # fmt: skip
+    good = good or "but whether the model is as good is not known"
+    return f"{what}{units.ratio_text(speedup)} faster, {good}"
 
 
 def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
@@ -134,8 +130,7 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
     The time is the mean of the pairs whose ratio the verdict is about.
     """
     comparison, gained = results.comparison, has_gained(results)
-    lines = {**dict(_time(results)), **dict(_quality(results)), **dict(_memory(results))}
-    lines |= dict(_plugins(results))
+    lines = dict(fact for facts in (_time, _quality, _memory, _plugins) for fact in facts(results))
     if not gained:
         lines["why"] = _short(comparison.headline, REASON)
     elif results.addition is not None:

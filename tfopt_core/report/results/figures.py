@@ -79,10 +79,11 @@ class _Sides:
             return ()
         if change is not None and all(values) and [*map(len, values)] == [*map(len, self.runs)]:
             gain = change(*map(fmean, values))
-        before, after = (
-            self._shown(side, runs, lambda side: show(mean(side)))
-            for side, runs in zip(values, self.runs, strict=True)
-        )
+        cells = []
+        for side, runs in zip(values, self.runs, strict=True):
+            some = "" if len(side) == len(runs) else f" ({len(side)} of {len(runs)} runs)"
+            cells.append(f"{show(mean(side))}{some}" if side else units.NOTHING)
+        before, after = cells
         return (Row(label, before, after, gain, interval),)
 
     def row_of(self, label: str, figure: str, show: Show, turn: Turn = LESS) -> Rows:
@@ -94,15 +95,6 @@ class _Sides:
             gain, interval = text(change(found.ratio)), f"{text(low)} to {text(high)}"
         read = functools.partial(_figure, figure=figure)
         return self.row(label, read, show, gain=gain, interval=interval, mean=_mean_of_ratios)
-
-    @staticmethod
-    def _shown(
-        values: list[float], runs: tuple[RunResult, ...], show: Callable[[list[float]], str]
-    ) -> str:
-        if not values:
-            return units.NOTHING
-        some = "" if len(values) == len(runs) else f" ({len(values)} of {len(runs)} runs)"
-        return f"{show(values)}{some}"
 
 
 def _mean_of_ratios(values: Sequence[float]) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from rich.console import RenderableType
+
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.records.results import Results
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.sections import Bullets, Facts, Lines, Section, SectionPart, TablePart
+from tfopt_core.report.style.layout import Bullets, Facts, Lines, Section, TablePart
 from tfopt_core.version import __version__
 
 # What begins markup in GitHub's Markdown anywhere in a line; an underscore within a word is none.
@@ -63,7 +65,7 @@ def _section(part: Section) -> Iterator[str]:
         yield from _block(block)
 
 
-def _block(block: SectionPart) -> Iterator[str]:
+def _block(block: RenderableType) -> Iterator[str]:
     match block:
         case Lines():
             for line in block.lines:

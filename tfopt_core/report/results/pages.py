@@ -4,6 +4,7 @@ concluded, and the verdict on two."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import attrs
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -14,11 +15,19 @@ from tfopt_core.records.results import Results, RunResult
 from tfopt_core.report.results.sections import sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
-from tfopt_core.report.style.sections import render_block, render_section
+from tfopt_core.report.style.layout import (
+    Fact,
+    Facts,
+    Page,
+    grid,
+    indented,
+    paragraph,
+    section,
+    words,
+)
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
 from tfopt_core.statistics.across import Across
-from tfopt_core.store.overview import Interim, Listing, Overview
+from tfopt_core.store.decoding import Interim, Overview
 
 # Widths that keep an id, and a speedup with its interval, on one line. The rest goes to the
 # recipe; if that is too little, every column is folded.
@@ -31,10 +40,9 @@ UNFINISHED = "begun and never concluded: it was killed, or is still under way"
 def render_summary(results: Results) -> RenderableType:
     """Return the whole page: what was measured, the figures, the plugins, the verdict, advice."""
     sections = sections_of(results)
-    facts = map(indented, render_block(sections.pop("facts").blocks[0]))
+    facts = map(indented, sections.pop("facts").blocks)
     title = measured(results.recipe, results.workload)
-    parts = map(render_section, sections.values())
-    return Page((title, *facts, *parts, Group("", *_kept(results))))
+    return Page((title, *facts, *sections.values(), "", *_kept(results)))
 
 
 def measured(recipe: str, workload: str) -> Text:
@@ -62,20 +70,20 @@ def took(results: Results) -> str:
     return f"{text}, {units.seconds_text(setup)} of it set-up" if setup else text
 
 
-def render_runs(listing: Listing) -> RenderableType:
+def render_runs(store: Path, measurements: tuple[Overview, ...]) -> RenderableType:
     """Return two lines for each measurement, the newest last, or that there is none."""
-    if not listing.measurements:
-        text = f'nothing was measured yet: there is no measurement in "{listing.store}"'
+    if not measurements:
+        text = f'nothing was measured yet: there is no measurement in "{store}"'
         return Page((words(text),))
     hint = words("tfopt report ID prints one again; tfopt compare A B compares two stacks", "dim")
-    unfinished = any(overview.state == "unfinished" for overview in listing.measurements)
+    unfinished = any(overview.state == "unfinished" for overview in measurements)
     note = (words(f"unfinished: {UNFINISHED}", "dim"),) if unfinished else ()
     damages = (
         words(f"damaged: of {overview.id} {overview.damage}; the others can be read", "yellow")
-        for overview in listing.measurements
+        for overview in measurements
         if overview.damage is not None
     )
-    return Page((_Rows(listing.measurements), Group("", *note, *damages, hint)))
+    return Page((_Rows(measurements), "", *note, *damages, hint))
 
 
 @attrs.frozen
@@ -119,11 +127,11 @@ def render_interim(interim: Interim) -> RenderableType:
     """Return the runs of a measurement without a verdict, a line each."""
     overview = interim.measurement
     title = measured(overview.recipe, overview.workload)
-    known = (("id", overview.id), ("begun", units.when_text(overview.created_at)))
+    known = (Fact("id", overview.id), Fact("begun", units.when_text(overview.created_at)))
     rows = grid((_run(run) for run in interim.runs), first_width=26)
     body = rows if interim.runs else words("none was finished")
     verdict = words(f"unfinished: {UNFINISHED}, so there is no verdict", "bold yellow")
-    return Page((title, indented(facts(known)), section("Runs", body), section("Verdict", verdict)))
+    return Page((title, indented(Facts(known)), section("Runs", body), section("Verdict", verdict)))
 
 
 def _run(run: RunResult) -> tuple[RenderableType, ...]:
@@ -135,7 +143,7 @@ def _run(run: RunResult) -> tuple[RenderableType, ...]:
 def render_across(across: Across) -> RenderableType:
     """Return both ids with the statements of their own verdicts, and the verdict on the two."""
     sides = zip("AB", across.ids, across.own_statements, strict=True)
-    both = facts((name, f"{id_}\n{statement}") for name, id_, statement in sides)
+    both = Facts(Fact(name, f"{id_}\n{statement}") for name, id_, statement in sides)
     verdict = paragraph(across.statement, f"bold {color_of(across.verdict)}")
     title = words("B's stack against A's", "bold")
     return Page((title, "", indented(both), section("Verdict", verdict)))

@@ -17,7 +17,7 @@ from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.style import units
-from tfopt_core.report.style.sections import (
+from tfopt_core.report.style.layout import (
     Bullets,
     Fact,
     Facts,
@@ -28,6 +28,7 @@ from tfopt_core.report.style.sections import (
     SectionPart,
     TablePart,
     last_lines,
+    listed,
 )
 from tfopt_core.report.style.vocabulary import (
     ADDITION_TITLES,
@@ -48,7 +49,7 @@ def sections_of(results: Results) -> dict[str, Section]:
     What observers found has a section each, named "observed NAME".
     """
     found = {
-        "facts": Section("", _rows(_facts(results))),
+        "facts": Section("", (Facts(_facts(results)),)),
         "figures": Section("", tuple(_figures(results))),
         "plugins": Section("Plugins", _rows(plugin_facts(results), "plugin", "effect", "settings")),
         "attribution": Section("What each plugin contributes",
@@ -57,10 +58,9 @@ def sections_of(results: Results) -> dict[str, Section]:
         "failures": _failures(results),
         "verdict": verdict_section(results.comparison),
         "addition": _addition(results.addition),
-        "warnings": Section("Warnings", (Bullets(results.warnings),) if results.warnings else ()),
+        "warnings": listed("Warnings", results.warnings),
         "findings": findings_section(results.findings),
-        "advice": Section("What to try next",
-                          (Bullets(results.next_steps),) if results.next_steps else ()),
+        "advice": listed("What to try next", results.next_steps),
     }  # fmt: skip
     return {name: part for name, part in found.items() if part.blocks}
 
@@ -152,16 +152,15 @@ def plugin_facts(results: Results) -> tuple[Fact, ...]:
     settings of each, and by its mark whether it took effect."""
     runs = results.of_variant(FULL)
     names = dict.fromkeys((*results.resolved, *(name for run in runs for name in run.effects)))
-    settings = {name: each_setting_in_words(results.resolved.get(name, {})) for name in names}
-    return tuple(
-        Fact(name, text, settings[name], mark)
-        for name in names
-        for mark, text in (_effect(results, name),)
-    )
+    facts = []
+    for name in names:
+        mark, text = _effect(runs, name)
+        settings = each_setting_in_words(results.resolved.get(name, {}))
+        facts.append(Fact(name, text, settings, mark))
+    return tuple(facts)
 
 
-def _effect(results: Results, name: str) -> tuple[str, str]:
-    runs = results.of_variant(FULL)
+def _effect(runs: Sequence[RunResult], name: str) -> tuple[str, str]:
     effects = [run.effects[name] for run in runs if name in run.effects]
     applied = [effect.detail for effect in effects if effect.applied]
     reasons = _distinct(
@@ -237,9 +236,8 @@ def _of_whom(runs: list[RunResult]) -> str:
 def verdict_section(comparison: Comparison) -> Section:
     """Return what was tested and the result, the headline first. Only this section claims a gain of
     the stack."""
-    memory = comparison.headline_memory
-    judged = comparison.verdict if memory is None else memory.verdict
-    lines = [Line(comparison.headline, color_of(judged), headline=True)]
+    memory, color = comparison.headline_memory, color_of(comparison.headline_verdict)
+    lines = [Line(comparison.headline, color, headline=True)]
     lines += _quality(comparison.quality)
     if memory is not None:
         lines.append(Line(comparison.statement))
@@ -248,7 +246,7 @@ def verdict_section(comparison: Comparison) -> Section:
         # measuring ends once the time is settled, so that this is the rule and tells nothing
         if item is not memory and item.verdict is not MemoryVerdict.INCONCLUSIVE
     )  # fmt: skip
-    return Section("Verdict", (Lines(tuple(lines)),), color_of(judged))
+    return Section("Verdict", (Lines(tuple(lines)),), color)
 
 
 def _quality(quality: Quality | None) -> Iterator[Line]:
@@ -280,5 +278,4 @@ def nothing_sections(nothing: NothingToMeasure) -> tuple[Section, ...]:
 
 def findings_section(findings: Sequence[Finding]) -> Section:
     """Return what a look at a script found to change by hand."""
-    changes = tuple(map(finding_in_words, findings))
-    return Section(BY_HAND, (Bullets(changes),) if changes else ())
+    return listed(BY_HAND, map(finding_in_words, findings))

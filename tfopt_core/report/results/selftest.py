@@ -11,7 +11,7 @@ from rich.text import Text
 from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
 from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style import units
-from tfopt_core.report.style.layout import Page, bullets, grid, paragraph, section, words
+from tfopt_core.report.style.layout import Page, grid, listed, paragraph, section, words
 
 _EXPECTED = {
     "nothing": "does nothing: neither faster nor slower",
@@ -27,17 +27,18 @@ def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
         met = sum(trial.as_expected for trial in of_control)
         mark = Text("✓", style="green") if met == len(of_control) else Text("✗", style="red")
         rows.append((mark, words(_EXPECTED[name]), words(f"{met} of {len(of_control)}")))
-    outcomes = bullets(f"{trial.control}: {trial.results.comparison.statement}" for trial in trials)
+    outcomes = (f"{trial.control}: {trial.results.comparison.statement}" for trial in trials)
     warned = dict.fromkeys(warning for trial in trials for warning in trial.results.warnings)
     machine = words(machine_in_words(trials[0].results.machine), "dim")
-    parts = [section("Controls", machine, grid(rows)), section("What was measured", outcomes)]
-    if warned:
-        parts.append(section("Warnings", bullets(warned)))
-    parts.append(section("Verdict", paragraph(*_verdict(trials)), *_resolution(trials)))
-    return Page(tuple(parts))
+    return Page((
+        section("Controls", machine, grid(rows)),
+        listed("What was measured", outcomes),
+        listed("Warnings", warned),
+        section("Verdict", paragraph(*_verdict(trials)), _resolution(trials)),
+    ))  # fmt: skip
 
 
-def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
+def _resolution(trials: Sequence[ControlTrial]) -> Text | None:
     """Return how wide an interval is here, from the trials of the no-op."""
     widths, seconds = [], []
     for trial in trials:
@@ -46,9 +47,9 @@ def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
             widths.append((found.high - found.low) / 2)
             seconds.append(trial.results.seconds)
     if not widths:
-        return ()
+        return None
     took = units.seconds_text(median(seconds))
-    return (paragraph(f"an interval reaches {median(widths):.1%} to either side, after {took}"),)
+    return paragraph(f"an interval reaches {median(widths):.1%} to either side, after {took}")
 
 
 def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:

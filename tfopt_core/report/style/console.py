@@ -39,7 +39,6 @@ _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _BIDIRECTIONAL = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
-_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def plain(text: object) -> str:
@@ -52,17 +51,14 @@ def plain(text: object) -> str:
 
 def plain_lines(text: object) -> tuple[str, ...]:
     """Return the lines of a text, each escaped; tabs become spaces, trailing blanks are removed."""
-    lines = (plain(line.expandtabs(4)).rstrip() for line in str(text).splitlines())
-    return tuple(lines)
+    return tuple(plain(line.expandtabs(4)).rstrip() for line in str(text).splitlines())
 
 
 def _visible(character: str) -> str:
     control = unicodedata.category(character) in _CONTROL_CATEGORIES
     if not control and character not in _BIDIRECTIONAL:
         return character
-    code = ord(character)
-    code_text = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return _SHORT_ESCAPES.get(character, code_text)
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def make_console(

@@ -1,12 +1,17 @@
-"""Layout of every page: headings, facts, bullets, indents."""
+"""Layout of every page: texts, grids, and the parts of a report as plain data.
+
+The console shows each part; Markdown and HTML have writers of their own (`results/markdown.py`,
+`html/page.py`), which pass over kinds of parts that they do not know.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
@@ -17,6 +22,9 @@ from tfopt_core.report.style.console import plain, plain_lines
 
 # Wider text is hard to read, even on a wide terminal.
 PAGE_WIDTH = 100
+# Longer names of plugins are folded, to leave room for what is said of them.
+NAME_WIDTH = 26
+MARKS = {"✓": "green", "✗": "yellow", "-": "yellow", "!": "yellow", "?": "dim"}
 
 
 def words(text: object, style: str = "") -> Text:
@@ -29,14 +37,14 @@ def paragraph(text: object, style: str = "") -> Text:
     return Text("\n".join(plain_lines(text)), style=style, overflow="fold")
 
 
-def indented(body: RenderableType, by: int = 2) -> Padding:
+def last_lines(text: str | None) -> str:
+    """Return the last ten lines of an output that are not empty."""
+    return "\n".join([line for line in plain_lines(text or "") if line][-10:])
+
+
+def indented(body: RenderableType) -> Padding:
     """Return the body, indented."""
-    return Padding(body, (0, 0, 0, by))
-
-
-def section(title: object, *body: RenderableType) -> Group:
-    """Return a blank line, a bold title, and the body below it, indented."""
-    return Group("", words(title, "bold"), *(indented(part) for part in body))
+    return Padding(body, (0, 0, 0, 2))
 
 
 def grid(
@@ -49,32 +57,12 @@ def grid(
     :param first_width: the most that the first column may take; a longer word is folded.
     :param least_width: the least that it takes, so that several grids share their alignment.
     """
-    rows = [tuple(row) for row in rows]
     table = Table.grid(padding=(0, 2, 0, 0))
-    for index in range(max((len(row) for row in rows), default=0)):
-        first = index == 0
-        table.add_column(
-            overflow="fold",
-            max_width=first_width if first else None,
-            min_width=least_width if first else None,
-        )
+    table.add_column(overflow="fold", max_width=first_width, min_width=least_width)
     for row in rows:
+        while len(table.columns) < len(row):
+            table.add_column(overflow="fold")
         table.add_row(*row)
-    return table
-
-
-def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return a grid of dim names and their values."""
-    return grid((words(name, "dim"), paragraph(value)) for name, value in pairs)
-
-
-def bullets(items: Iterable[object]) -> Table:
-    """Return one bullet for each item."""
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for item in items:
-        table.add_row("-", paragraph(item))
     return table
 
 
@@ -103,6 +91,154 @@ class Items:
         yield Text("\n".join(line.rstrip() for line in lines), self.style, overflow="fold")
 
 
+class SectionPart:
+    """What stands below a title."""
+
+    @property
+    def kind(self) -> str:
+        """The name by which the template of the HTML page knows it."""
+        return type(self).__name__.lower()
+
+    def __rich__(self) -> RenderableType:
+        return Group()
+
+
+@attrs.frozen
+class Line:
+    """A sentence; `color` is "" for none, "dim", or a color of `PALETTE`."""
+
+    text: str
+    color: str = ""
+    headline: bool = False
+
+
+@attrs.frozen
+class Lines(SectionPart):
+    """Sentences, one below the other."""
+
+    lines: tuple[Line, ...]
+
+    def __rich__(self) -> RenderableType:
+        styles = (f"{'bold ' * line.headline}{line.color}".strip() for line in self.lines)
+        return Group(*map(paragraph, (line.text for line in self.lines), styles))
+
+
+@attrs.frozen
+class Bullets(SectionPart):
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+    def __rich__(self) -> RenderableType:
+        table = Table.grid(padding=(0, 1, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for item in self.items:
+            table.add_row("-", paragraph(item))
+        return table
+
+
+@attrs.frozen
+class Fact:
+    """A name and what is said of it, with settings in words and one of `MARKS`."""
+
+    name: str
+    text: str
+    details: tuple[str, ...] = ()
+    mark: str = ""
+
+
+def _facts(rows: Iterable[Fact]) -> tuple[Fact, ...]:
+    return tuple(rows)
+
+
+@attrs.frozen
+class Facts(SectionPart):
+    """Names and what is said of each. `head` names the columns, for a page that has a heading for
+    each: empty for names that say themselves what they are."""
+
+    rows: tuple[Fact, ...] = attrs.field(converter=_facts)
+    head: tuple[str, ...] = ()
+
+    def __rich__(self) -> RenderableType:
+        marked = any(row.mark for row in self.rows)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        if marked:
+            table.add_column(width=1)
+        table.add_column(overflow="fold", max_width=NAME_WIDTH if self.head else None)
+        table.add_column(overflow="fold")
+        for row in self.rows:
+            shown: RenderableType = paragraph(row.text)
+            if row.details:
+                shown = Group(shown, Items(row.details, style="dim"))
+            mark = [Text(row.mark, style=MARKS.get(row.mark, ""))] if marked else []
+            table.add_row(*mark, words(row.name, "" if self.head else "dim"), shown)
+        return table
+
+
+@attrs.frozen
+class TablePart(SectionPart):
+    """Groups of rows, whose first columns, `text_columns`, are text and whose others are figures.
+
+    The console has no room for the last `roomy` columns.
+    """
+
+    head: tuple[str, ...]
+    groups: tuple[tuple[tuple[str, ...], ...], ...]
+    title: str = ""
+    roomy: int = 0
+    text_columns: int = 1
+
+    def __rich__(self) -> RenderableType:
+        shown = len(self.head) - self.roomy
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+        for index, name in enumerate(self.head[:shown]):
+            side: JustifyMethod = "left" if index < self.text_columns else "right"
+            table.add_column(words(name), justify=side, overflow="fold")
+        for group in self.groups:
+            for row in group:
+                table.add_row(*map(words, row[:shown]))
+            table.add_section()
+        return Group("", words(self.title, "dim"), table) if self.title else table
+
+
+@attrs.frozen
+class Output(SectionPart):
+    """The last lines of a process, below what they are; only the console shows them."""
+
+    title: str
+    text: str
+
+    def __rich__(self) -> RenderableType:
+        text = indented(Text(self.text, style="dim", overflow="fold"))
+        return Group(*([words(self.title, "dim")] * bool(self.title)), *([text] * bool(self.text)))
+
+
+@attrs.frozen
+class Section:
+    """A part of a page: a title, "" for none, and what stands below it, indented. Without that it
+    is not shown. Only a verdict has a `color`."""
+
+    title: str
+    blocks: tuple[RenderableType, ...]
+    color: str = ""
+
+    def __rich__(self) -> RenderableType:
+        head = ["", words(self.title, "bold")] if self.title else [""]
+        return Group(*head, *map(indented, self.blocks)) if self.blocks else Group()
+
+
+def section(title: str, *blocks: RenderableType | None) -> Section:
+    """Return a section of these blocks; None is no block."""
+    return Section(title, tuple(block for block in blocks if block is not None))
+
+
+def listed(title: str, items: Iterable[str]) -> Section:
+    """Return a section with a bullet for each item, which is not shown without any."""
+    bullets = Bullets(tuple(items))
+    return Section(title, (bullets,) if bullets.items else ())
+
+
 @attrs.frozen
 class Page:
     """A whole output, at most `PAGE_WIDTH` wide and without trailing blanks."""
@@ -112,14 +248,8 @@ class Page:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         inner = options.update(width=min(PAGE_WIDTH, options.max_width), height=None)
         for line in console.render_lines(Group(*self.parts), inner, pad=False):
-            yield from _trimmed(line)
-            yield Segment.line()
-
-
-def _trimmed(line: list[Segment]) -> list[Segment]:
-    kept = list(line)
-    while kept and not kept[-1].control and not kept[-1].text.strip():
-        kept.pop()
-    if kept and not kept[-1].control:
-        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
-    return kept
+            while line and not line[-1].control and not line[-1].text.strip():
+                line.pop()
+            if line and not line[-1].control:
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from (*line, Segment.line())

@@ -34,10 +34,6 @@ def seconds_text(value: float) -> str:
 
 def bytes_text(count: float) -> str:
     """Return an amount of memory: `812 MiB`, `1.24 GiB`."""
-    if not math.isfinite(count):
-        return UNKNOWN
-    if count < 0:
-        return "-" + bytes_text(-count)
     if count < 999.5:
         return f"{count:.0f} B"
     unit = 0

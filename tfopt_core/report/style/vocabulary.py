@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core.hooks.diagnosis import Finding
-from tfopt_core.records.variants import BASELINE, FULL, PLUS
+from tfopt_core.records.variants import FULL, PLUS
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 
 # What is in none of these is yellow: nothing was shown, or something was not possible.
@@ -44,7 +44,7 @@ def variant_in_words(variant: str) -> str:
         return "with the stack"
     if variant.startswith(PLUS):
         return f"with the stack and {variant.removeprefix(PLUS)}"
-    return BASELINE if variant == BASELINE else variant
+    return variant
 
 
 def setting_in_words(value: Any) -> str:

@@ -131,35 +131,3 @@ def test_a_script_whose_metrics_nobody_knows_to_be_better_high_or_low_trains(tmp
     [result] = [line for line in plain.out.splitlines() if line.startswith("result:")]
     assert result in done.out
     assert "known to be better high" in tfopt("plan", "recipe.toml", cwd=project).out
-
-
-GOES_ON = """
-import keras
-import numpy as np
-import tensorflow as tf
-
-keras.utils.set_random_seed(3)
-x = np.random.default_rng(0).normal(size=(40, 6)).astype("float32")
-
-
-def rows():
-    yield from zip(x, x.sum(1, keepdims=True), strict=True)
-
-
-spec = (tf.TensorSpec((6,)), tf.TensorSpec((1,)))
-data = tf.data.Dataset.from_generator(rows, output_signature=spec).batch(8).repeat()
-model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-history = model.fit(data, epochs=3, steps_per_epoch=3, verbose=0)
-print("result:", history.history["loss"])
-"""
-
-
-def test_epochs_of_a_generator_that_go_on_where_the_last_one_ended_are_not_the_first_one_again(
-    tmp_path,
-):
-    recipe = '[workload]\nscript = "goes_on.py"\n[[plugins]]\nuse = "materialize"'
-    project = make_project(tmp_path, recipe, goes_on=GOES_ON)
-    done = tfopt("train", "recipe.toml", cwd=project, imported=True)
-    assert done.code == 2
-    assert "other examples in each epoch" in done.err

@@ -1,9 +1,8 @@
-"""Prefetch and parallel map."""
+"""Prefetch, parallel maps, and what confirms a rewrite below data that hide it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
-from support.plugin_drive import CPU, Driven, machine_with, make_run
+from support.plugin_drive import CPU, Driven, machine_with
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
+from tfopt_data.data_service import with_service
 from tfopt_data.interleave import Interleave
 from tfopt_data.parallel_map import ParallelMap, with_parallel_maps
 from tfopt_data.prefetch import Prefetch, with_prefetch
@@ -22,8 +22,11 @@ from tfopt_data.shuffle import Shuffle
 from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
+from tfopt_core.data import Resident
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.plugins import Diagnosis
+from tfopt_core.testing import make_run, stack_of
 
 
 def twice(x: Any) -> Any:
@@ -153,18 +156,18 @@ def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> 
     assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
 
 
-def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
-    run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
+def test_strategy_over_several_devices_is_left_to_copy_itself() -> None:
+    run = make_run(machine=machine_with((8, 0), (8, 0)), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))
     assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
 @pytest.mark.tensorflow
-def test_strategy_of_one_device_is_left_to_copy_itself(tmp_path: Path) -> None:
+def test_strategy_of_one_device_is_left_to_copy_itself() -> None:
     one, mirrored = tf.distribute.OneDeviceStrategy("/cpu:0"), tf.distribute.MirroredStrategy
     plan = DataPlan.from_arrays(np.arange(4))
     for strategy in (one, mirrored(["/cpu:0"])):
-        run = attrs.evolve(make_run(tmp_path), strategy=strategy)
+        run = make_run(strategy=strategy)
         assert PrefetchToDevice(device="/cpu:0").build_dataset(run, "train", plan) is plan
 
 
@@ -206,3 +209,33 @@ def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> N
     assert Interleave().suggest(told) is None
     files = DataPlan.from_arrays(np.array(["a", "b"])).interleave(twice, cycle_length=1).batch(2)
     assert Interleave().suggest(fed_by(files)) == {}
+
+
+# What was done is found again below data that hide what they were computed from
+
+
+def resident(plan: DataPlan) -> DataPlan:
+    return plan.append(Resident())
+
+
+def served(plan: DataPlan) -> DataPlan:
+    def from_nowhere(dataset: Any) -> Any:
+        variant = tf.data.experimental.to_variant(dataset)
+        return tf.data.experimental.from_variant(variant, dataset.element_spec)
+
+    return with_service(plan, from_nowhere, divided=False).plan
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hidden_by", [resident, served])
+def test_a_rewrite_is_confirmed_below_what_hides_its_inputs(hidden_by: Any) -> None:
+    plan = DataPlan.from_arrays(np.arange(8)).map(lambda x: x + 1)
+    stack = stack_of(ParallelMap(), build_dataset=plan)
+    run = make_run()
+    dataset = lower(hidden_by(stack.build_dataset(run, "train")).batch(2))
+    assert not walk.has_stage(dataset, "ParallelMap")
+    effect = stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
+    assert effect["ParallelMap"].applied
+
+    other = attrs.evolve(run, datasets={"train": lower(hidden_by(plan).batch(2))})
+    assert not stack.report_effects(other, None)["ParallelMap"].applied

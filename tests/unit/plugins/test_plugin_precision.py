@@ -1,4 +1,4 @@
-"""Mixed precision follows the hardware and reads back what layers compute in."""
+"""Mixed precision follows the hardware, and proposes itself where that multiplies faster."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
 from tfopt_precision.mixed_precision import MixedPrecision, choose_policy, formats_of_gpu
 
+from tfopt_core.hooks.machine import Gpu
 from tfopt_core.plugins import Machine, PluginRefused
+from tfopt_core.testing import make_machine
 
 
 @pytest.mark.parametrize(
@@ -104,3 +107,52 @@ def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) ->
     effect = train(MixedPrecision(policy="mixed_bfloat16"), model=pinned).effect
     assert not effect.applied
     assert '"pin" keeps float32' in effect.detail
+
+
+# When mixed-precision proposes itself
+
+NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
+
+
+PLAIN = make_machine(cpu_flags=frozenset(), gpus=())
+
+
+VOLTA = make_machine(gpus=(Gpu("V100", (7, 0), 2**34),))
+
+
+LAYERS = {"scope": "layers", "float32_layers": "auto"}
+
+
+FAST = {"float32": 1e11, "bfloat16": 3e11}
+
+
+def suggested(machine=NATIVE, policy="float32", share=0.3, peaks=FAST):
+    found = diagnosis(
+        input_=0.1, dispatch=0.1, compute=0.8, machine=machine, policy=policy, matmul_share=share,
+        matmul_peaks=peaks,
+    )  # fmt: skip
+    return MixedPrecision().suggest(found)
+
+
+@pytest.mark.parametrize(
+    ("machine", "policy"), [(NATIVE, "mixed_bfloat16"), (VOLTA, "mixed_float16")]
+)
+def test_it_proposes_what_the_hardware_multiplies(machine, policy):
+    assert suggested(machine) == {"policy": policy, **LAYERS}
+
+
+def test_it_proposes_nothing_without_such_hardware():
+    assert suggested(PLAIN) is None
+
+
+def test_it_proposes_nothing_where_it_is_in_effect():
+    assert suggested(policy="mixed_bfloat16") is None
+
+
+def test_it_proposes_nothing_where_16_bits_are_no_faster_here():
+    assert suggested(peaks={"float32": 1e11, "bfloat16": 0.9e11}) is None
+
+
+def test_it_proposes_nothing_to_a_model_that_hardly_multiplies():
+    assert suggested(share=0.001) is None
+    assert suggested(share=None) == {"policy": "mixed_bfloat16", **LAYERS}  # not countable

@@ -1,17 +1,25 @@
-"""Before several processes train: free addresses, and agreement on what is trained."""
+"""Several processes: their data, their start and who has ended; the private names relied upon."""
 
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from support.lazy_modules import keras, tf
 
-from tfopt_core.errors import ClusterError
+from tfopt_core.data import DataPlan, Shuffle
+from tfopt_core.data.stages import UNKNOWN_COUNT_BUFFER
+from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.measurement.fingerprint import portable_facts
 from tfopt_core.plugins import Cluster, ClusterOptions
 from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
-from tfopt_core.training.distributed.cluster import check_agreement
+from tfopt_core.training.distributed.cluster import callbacks_of, check_agreement
+from tfopt_core.training.distributed.coordinated import Coordinated, with_known_buffers
+from tfopt_core.training.distributed.distribution import Synchronous
+from tfopt_core.training.distributed.synchronous import fills_last_batch
 from tfopt_core.training.strategy import announce
 
 
@@ -160,3 +168,105 @@ def test_a_folder_that_tfopt_has_not_made_is_never_removed(place):
         serving._own_folder(COORDINATED)
     serving._remove(place)
     assert (place / "thesis.txt").exists()
+
+
+# What the distributed loop needs to know of the data, and the private names that it relies on
+
+
+def plan(count: int) -> DataPlan:
+    return DataPlan.from_arrays((np.zeros((count, 2)),))
+
+
+@pytest.mark.parametrize(
+    ("count", "drop", "fills"), [(32, False, True), (33, False, False), (33, True, True)]
+)
+def test_a_last_batch_is_full_where_the_batches_divide_the_examples(count, drop, fills):
+    assert fills_last_batch(plan(count).batch(16, drop_remainder=drop)) is fills
+
+
+def test_a_last_batch_of_unknown_size_may_be_smaller():
+    assert not fills_last_batch(plan(32).filter(lambda x: True).batch(16))
+
+
+def test_every_shuffle_has_a_size_before_it_is_built_in_a_graph():
+    known = with_known_buffers(plan(32).shuffle().batch(4).shuffle(3))
+
+    sizes = [stage.buffer_size for stage in known.stages if isinstance(stage, Shuffle)]
+    assert sizes == [32, 3]
+
+
+def test_a_shuffle_of_unknown_length_gets_the_usual_buffer():
+    known = with_known_buffers(plan(32).filter(lambda x: True).shuffle())
+
+    at = known.find(Shuffle)
+    assert at is not None
+    assert known.stages[at].buffer_size == UNKNOWN_COUNT_BUFFER
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", [Synchronous, Coordinated])
+def test_a_model_whose_data_are_refused_keeps_its_strategy(kind):
+    model, strategy = keras.Sequential(), object()
+    model._distribute_strategy = strategy
+    distribution = kind(SimpleNamespace(model=model, run=SimpleNamespace(datasets={"train": []})))
+
+    with pytest.raises(WorkloadError, match="no strategy can share out"):
+        distribution.install()
+    distribution.uninstall()
+
+    assert vars(model)["_distribute_strategy"] is strategy
+
+
+WORKERS = {"worker": ("a:1", "b:2")}
+
+
+@pytest.mark.tensorflow
+def test_only_the_chief_has_callbacks_that_write(tmp_path):
+    stops = keras.callbacks.EarlyStopping()
+    callbacks = [
+        keras.callbacks.ModelCheckpoint(tmp_path / "model.keras"),
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+        stops,
+    ]
+    chief, worker = (Cluster(addresses=WORKERS, job="worker", index=i) for i in (0, 1))
+
+    assert callbacks_of(callbacks, None) == callbacks_of(callbacks, chief) == callbacks
+    assert callbacks_of(callbacks, worker) == [stops]
+
+
+@pytest.mark.tensorflow
+def test_a_callback_that_backs_up_from_every_worker_is_refused(tmp_path):
+    backup = keras.callbacks.BackupAndRestore(tmp_path)
+    chief = Cluster(addresses=WORKERS, job="worker", index=0)
+
+    assert callbacks_of([backup], None) == [backup]
+    with pytest.raises(WorkloadError, match="--resume"):
+        callbacks_of([backup], chief)
+
+
+# An error of the training is told from one that the end of another process has caused
+
+TWO = Cluster(addresses={"worker": ("127.0.0.1:1", "127.0.0.1:2")}, job="worker", index=0)
+
+
+def fail():
+    raise tf.errors.UnavailableError(None, None, "Socket closed")
+
+
+@pytest.mark.tensorflow
+def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
+    answers = iter([True, True, False])
+    monkeypatch.setattr(serving, "answers", lambda address: next(answers))
+    with (
+        pytest.raises(ClusterError, match=r"worker 1 \(127\.0\.0\.1:2\) is gone"),
+        serving.ending_together(TWO),
+    ):
+        fail()
+
+
+@pytest.mark.tensorflow
+def test_an_error_while_all_answer_stays_what_it_is(monkeypatch):
+    monkeypatch.setattr(serving, "answers", lambda address: True)
+    monkeypatch.setattr(serving, "DYING_SECONDS", 0.0)
+    with pytest.raises(tf.errors.UnavailableError), serving.ending_together(TWO):
+        fail()

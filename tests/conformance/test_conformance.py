@@ -1,7 +1,5 @@
 """Every plugin that the tfopt distribution registers keeps the contract."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The stacks that `make test-all` trains hold every pair that may stand together; the other pairs
 are refused, with the way out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -99,9 +97,7 @@ def test_plugins_that_go_before_one_another_in_a_circle_have_no_order() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("pair", REFUSED, ids="+".join)
-def test_a_pair_that_may_not_stand_together_is_refused_with_the_way_out(
-    pair: tuple[str, str], tmp_path: Path
-) -> None:
+def test_a_pair_that_may_not_stand_together_is_refused_with_the_way_out(pair, tmp_path):
     for names in (pair, pair[::-1]):
         done = tfopt_here("plan", in_toml(names, tmp_path), cwd=tmp_path)
         assert done.code == 2

@@ -1,7 +1,5 @@
 """Plugins of other distributions that do not import, share a name, or are not asked for."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

@@ -1,7 +1,5 @@
 """A plugin that fails in a hook is named with the hook; a workload that fails, with its place."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 

@@ -1,7 +1,5 @@
 """Processes that die, hang, fork or lie: what is kept, what is said, and that nothing is left."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Results whose bytes, rows or values are damaged: shown or refused, and never written."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

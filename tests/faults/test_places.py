@@ -1,7 +1,5 @@
 """No recipe, link or file leads tfopt elsewhere, and none takes a library's place."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

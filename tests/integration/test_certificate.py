@@ -1,7 +1,5 @@
 """Replays of real trainings: exact plugins are certified, and plugins that lie are caught."""
 
-from __future__ import annotations
-
 import os
 
 import attrs

@@ -1,7 +1,5 @@
 """What `control` asks for in `on_epoch_end` really happens."""
 
-from __future__ import annotations
-
 import attrs
 import numpy as np
 import pytest

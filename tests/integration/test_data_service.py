@@ -1,7 +1,5 @@
 """The data service with real processes: every example once, and nobody left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

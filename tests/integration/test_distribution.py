@@ -1,7 +1,5 @@
 """Trainings over several replicas, in real processes on loopback: the same as on one device."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -148,9 +146,7 @@ def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but:
         ),
     ],
 )
-def test_several_replicas_train_as_one_device_does(
-    plugins: list[str], replicas: int, workers: int, alone: Trained, tmp_path: Path
-) -> None:
+def test_several_replicas_train_as_one_device_does(plugins, replicas, workers, alone, tmp_path):
     """Losses, metrics, validation, evaluate, predict and the uneven last batch."""
     several = trained(tmp_path / "project", *plugins)
 

@@ -1,7 +1,5 @@
 """How long a training will take, and what could not be tried for it, with the reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """A forked run is equal to a spawned one, cheap, and used only where that is known."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys

@@ -1,7 +1,5 @@
 """Frozen features: trainings on them equal Keras' own, and traps are refused by name."""
 
-from __future__ import annotations
-
 import attrs
 import numpy as np
 import pytest

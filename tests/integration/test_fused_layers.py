@@ -1,7 +1,5 @@
 """Trainings whose layers are computed by fewer operations have the losses of plain Keras."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever a `Workload` may give as its data trains, in the right number of steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.in_process import train_here

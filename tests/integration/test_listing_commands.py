@@ -1,7 +1,5 @@
 """The commands that look and list: exit codes and what must be said."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The chunked and the resident loop train as Keras' own does; under XLA, to rounding."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A private member that is missing disables its feature, says so, and disables nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Segments that are computed again: the training is that of plain Keras, in less memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +108,7 @@ def normalized() -> Any:
         (normalized, '"norm"'),
     ],
 )
-def test_what_cannot_be_cut_is_left_with_the_reason(
-    tmp_path: Path, build_model: Any, reason: str
-) -> None:
+def test_what_cannot_be_cut_is_left_with_the_reason(tmp_path, build_model, reason):
     found = pieces_of(build_model())
     text = found if isinstance(found, str) else " ".join(piece.why_once for piece in found)
     assert reason in text

@@ -1,7 +1,5 @@
 """`tfopt runs`, `report` and `compare` on a store that the test wrote: nothing is trained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

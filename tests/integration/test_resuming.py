@@ -1,7 +1,5 @@
 """A training that goes on from a checkpoint: the same losses, to the last digit, as undisturbed."""
 
-from __future__ import annotations
-
 from time import perf_counter_ns
 
 import attrs

@@ -1,7 +1,5 @@
 """tfopt train: its output, a saved model, failures, and a training that goes on."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 

@@ -1,7 +1,5 @@
 """`tfopt tune` of options by time to target with real trainings: tried, proved and written."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

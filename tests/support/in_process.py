@@ -1,7 +1,5 @@
 """Helpers that train in the tests' own process: no start-up, the same code as a run's."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io
@@ -39,7 +37,7 @@ class InProcessRunner:
     capture: bool = True
     limits: Any = None
 
-    def with_spawn(self, spawn: Any) -> InProcessRunner:
+    def with_spawn(self, spawn: Any) -> Any:
         """Stand in for a `ForkRunner` too."""
         return self
 

@@ -4,8 +4,6 @@ One process starts for all commands of a test session. It has imported the comma
 plugins, which have to be light for whatever command; so a command takes what it does by itself.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Random pipelines: a source and steps that fit what it yields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

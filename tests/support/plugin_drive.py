@@ -1,7 +1,5 @@
 """Drives the hooks of a stack around a small training, in the order in which a run does."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

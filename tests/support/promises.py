@@ -4,8 +4,6 @@ A test that holds one is marked `@pytest.mark.promise(number, injected="the faul
 numbers never change their meaning.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

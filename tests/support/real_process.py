@@ -1,7 +1,5 @@
 """Helpers of the integration and fault tests: real `tfopt` processes, projects, distributions."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

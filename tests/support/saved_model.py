@@ -1,7 +1,5 @@
 """Saved models, loaded as where tfopt is not installed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 It is computed from what the plugins declare, so that a new plugin enters it by itself.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence

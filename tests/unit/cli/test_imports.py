@@ -1,7 +1,5 @@
 """What is listed or refused is so without TensorFlow: the imports are asserted, not the time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A stage that a plugin defines: core and the other plugins treat it by what it says of itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import chain
@@ -177,9 +175,7 @@ def test_a_plugin_leaves_alone_what_it_does_not_know(name: str) -> None:
         (by_source, numbers(16).batch(8).append(Halved()), "made where tfopt does not see it"),
     ],
 )
-def test_workers_do_not_share_what_may_not_be_each_example_once(
-    share: Any, plan: DataPlan, reason: str
-) -> None:
+def test_workers_do_not_share_what_may_not_be_each_example_once(share, plan, reason):
     with pytest.raises(PluginRefused, match=reason):
         share(plan, 2, 0)
 

@@ -1,7 +1,5 @@
 """The data plan as data: no TensorFlow."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfopt_core.data import (

@@ -1,7 +1,5 @@
 """From timed loops to the parts of a step."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

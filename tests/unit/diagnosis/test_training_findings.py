@@ -1,7 +1,5 @@
 """Findings about a training: its callbacks and steps, its epochs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is measured in which order, beside which controls, and when no more."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from hypothesis import given

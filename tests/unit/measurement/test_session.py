@@ -1,7 +1,5 @@
 """A whole measurement with a runner that only pretends: rounds, looks, failures, Ctrl-C."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any

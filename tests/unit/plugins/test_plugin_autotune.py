@@ -1,7 +1,5 @@
 """The autotune plugin: what it sets is what the lowered data set says."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import attrs

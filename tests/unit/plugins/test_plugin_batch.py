@@ -1,7 +1,5 @@
 """The last batch is dropped and said, or padded; sequences are padded to few lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -87,9 +85,7 @@ def test_only_what_can_be_weighted_is_padded() -> None:
     st.integers(1, 40), st.integers(1, 12), st.booleans(),
     st.sampled_from(["sum_over_batch_size", "mean_with_sample_weight"]),
 )  # fmt: skip
-def test_mean_loss_of_each_batch_stays_the_same(
-    count: int, size: int, weighted: bool, reduction: str
-) -> None:
+def test_mean_loss_of_each_batch_stays_the_same(count, size, weighted, reduction):
     weights = (np.arange(count, dtype="float32") % 3 + 1,) if weighted else ()
     plan = DataPlan.from_arrays(X[:count], Y[:count], *weights).batch(size)
     loss = keras.losses.MeanAbsoluteError(reduction=reduction)
@@ -111,9 +107,7 @@ def test_parts_of_a_batch_in_dicts_are_padded_alike() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(
-    train: Callable[..., Driven],
-) -> None:
+def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(train):
     plan = examples().batch(16)
     padded, plain = train(Batch(), plan=plan), train(Batch(last="keep"), plan=plan)
     assert padded.effect.applied
@@ -243,9 +237,7 @@ def plan(value: int = 0) -> DataPlan:
         ("power-of-two", [4, 8, 8, 16, 16, 16, 16, 32, 32, 32, 32, 32]),
     ],
 )
-def test_batches_get_the_least_length_that_holds_them_and_nothing_is_cut_off(
-    lengths: Any, padded: list[int]
-) -> None:
+def test_batches_get_the_least_length_that_holds_them_and_nothing_is_cut_off(lengths, padded):
     rewrite = with_few_lengths(plan(value=9), lengths)
     made = list(lower(rewrite.plan).as_numpy_iterator())
     assert [rows.shape[1] for rows, _ in made] == padded
@@ -307,9 +299,7 @@ def model(mask: bool) -> Any:
 @pytest.mark.thorough
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("mask", [True, False])
-def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(
-    train: Callable[..., Driven], mask: bool
-) -> None:
+def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(train, mask):
     padded = train(Batch(last="keep", pad_to=(16, 32)), plan=plan(), model=lambda: model(mask))
     plain = train(Batch(last="keep"), plan=plan(), model=lambda: model(mask))
     assert padded.effect.applied
@@ -332,9 +322,7 @@ def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven])
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_lengths_and_the_last_batch_are_padded_together(
-    train: Callable[..., Driven],
-) -> None:
+def test_lengths_and_the_last_batch_are_padded_together(train):
     given = DataPlan.from_dataset(texts().unbatch().take(23).padded_batch(2))
     driven = train(Batch(pad_to=(32,)), plan=given, model=lambda: model(True), epochs=1)
     assert driven.effect.applied

@@ -1,7 +1,5 @@
 """The cache stands where nothing random is kept and work is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a cache keeps its elements: memory, disk, or as much as fits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,9 +54,7 @@ def elements(plan: DataPlan) -> list[Any]:
         (None, 100, 111, "partial"),
     ],
 )
-def test_memory_goes_before_disk_and_disk_before_a_part(
-    needed: float | None, memory: int, disk: int, kept: str
-) -> None:
+def test_memory_goes_before_disk_and_disk_before_a_part(needed, memory, disk, kept):
     assert choose_storage(needed, memory, disk) == kept
 
 
@@ -113,9 +109,7 @@ def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
 
 
 @pytest.mark.promise(10, injected="free space below the estimate")
-def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(tmp_path, monkeypatch):
     monkeypatch.setattr("tfopt_data.cache_storage.free_disk_bytes", lambda folder: 80)
     plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
     run = make_run(tmp_path, CPU)
@@ -124,9 +118,7 @@ def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
 
 
 @pytest.mark.tensorflow
-def test_cache_on_disk_is_read_back_from_its_files(
-    train: Callable[..., Driven],
-) -> None:
+def test_cache_on_disk_is_read_back_from_its_files(train):
     x = np.random.default_rng(0).random((64, 4), dtype="float32")
     plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
     effect = train(Cache(storage="disk"), plan=plan).effect
@@ -161,9 +153,7 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
 
 
 @pytest.mark.tensorflow
-def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(monkeypatch):
     monkeypatch.setattr("tfopt_core.data.anatomy.TENSOR_OVERHEAD_BYTES", 192)
     plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
     part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
@@ -297,9 +287,7 @@ def test_no_part_is_kept_with_the_reason(plan: DataPlan, budget: int, reason: st
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("how", ["stage", "options"])
-def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(
-    how: str, shuffled: bool
-) -> None:
+def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(how, shuffled):
     plan = DataPlan.from_arrays(np.arange(10)).interleave(_pair, cycle_length=3, parallel=2)
     place = len(plan.stages) - 1
     if how == "stage":
@@ -347,9 +335,7 @@ def _pair(x: Any) -> Any:
 @pytest.mark.tensorflow
 @few_examples(30)
 @given(st.integers(1, 30), st.lists(_steps(), max_size=4), st.integers(1, 300))
-def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(
-    count: int, steps: list[Any], budget: int
-) -> None:
+def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(count, steps, budget):
     plan = DataPlan.from_arrays(np.arange(count))
     for step in steps:
         plan = step(plan)

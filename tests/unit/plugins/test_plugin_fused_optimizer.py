@@ -1,7 +1,5 @@
 """The kernels make the updates of Keras' optimizers; what keeps Keras' own is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

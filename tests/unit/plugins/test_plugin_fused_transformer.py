@@ -1,7 +1,5 @@
 """The operations of fused-transformer compute what Keras' layers compute, gradients included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -141,9 +139,7 @@ def test_what_cannot_be_computed_is_named() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_call_that_is_left_to_keras_is_named(
-    kind: str, settings: Any, called: Any, word: str
-) -> None:
+def test_a_call_that_is_left_to_keras_is_named(kind, settings, called, word):
     layer, fused = getattr(keras.layers, kind)(**settings), FusedLayers()
     inputs = [numbers(BATCH, PLACES, WIDTH)] * (2 if kind == "MultiHeadAttention" else 1)
     expected = keras.tree.flatten(layer(*inputs, **called))

@@ -1,7 +1,5 @@
 """Prefetch, parallel maps, and what confirms a rewrite below data that hide it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -122,9 +120,7 @@ def test_without_an_accelerator_nothing_is_copied_to_one(train: Callable[..., Dr
 
 @pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # its number is not known there
-def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
-    train: Callable[..., Driven],
-) -> None:
+def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(train):
     effect = train(PrefetchToDevice(device="/cpu:0", buffer_size=2)).effect
     assert effect.applied
     assert effect.detail == "train: prefetch: 2, to /cpu:0"

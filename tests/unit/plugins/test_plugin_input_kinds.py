@@ -1,7 +1,5 @@
 """Every plugin of the input, on every kind of data: right, or left alone; never an exception."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """L2 penalties are part of the loss; an adaptive strength follows a trend, without a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns

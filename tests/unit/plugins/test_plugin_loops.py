@@ -1,7 +1,5 @@
 """The loops' plugins: what they choose, where data are kept, what they refuse and suggest."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -44,9 +42,7 @@ PLAIN = {(1, False): 8.0, (4, False): 4.0, (16, False): 3.0, (64, False): 2.95}
         ({}, (16, False)),  # cannot be compiled
     ],
 )
-def test_xla_is_taken_where_it_is_three_percent_faster(
-    compiled: dict[tuple[int, bool], float], chosen: tuple[int, bool]
-) -> None:
+def test_xla_is_taken_where_it_is_three_percent_faster(compiled, chosen):
     assert choose(timed(PLAIN | compiled), "auto", "auto", None) == chosen
 
 

@@ -1,7 +1,5 @@
 """Strategies of one process, the global batch over replicas, and the rules of the rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

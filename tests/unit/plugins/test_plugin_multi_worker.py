@@ -1,7 +1,5 @@
 """The strategies over several processes and TPUs, with TensorFlow's own part replaced."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -68,9 +66,7 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
         ({"batch_size": "per-replica"}, "changes"),
     ],
 )
-def test_only_the_rows_of_the_same_batches_are_the_same_training(
-    settings: dict[str, Any], equivalence: str
-) -> None:
+def test_only_the_rows_of_the_same_batches_are_the_same_training(settings, equivalence):
     assert MultiWorker(**settings).equivalence() == equivalence
 
 
@@ -105,9 +101,7 @@ def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer(tmp_path
 
 
 @pytest.mark.tensorflow
-def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(tmp_path, monkeypatch):
     told: list[Any] = []
     made = SimpleNamespace(name="a strategy")
 
@@ -156,9 +150,7 @@ def test_a_single_worker_is_none_of_several(tmp_path: Path) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("job", "index"), [("worker", 1), ("ps", 0)])
-def test_workers_and_parameter_servers_serve_and_build_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, index: int
-) -> None:
+def test_workers_and_parameter_servers_serve_and_build_nothing(tmp_path, monkeypatch, job, index):
     tell(monkeypatch, SERVED, job, index)
     joined: list[Any] = []
     stack = stack_of(ParameterServer())
@@ -181,9 +173,7 @@ def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refu
 
 
 @pytest.mark.tensorflow
-def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(tmp_path, monkeypatch):
     tell(monkeypatch, SERVED, "chief", 0)
     made = SimpleNamespace()
     monkeypatch.setattr(
@@ -217,9 +207,7 @@ def fake_tpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.tensorflow
-def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(
-    tmp_path: Path, fake_tpu: list[Any]
-) -> None:
+def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(tmp_path, fake_tpu):
     stack = stack_of(Tpu(tpu="mine", zone="here"))
     assert stack.build_strategy(make_run(tmp_path)) == "made by strategy"
     found = "made by resolver"
@@ -246,9 +234,7 @@ def test_a_tpu_that_is_not_there_is_refused_with_the_mend(tmp_path: Path) -> Non
         (numbers().with_stages(numbers().stages[:1]), "may be fewer"),
     ],
 )
-def test_batches_of_two_sizes_are_refused_for_a_tpu(
-    plan: DataPlan, said: str, tmp_path: Path
-) -> None:
+def test_batches_of_two_sizes_are_refused_for_a_tpu(plan, said, tmp_path):
     with pytest.raises(PluginRefused, match=said):
         Tpu().build_dataset(make_run(tmp_path), "train", plan)
     assert Tpu().build_dataset(make_run(tmp_path), "validation", plan) is plan
@@ -267,9 +253,7 @@ def test_full_batches_are_fine_for_a_tpu() -> None:
         (("/CPU:0",), 1, "the strategy's devices are /CPU:0"),
     ],
 )
-def test_the_cores_are_read_back(
-    tmp_path: Path, devices: tuple[str, ...], replicas: int, words: str
-) -> None:
+def test_the_cores_are_read_back(tmp_path, devices, replicas, words):
     extended = SimpleNamespace(worker_devices=devices)
     strategy = SimpleNamespace(num_replicas_in_sync=replicas, extended=extended)
     [effect] = stack_of(Tpu()).report_effects(make_run(tmp_path, strategy=strategy), None).values()

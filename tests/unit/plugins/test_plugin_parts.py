@@ -1,7 +1,5 @@
 """Parts of the data for several workers: together they are the whole, batch by batch."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

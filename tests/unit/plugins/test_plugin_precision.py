@@ -1,7 +1,5 @@
 """Mixed precision follows the hardware, and proposes itself where that multiplies faster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +10,7 @@ from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_w
 from tfopt_precision.mixed_precision import MixedPrecision, choose_policy, formats_of_gpu
 
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.plugins import Machine, PluginRefused
+from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_machine
 
 
@@ -28,9 +26,7 @@ from tfopt_core.testing import make_machine
         (machine_with((6, 1)), "float32", "no tensor cores"),
     ],
 )
-def test_policy_is_what_the_weakest_device_computes_natively(
-    machine: Machine, policy: str, reason: str
-) -> None:
+def test_policy_is_what_the_weakest_device_computes_natively(machine, policy, reason):
     chosen, why = choose_policy(machine)
     assert chosen == policy
     assert reason in why
@@ -82,9 +78,7 @@ def test_emulated_bfloat16_says_so(train: Callable[..., Driven]) -> None:
 @pytest.mark.parametrize(
     ("scale", "said"), [("dynamic", "dynamic loss scale, now"), (128.0, "loss scale 128")]
 )
-def test_float16_reports_its_loss_scale(
-    train: Callable[..., Driven], scale: Any, said: str
-) -> None:
+def test_float16_reports_its_loss_scale(train, scale, said):
     plugin = MixedPrecision(policy="mixed_float16", force=True, loss_scale=scale)
     assert said in train(plugin).effect.detail
 

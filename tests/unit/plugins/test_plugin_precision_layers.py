@@ -1,7 +1,5 @@
 """Layers stay in float32 by name, class or probe; a policy is set on a model that is built."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which segments of a model are computed again, by what a step then holds."""
 
-from __future__ import annotations
-
 import pytest
 from support.lazy_modules import keras
 from tfopt_model.rematerialize import chosen_segments

@@ -1,7 +1,5 @@
 """Data shared out among workers: together they train on what one device would."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -187,9 +185,7 @@ def test_a_pydataset_is_refused_and_off_leaves_the_data_alone() -> None:
         (DataPlan.from_arrays(np.arange(4)).apply(lambda d: d.batch(2)), 2, 'shard = "batch"'),
     ],
 )
-def test_a_source_that_cannot_be_shared_out_evenly_is_refused(
-    plan: DataPlan, workers: int, said: str
-) -> None:
+def test_a_source_that_cannot_be_shared_out_evenly_is_refused(plan, workers, said):
     with pytest.raises(PluginRefused, match=said):
         by_source(plan, workers, 0)
 

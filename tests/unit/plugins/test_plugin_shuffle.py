@@ -1,7 +1,5 @@
 """The shuffle goes up to the source, and no example is lost on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -96,9 +94,7 @@ STEPS: list[Callable[[DataPlan], DataPlan]] = [
     st.lists(st.sampled_from(STEPS), max_size=5),
     st.sampled_from(["auto", "all", 5]),
 )
-def test_random_plans_yield_the_same_examples_each_epoch(
-    count: int, steps: list[Any], size: Any
-) -> None:
+def test_random_plans_yield_the_same_examples_each_epoch(count, steps, size):
     plan = numbers(count)
     for step in steps:
         plan = step(plan)

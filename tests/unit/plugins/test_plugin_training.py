@@ -1,10 +1,7 @@
 """Learning-rate schedules and stopping at a target."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,9 +95,7 @@ def test_own_constant_rate_is_not_applied(train: Callable[..., Driven]) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_saved_model_loads_without_tfopt_and_keeps_its_slots(
-    train: Callable[..., Driven], tmp_path: Path
-) -> None:
+def test_saved_model_loads_without_tfopt_and_keeps_its_slots(train, tmp_path):
     plugin = LrSchedule(
         schedule="cosine-restarts", first_restart_epochs=1.5, warmup_epochs=0.5, final_fraction=0.1
     )
@@ -131,9 +126,7 @@ def test_unwrapped_model_can_be_trained_on(train: Callable[..., Driven]) -> None
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("patience", [1, 3])
-def test_training_stops_after_so_many_epochs_at_the_target(
-    train: Callable[..., Driven], patience: int
-) -> None:
+def test_training_stops_after_so_many_epochs_at_the_target(train, patience):
     driven = train(TargetStop(metric="loss", at_most=1e9, patience=patience), epochs=5)
     assert driven.effect.applied
     assert f"stopped after epoch {patience} of 5" in driven.effect.detail

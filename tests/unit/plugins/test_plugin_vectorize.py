@@ -1,7 +1,5 @@
 """Functions of one example on whole batches: the same elements, or left alone with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -144,9 +142,7 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=2),
     st.sampled_from(["int32", "float32"]),
 )  # fmt: skip
-def test_random_plans_keep_their_elements(
-    count: int, size: int, functions: list[Any], kind: str
-) -> None:
+def test_random_plans_keep_their_elements(count, size, functions, kind):
     values = np.random.default_rng(count).integers(-50, 50, (count, 3)).astype(kind)
     plan = DataPlan.from_arrays(values)
     for function in functions:

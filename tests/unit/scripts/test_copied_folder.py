@@ -1,7 +1,5 @@
 """The two kinds of a private folder: a copy, and mounts of overlays."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

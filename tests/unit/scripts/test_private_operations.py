@@ -1,7 +1,5 @@
 """The private folder acts as the folder itself, both ways; what is written stays apart."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

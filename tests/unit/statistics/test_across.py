@@ -1,7 +1,5 @@
 """Statements on two stacks, and each reason not to compare: measurements that give it, and not."""
 
-from __future__ import annotations
-
 import math
 
 import attrs

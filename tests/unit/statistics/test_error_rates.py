@@ -3,8 +3,6 @@
 A rate is allowed 3.5 standard errors: a sound judgement fails one such test in some 2000.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

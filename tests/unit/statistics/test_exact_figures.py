@@ -1,7 +1,5 @@
 """Arithmetic against an oracle; figures, words and limits that mutants of the code changed."""
 
-from __future__ import annotations
-
 import math
 
 import attrs

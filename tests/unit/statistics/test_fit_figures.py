@@ -1,7 +1,5 @@
 """The figures of a fit: steps, totals that are projected, retraces, epochs to the target."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from support.measure_runs import make_fit, make_outcome, make_run

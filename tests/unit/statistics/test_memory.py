@@ -1,7 +1,5 @@
 """The verdict on peak memory: what may be claimed of a ratio, and where a side does not fit."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Each statement: runs that produce it, and runs that must not."""
 
-from __future__ import annotations
-
 import re
 
 import attrs

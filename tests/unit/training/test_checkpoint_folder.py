@@ -1,7 +1,5 @@
 """Checkpoints: what is written is read; whatever fails, the newest valid one can be read."""
 
-from __future__ import annotations
-
 import errno
 
 import numpy as np

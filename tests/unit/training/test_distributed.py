@@ -1,7 +1,5 @@
 """Several processes: their data, their start and who has ended; the private names relied upon."""
 
-from __future__ import annotations
-
 import socket
 from types import SimpleNamespace
 

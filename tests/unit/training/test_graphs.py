@@ -1,7 +1,5 @@
 """What is read of a model: loops and branches of its step, frozen weights, penalties."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The order of a run's hook calls, and of the callbacks of a fit."""
 
-from __future__ import annotations
-
 from time import perf_counter_ns
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A module is found without importing it, and sees what python -m shows it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a workload says of itself, and what the arguments of compile are made of."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A cluster on this machine, its roles played by small scripts: ends, causes, silence."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

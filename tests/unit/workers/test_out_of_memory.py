@@ -1,7 +1,5 @@
 """Why a process is said to have ended: memory, time limits, others that did not come."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

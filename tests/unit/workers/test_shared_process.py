@@ -1,7 +1,5 @@
 """One process carries out several tasks; a fork server tries its first fork."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

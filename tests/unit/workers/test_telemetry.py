@@ -1,7 +1,5 @@
 """Counters of the machine: the kernel's kills, what else ran, and the line that says so."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -5,13 +5,7 @@ import textwrap
 import pytest
 from support.cases import mostly_thorough
 from support.forked_command import HASTY
-from support.real_process import (
-    environment,
-    make_distribution,
-    tfopt,
-    tfopt_anew,
-    tiny_project,
-)
+from support.real_process import environment, make_distribution, tfopt, tfopt_anew, tiny_project
 
 GOOD = '''
     import pathlib

@@ -5,12 +5,7 @@ import textwrap
 
 import pytest
 from support.in_process import carry_out_here
-from support.real_process import (
-    TINY,
-    make_distribution,
-    make_project,
-    tiny_project,
-)
+from support.real_process import TINY, make_distribution, make_project, tiny_project
 
 from tfopt_core.commands.main import run
 

@@ -22,8 +22,6 @@ from tfopt_core.commands.output import to_json
 from tfopt_core.store.database import Store, store_path
 
 DAMAGES = 40
-
-
 COMMANDS = (["runs"], ["report", FIRST], ["compare", "aa01", "bb02"])
 
 
@@ -69,7 +67,6 @@ def test_a_damaged_file_is_read_or_refused_and_never_written(whole, tmp_path, da
 # A damaged row of the results' file: an error that names its measurement, the others readable
 
 THIRD = "20261121-103000-cc03"
-
 
 DAMAGE = {
     "request": "UPDATE measurement SET request = '{\"a' WHERE id = ?",
@@ -122,15 +119,10 @@ def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, par
 
 # the same examples each time, but by tools/fuzz.py, which draws anew
 few = few_examples(20, derandomize=settings().max_examples <= THOROUGH_EXAMPLES)
-
-
 WHOLE = json.loads(json.dumps(to_json(FIRST_RESULTS)))
-
 
 # as the store has them: the measurement without its runs, and a run
 CONCLUDED = {key: value for key, value in WHOLE.items() if key != "runs"} | {"runs": []}
-
-
 RUN = WHOLE["runs"][0]
 
 

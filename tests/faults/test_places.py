@@ -15,12 +15,7 @@ from support.in_process import tfopt_here
 from support.real_process import TFOPT, make_project, python, run, tfopt, tfopt_anew, tiny_project
 
 from tfopt_core.commands.check import check_recipe
-from tfopt_core.commands.request import (
-    RESULTS,
-    SEARCHES,
-    make_request,
-    temporary_request,
-)
+from tfopt_core.commands.request import RESULTS, SEARCHES, make_request, temporary_request
 from tfopt_core.commands.training import checkpoints_of
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe.model import MeasureSpec, Recipe, WorkloadSpec
@@ -28,7 +23,6 @@ from tfopt_core.store.database import store_path
 from tfopt_core.workers.child import LIBRARIES
 
 ROOT = Path(__file__).parents[2]
-
 
 # Words in the name of a setting by which a plugin could be told where to write.
 PLACES = re.compile(r"path|folder|file|directory|(^|_)dir|output|(^|_)log(_|$)")
@@ -173,7 +167,6 @@ LOADS = """
     model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
 
-
 MAKES = """
     import sys
     import keras
@@ -185,7 +178,6 @@ MAKES = """
     model.save("downloaded.keras")
     __import__("os").rmdir(sentinel)
 """
-
 
 SCRIPT_RECIPE = """
     [workload]
@@ -224,7 +216,6 @@ def test_a_link_within_the_project_is_fine(tmp_path):
 
 EXECUTED = "was-executed.txt"
 
-
 DECOY = f"""
 import pathlib
 with open({{folder!r}} + "/{EXECUTED}", "a") as executed:
@@ -232,10 +223,8 @@ with open({{folder!r}} + "/{EXECUTED}", "a") as executed:
 raise SystemExit(f"{{{{__name__}}}} was executed")
 """
 
-
 # One that a factory or script imports, as it may with plain Python.
 HELPER = "import pathlib\nSLOPE = 2.0\npathlib.Path(__file__).with_suffix('.imported').touch()\n"
-
 
 FACTORY = """
     import keras
@@ -250,7 +239,6 @@ FACTORY = """
         return Workload(train=(x, SLOPE * x[:, :1]), validation=(x, SLOPE * x[:, :1]),
                         build_model=build_model, optimizer="sgd", loss="mse")
 """
-
 
 RECIPE = """
     name = "tiny"

@@ -18,11 +18,7 @@ X = np.linspace(-1, 1, 24, dtype="float32").reshape(12, 2)
 def workload(callbacks=tuple):
     def model():
         return keras.Sequential(
-            [
-                keras.layers.Input((2,)),
-                keras.layers.Dense(3),
-                keras.layers.Dense(1),
-            ]
+            [keras.layers.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)]
         )
 
     return Workload(

@@ -77,7 +77,6 @@ THEIRS = """
 """
 BROKEN = "raise ImportError('no such library')"
 
-
 PLUGINS = """
     [[plugins]]
     use = "cache"

@@ -138,12 +138,7 @@ def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but:
             id="3 workers, 4 steps a call",
             marks=pytest.mark.thorough,
         ),
-        pytest.param(
-            ['use = "mirrored"\nlogical_cpu_devices = 2'],
-            2,
-            1,
-            id="2 devices",
-        ),
+        pytest.param(['use = "mirrored"\nlogical_cpu_devices = 2'], 2, 1, id="2 devices"),
     ],
 )
 def test_several_replicas_train_as_one_device_does(plugins, replicas, workers, alone, tmp_path):

@@ -139,8 +139,6 @@ def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
 # What could not be tried is named with its reason, and what is known by then stands
 
 ROWS = np.random.default_rng(3).random((200, 6), "float32")
-
-
 BATCH_SIZE = 4
 
 

@@ -175,7 +175,6 @@ SCRIPT = """
     model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
 
-
 # A fork server on a machine that refuses a mount after the private folder was begun.
 REFUSED = """
 import os, socket, sys

@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 from support.in_process import tfopt_here as tfopt
 from support.real_process import Done
-from support.stored_measurements import (
-    FIRST,
-    FIRST_RESULTS,
-    SECOND,
-    SECOND_RESULTS,
-    keep,
-    make_run,
-)
+from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND, SECOND_RESULTS, keep, make_run
 
 from tfopt_core.commands.output import write_json
 from tfopt_core.store.database import Store, store_path

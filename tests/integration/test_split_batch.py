@@ -71,11 +71,7 @@ def plain(tmp_path_factory: Any) -> Any:
 
 @pytest.mark.parametrize(
     "stack",
-    [
-        [SPLIT],
-        [OWN_CORES],
-        pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough),
-    ],
+    [[SPLIT], [OWN_CORES], pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough)],
 )
 def test_losses_and_metrics_are_those_of_plain_keras(stack: Any, tmp_path: Any, plain: Any) -> None:
     assert_trains_as(plain, stack, tmp_path)

@@ -24,7 +24,6 @@ LOUD = """
         return attrs.evolve(workload, validation=few)
 """
 
-
 RECIPE = """
     [workload]
     factory = "loud.py:build"
@@ -42,7 +41,6 @@ RECIPE = """
     use = "lr-schedule"
     warmup_epochs = 0.5
 """
-
 
 LOAD = """
 import sys
@@ -152,7 +150,6 @@ RESUMED = """
     [[plugins]]
     use = "prefetch"
 """
-
 
 FOLDER = ".tfopt/checkpoints/tiny"
 

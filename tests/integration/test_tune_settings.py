@@ -4,10 +4,7 @@ import json
 
 import pytest
 from support.forked_command import HASTY
-from support.real_process import (
-    make_project,
-    tfopt,
-)
+from support.real_process import make_project, tfopt
 from support.small_workloads import BLOBS
 
 from tfopt_core.tuning.trials import LEAST_RATIO

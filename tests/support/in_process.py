@@ -53,11 +53,7 @@ class InProcessRunner:
 
 
 def job_here(
-    *plugins: Any,
-    folder: Path,
-    seed: int = 7,
-    epochs: int | None = 2,
-    batch_size: int | None = 4,
+    *plugins: Any, folder: Path, seed: int = 7, epochs: int | None = 2, batch_size: int | None = 4
 ) -> Job:
     """The job of a run with plugin instances."""
     spec = WorkloadSpec(use="here", epochs=epochs, batch_size=batch_size)
@@ -93,8 +89,7 @@ def carry_out_here(monkeypatch: Any) -> None:
     # nobody would resume this process
     monkeypatch.setattr("tfopt_core.measurement.groups.can_take_turns", lambda *asked: False)
     monkeypatch.setattr(
-        "tfopt_core.workers.fork.ForkRunner",
-        lambda spawn: contextlib.nullcontext(spawn),
+        "tfopt_core.workers.fork.ForkRunner", lambda spawn: contextlib.nullcontext(spawn)
     )
 
 

@@ -81,10 +81,7 @@ def tfopt(
 
 
 def python(
-    *words: str | Path,
-    cwd: Path,
-    before: Path | None = None,
-    without_tfopt: bool = False,
+    *words: str | Path, cwd: Path, before: Path | None = None, without_tfopt: bool = False
 ) -> Done:
     """Run what `python WORDS` runs to its end, forked from a process with TensorFlow imported.
 

@@ -13,8 +13,6 @@ from tfopt_core.store.database import Store, store_path
 BAD_RECIPE = '[workload]\nuse = "flihgts"\nepoch = 3\n[[plugins]]\nuse = "cache"\nstorag = "x"\n'
 MISSING_MODULE = '[workload]\nfactory = "no_such_module:build"\n[[plugins]]\nuse = "cache"\n'
 MISSING_FILE = '[workload]\nfactory = "no_such.py:build"\n[[plugins]]\nuse = "cache"\n'
-
-
 HEAVY = ("tensorflow", "keras", "numpy", "scipy", "psutil")
 # Carries out a command, and tells the heavy modules that it has imported.
 PROGRAM = f"""

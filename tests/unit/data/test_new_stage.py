@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.compared import plain
 from support.lazy_modules import tf
+from support.pipelines import kinds
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
 from tfopt_data.data_service import with_service
@@ -77,10 +78,6 @@ def plus_one(x: Any) -> Any:
 
 def numbers(count: int = 10) -> DataPlan:
     return DataPlan.from_arrays(np.arange(float(count)))
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def lines_of(path: Any) -> Any:

@@ -2,15 +2,7 @@
 
 import pytest
 
-from tfopt_core.data import (
-    Batch,
-    Cache,
-    DataPlan,
-    MapBatches,
-    MapExamples,
-    Prefetch,
-    Shuffle,
-)
+from tfopt_core.data import Batch, Cache, DataPlan, MapBatches, MapExamples, Prefetch, Shuffle
 
 
 def double(x):

@@ -8,11 +8,7 @@ from support.measure_runs import make_judgement, make_pairs, make_request, make_
 from support.report_results import make_prepared
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.groups import (
-    failed_for_good,
-    no_pair_possible,
-    speedup_so_far,
-)
+from tfopt_core.measurement.groups import failed_for_good, no_pair_possible, speedup_so_far
 from tfopt_core.measurement.plan import (
     MOST_PAIRS,
     MeasurementState,
@@ -27,12 +23,7 @@ from tfopt_core.statistics.certificate import Certificate
 
 
 def planned(
-    plugins=("p",),
-    training_seconds=60.0,
-    epochs=10,
-    several=False,
-    certified=False,
-    **spec,
+    plugins=("p",), training_seconds=60.0, epochs=10, several=False, certified=False, **spec
 ) -> MeasurementState:
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
@@ -118,8 +109,6 @@ class Needs(Some):
 
 
 A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin("c", Some())
-
-
 SIDES = (Variant("baseline", ()), Variant("full", (A,)))
 
 

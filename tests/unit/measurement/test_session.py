@@ -9,12 +9,7 @@ import pytest
 from support.measure_runs import make_outcome, make_request
 from support.report_results import make_prepared
 
-from tfopt_core.errors import (
-    DamagedMeasurement,
-    InputError,
-    PreparationFailed,
-    StoreError,
-)
+from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.certifying import most_batches

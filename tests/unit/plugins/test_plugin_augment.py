@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
+from support.pipelines import kinds
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -39,10 +40,6 @@ LABELS = np.arange(24)
 
 def twice(*element: Any) -> Any:
     return element
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:

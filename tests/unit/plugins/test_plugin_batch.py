@@ -20,8 +20,6 @@ from tfopt_core.plugins import Finding, PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run
 
 X = np.random.default_rng(0).random((50, 4), dtype="float32")
-
-
 Y = X.sum(1, keepdims=True)
 
 
@@ -138,8 +136,7 @@ def test_padding_is_refused_for_batch_normalization(train: Callable[..., Driven]
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    ("loss", "said"),
-    [("sum", 'reduced by "sum"'), (None, "adds its own loss")],
+    ("loss", "said"), [("sum", 'reduced by "sum"'), (None, "adds its own loss")]
 )
 def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, said: str) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
@@ -202,12 +199,6 @@ def test_no_batch_is_dropped_that_the_steps_of_an_epoch_need() -> None:
 def test_validation_data_stay_as_they_are() -> None:
     plan = examples().batch(16)
     assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan
-
-
-def test_math_is_what_becomes_of_the_examples() -> None:
-    assert [Batch(last=last).equivalence() for last in ("keep", "pad", "drop")] == [
-        "exact", "rounding", "changes",
-    ]  # fmt: skip
 
 
 # Sequences padded to few lengths: fewer shapes and traces; what a mask hides changes nothing
@@ -278,11 +269,6 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
         rewrite = with_few_lengths(given, (4,))
         assert rewrite.plan is given
         assert reason in rewrite.reason
-
-
-def test_it_is_another_training_unless_left_out() -> None:
-    assert Batch(pad_to="power-of-two", last="keep").equivalence() == "changes"
-    assert Batch(last="keep").equivalence() == "exact"
 
 
 def model(mask: bool) -> Any:

@@ -19,8 +19,6 @@ ROWS, WIDTH, STEPS = 9, 4, 4
 INDICES = [2, 5, 2, 7, 0, 2]
 # The kernel of Adam computes 1 - beta_2 in float32.
 SLOTS_WITHIN, WEIGHTS_WITHIN = 2e-5, 2e-6
-
-
 # optimizers, and whether XLA compiles the step
 KEPT = [("adam", False), ("adam", True), ("adamw", False), ("nesterov", False), ("rmsprop", False)]
 REST = [

@@ -9,12 +9,7 @@ from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers, release
-from tfopt_model.fused_transformer import (
-    FusedTransformer,
-    fuse,
-    fusible_layers,
-    why_not_fused,
-)
+from tfopt_model.fused_transformer import FusedTransformer, fuse, fusible_layers, why_not_fused
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.plugins import TrainingOptions

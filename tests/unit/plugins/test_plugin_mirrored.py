@@ -56,15 +56,8 @@ def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
         train(OneDevice(device="/gpu:9"))
 
 
-def test_a_machine_without_a_gpu_is_refused_with_the_mend() -> None:
-    with pytest.raises(PluginRefused, match="logical_cpu_devices = 2"):
-        choose_devices((), None, 0)
-
-
 @pytest.mark.tensorflow
 def test_one_device_trains_as_a_baseline(train: Callable[..., Driven]) -> None:
-    assert choose_devices((), None, 1) == ("/gpu:0",)
-    assert choose_devices(("/gpu:3",), None, 4) == ("/gpu:3",)
     effect = train(Mirrored(devices=("/cpu:0",))).effect
     assert not effect.applied
     assert effect.detail == "the strategy has one replica, on CPU:0"
@@ -74,6 +67,8 @@ def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
     assert choose_devices(("/gpu:1", "/gpu:3"), None, 4) == ("/gpu:1", "/gpu:3")
     assert choose_devices((), 2, 4) == ("/cpu:0", "/cpu:1")
     assert choose_devices((), None, 2) == ("/gpu:0", "/gpu:1")
+    with pytest.raises(PluginRefused, match="logical_cpu_devices = 2"):
+        choose_devices((), None, 0)
 
 
 def test_logical_devices_are_runtime_options() -> None:
@@ -193,11 +188,6 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
     planned = attrs.evolve(TrainingOptions(optimizer="adam"), schedule=Own())
     with pytest.raises(PluginRefused, match="move the plugin that plans it down"):
         with_scaled_rate(planned, "linear", 2)
-
-
-def test_mirrored_is_another_training_with_a_larger_batch() -> None:
-    assert Mirrored().equivalence() == "rounding"
-    assert Mirrored(batch_size="per-replica").equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

@@ -106,17 +106,9 @@ def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) ->
 # When mixed-precision proposes itself
 
 NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
-
-
 PLAIN = make_machine(cpu_flags=frozenset(), gpus=())
-
-
 VOLTA = make_machine(gpus=(Gpu("V100", (7, 0), 2**34),))
-
-
 LAYERS = {"scope": "layers", "float32_layers": "auto"}
-
-
 FAST = {"float32": 1e11, "bfloat16": 3e11}
 
 
@@ -129,24 +121,16 @@ def suggested(machine=NATIVE, policy="float32", share=0.3, peaks=FAST):
 
 
 @pytest.mark.parametrize(
-    ("machine", "policy"), [(NATIVE, "mixed_bfloat16"), (VOLTA, "mixed_float16")]
+    ("facts", "policy"),
+    [
+        ({}, "mixed_bfloat16"),
+        ({"machine": VOLTA}, "mixed_float16"),
+        ({"machine": PLAIN}, None),
+        ({"policy": "mixed_bfloat16"}, None),
+        ({"peaks": {"float32": 1e11, "bfloat16": 0.9e11}}, None),
+        ({"share": 0.001}, None),
+        ({"share": None}, "mixed_bfloat16"),  # not countable
+    ],
 )
-def test_it_proposes_what_the_hardware_multiplies(machine, policy):
-    assert suggested(machine) == {"policy": policy, **LAYERS}
-
-
-def test_it_proposes_nothing_without_such_hardware():
-    assert suggested(PLAIN) is None
-
-
-def test_it_proposes_nothing_where_it_is_in_effect():
-    assert suggested(policy="mixed_bfloat16") is None
-
-
-def test_it_proposes_nothing_where_16_bits_are_no_faster_here():
-    assert suggested(peaks={"float32": 1e11, "bfloat16": 0.9e11}) is None
-
-
-def test_it_proposes_nothing_to_a_model_that_hardly_multiplies():
-    assert suggested(share=0.001) is None
-    assert suggested(share=None) == {"policy": "mixed_bfloat16", **LAYERS}  # not countable
+def test_it_proposes_what_the_hardware_multiplies_faster_to_a_model_that_multiplies(facts, policy):
+    assert suggested(**facts) == (policy and {"policy": policy, **LAYERS})

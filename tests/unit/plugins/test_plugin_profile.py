@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
 import pytest
-from support.plugin_drive import Driven, make_run
+from support.plugin_drive import Driven
 from tfopt_observe.profile import Profile, _folder, operation_table, share_table
 from tfopt_observe.trace import Event, Trace, operation_times, read_trace, shares
 
 from tfopt_core.plugins import Cluster, Control
+from tfopt_core.testing import make_run
 
 CALLED = "StatefulPartitionedCall/"
 HOST = (
@@ -93,16 +93,16 @@ def test_a_training_that_ends_before_says_so(train: Callable[..., Driven]) -> No
     ("variant", "state", "stops"),
     [("observed", {"traced": 2}, True), ("observed", {}, False), ("full", {"traced": 2}, False)],
 )
-def test_only_the_extra_run_ends_with_its_trace(tmp_path, variant, state, stops):
+def test_only_the_extra_run_ends_with_its_trace(variant, state, stops):
     plugin, control = Profile(), Control()
-    run = attrs.evolve(make_run(tmp_path), variant=variant)
+    run = make_run(variant=variant)
     run.state_of(plugin).update(state)
     plugin.on_epoch_end(run, control)
     assert (control.stop_reason is not None) is stops
 
 
-def test_a_second_fit_is_not_traced(tmp_path: Path) -> None:
-    effect = Profile().report_effect(make_run(tmp_path, fit_index=1))
+def test_a_second_fit_is_not_traced() -> None:
+    effect = Profile().report_effect(make_run(fit_index=1))
     assert (effect.applied, effect.detail) == (False, "the first fit is traced")
 
 

@@ -64,15 +64,8 @@ def test_resolve_takes_what_tf_config_says_and_refuses_what_contradicts(monkeypa
     monkeypatch.setenv("TF_CONFIG", config("worker", 1)["TF_CONFIG"])
     resolved = Shard().resolve(FakeProbe())
     assert (resolved.count, resolved.index) == (3, 2)
-    assert Shard().equivalence() == "changes"
     with pytest.raises(PluginRefused, match="there are 2 shards, so there is none of index 2"):
         Shard(count=2).resolve(FakeProbe())
-
-
-def test_math_is_exact_for_one_worker_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert Shard().equivalence() == Shard(count=1, index=0).equivalence() == "exact"
-    assert Shard(count=2, index=0).equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

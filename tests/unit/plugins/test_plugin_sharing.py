@@ -9,6 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
+from support.pipelines import kinds
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
 from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
@@ -93,10 +94,6 @@ def test_a_worker_computes_its_own_examples_only() -> None:
     plan = DataPlan.from_arrays(np.arange(32)).shuffle(seed=5).map(seen).batch(8)
     assert len(list(lower(by_batch(plan, 4, 1)))) == 4
     assert len(computed) == len(set(computed)) == 8
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 @pytest.mark.tensorflow

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.pipelines import kinds
 from support.plugin_drive import Driven
 from tfopt_data.shuffle import Shuffle, with_shuffle_up
 
@@ -21,10 +22,6 @@ def twice(x: Any) -> Any:
 
 def numbers(count: int = 30) -> DataPlan:
     return DataPlan.from_arrays(np.arange(count))
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def decoded() -> DataPlan:

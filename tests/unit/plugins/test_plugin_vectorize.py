@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
+from support.pipelines import kinds
 from support.plugin_drive import Driven
 from tfopt_data.vectorize_map import VectorizeMap, with_vectorized_maps
 
@@ -23,10 +24,6 @@ LABELS = np.arange(23) % 5
 
 def pictures() -> DataPlan:
     return DataPlan.from_arrays(PICTURES, LABELS)
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def batches(plan: DataPlan) -> list[Any]:
@@ -113,8 +110,6 @@ def test_same_bits_are_asked_for_where_rounding_is_not_allowed() -> None:
     plan = pictures().map(scale).batch(5)
     rewrite = with_vectorized_maps(plan, rounding=False)
     assert_same_batches(rewrite.plan, plan, tolerance=0)
-    assert VectorizeMap().equivalence() == "rounding"
-    assert VectorizeMap(rounding=False).equivalence() == "exact"
 
 
 def test_effect_reads_the_map_behind_the_batch_back(train: Callable[..., Driven]) -> None:

@@ -17,7 +17,6 @@ from support.private_run import WAYS, run_privately
 
 both_ways = pytest.mark.parametrize("way", WAYS)
 
-
 # In the overlay the kernel keeps apart what is written, by whatever function.
 OF_THE_KERNEL = ("open r+", "fork")
 
@@ -174,11 +173,9 @@ model.save("saved.keras")
 model.export("folder-4", verbose=False)
 """
 
-
 # Whatever a script does with files, a private folder acts as the folder itself would
 
 paths, texts = st.sampled_from(PATHS), st.text("ab\n", max_size=4)
-
 
 operations = st.lists(
     st.one_of(
@@ -190,7 +187,6 @@ operations = st.lists(
     ),
     min_size=20, max_size=40,  # each example starts a process
 )  # fmt: skip
-
 
 CODE = (
     inspect.getsource(folder_operations)

@@ -13,14 +13,8 @@ from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.across import compare_stacks
 
 FAST = (8.0, 8.1, 7.95, 8.02)  # 1.25x
-
-
 FASTER = (6.66, 6.75, 6.62, 6.68)  # 1.5x
-
-
 AS_FAST = (8.01, 8.09, 7.93, 8.04)
-
-
 NOISY = (6.5, 8.9, 7.0, 9.6)
 
 
@@ -92,8 +86,6 @@ def test_baselines_that_differ_are_pointed_out():
 
 
 PROJECTED = {"kind": ComparisonKind.STEADY}
-
-
 CLAIMED = {"verdict": Verdict.FASTER, "statement": "faster", "speedup": 2.0}
 
 

@@ -17,12 +17,7 @@ from tfopt_core.records.run import StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.claims import compare_quality, examples, inconclusive
 from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
-from tfopt_core.statistics.fit_figures import (
-    SHOWN,
-    retraced_runs,
-    retraces,
-    summarize,
-)
+from tfopt_core.statistics.fit_figures import SHOWN, retraced_runs, retraces, summarize
 from tfopt_core.statistics.intervals import (
     LEVEL,
     Interval,
@@ -62,8 +57,6 @@ def test_a_ratio_needs_positive_figures_and_equal_numbers_of_them():
 # Figures, words and limits that mutants of the statistics changed and no other test noticed
 
 SIDES = ("baseline", "full")
-
-
 RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))
 
 

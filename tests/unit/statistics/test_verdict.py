@@ -180,10 +180,7 @@ def test_a_plugin_that_was_not_applied_gets_no_number():
 def test_a_group_is_not_the_gain_of_one_of_it():
     runs = three_variants(SAME)
     runs += [make_run("without q", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
-    contrasts = [
-        Contrast("p", ("p", "q"), "without p"),
-        Contrast("q", ("q",), "without q"),
-    ]
+    contrasts = [Contrast("p", ("p", "q"), "without p"), Contrast("q", ("q",), "without q")]
     rows = attribute(runs, contrasts, make_judgement())
     assert rows[0].statement.startswith("p (with q, which cannot stand without it): faster")
     assert rows[1].statement.startswith("q: not isolated")

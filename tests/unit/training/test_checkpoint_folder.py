@@ -31,11 +31,9 @@ NUMBERS = st.one_of(
     hnp.floating_dtypes(endianness="<", sizes=(16, 32, 64)),
 )
 
-
 ARRAYS = NUMBERS.flatmap(
     lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))
 )
-
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

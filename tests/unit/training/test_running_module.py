@@ -70,7 +70,6 @@ print(json.dumps([
 ]))
 """
 
-
 RUN = """
 import sys
 from pathlib import Path

@@ -181,8 +181,6 @@ def test_the_turns_of_other_processes_do_not_count(
 # Who is said to be missing when a cluster does not form
 
 ADDRESSES = {"worker": ("10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222")}
-
-
 OTHERS = Cluster(addresses=ADDRESSES, job="worker", index=0).others
 
 

@@ -87,13 +87,7 @@ def tree_of(folder: Path, files: dict[str, str]) -> Path:
             },
             5,
         ),
-        (
-            {
-                "proc/self/cgroup": "0::/\n",
-                "sys/fs/cgroup/memory.events": "oom_kill many\n",
-            },
-            0,
-        ),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.events": "oom_kill many\n"}, 0),
     ],
     ids=["nothing", "version 2", "version 1", "container", "no number"],
 )

@@ -59,12 +59,9 @@ def test_an_address_without_a_port_is_none(address):
         announce(at(address), None, lambda message: None)
 
 
-def test_workers_that_train_the_same_agree():
-    check_agreement(at("a:1", "b:2"), [{"recipe": "x"}, {"recipe": "x"}])
-
-
 def test_every_difference_is_named_with_its_workers():
     facts = {"recipe": "a" * 64, "tensorflow": "2.21.0"}
+    check_agreement(at("a:1", "b:2"), [facts, facts])
     other = {"recipe": "b" * 64, "tensorflow": "2.20.0", "keras": "3"}
 
     with pytest.raises(ClusterError) as raised:
@@ -78,21 +75,13 @@ def test_every_difference_is_named_with_its_workers():
 
 
 def test_what_machines_may_differ_in_is_not_compared_and_folders_are_relative():
-    facts = {"CPU": "fast", "memory": "8 GiB", "GPUs": "none", '"/home/a/p/train.py"': "h"}
-    assert portable_facts(facts, "/home/a/p") == {'"./train.py"': "h"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"],
-)
-def test_workers_may_have_gpus_and_threads_of_their_own(name):
-    assert portable_facts({f"environment variable {name}": "1"}, "/p") == {}
-
-
-def test_variables_that_change_what_is_computed_are_compared():
-    facts = {"environment variable XLA_FLAGS": "x"}
-    assert portable_facts(facts, "/p") == facts
+    own = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS",
+           "TF_NUM_INTRAOP_THREADS")  # fmt: skip
+    facts = {"CPU": "fast", "memory": "8 GiB", "GPUs": "none", '"/home/a/p/train.py"': "h",
+             **{f"environment variable {name}": "1" for name in (*own, "XLA_FLAGS")}}  # fmt: skip
+    assert portable_facts(facts, "/home/a/p") == {
+        '"./train.py"': "h", "environment variable XLA_FLAGS": "1",
+    }  # fmt: skip
 
 
 COORDINATED = Cluster(addresses={"chief": ("127.0.0.1:1",), "ps": ("b:2",)}, job="ps", index=0)

@@ -50,33 +50,25 @@ def loop(x, kernel):
     )[1]
 
 
-def test_a_step_without_loops_has_no_finding():
-    assert found(once) == []
-
-
 def python(x, kernel):
     same = tf.numpy_function(lambda value: value, [x], tf.float32)
     return tf.ensure_shape(same, x.shape) @ kernel
 
 
-def test_a_call_of_python_in_each_step_is_named_with_its_line():
-    [finding] = found(python)
-    assert finding.kind == "python-function"
-    assert finding.place == line_of(python, "tf.numpy_function")
-
-
-def test_a_branch_is_named_with_its_line():
-    [finding] = found(branch)
-    assert finding.kind == "control-flow"
-    assert "a branch" in finding.detail
-    assert finding.place == line_of(branch, "tf.cond")
-
-
-def test_a_loop_is_named_once_with_its_rounds():
-    [finding] = found(loop)
-    assert finding.kind == "control-flow"
-    assert "a loop of 5 rounds" in finding.detail
-    assert finding.place == line_of(loop, "tf.while_loop")
+@pytest.mark.parametrize(
+    ("call", "kind", "said", "line"),
+    [
+        (python, "python-function", "", "tf.numpy_function"),
+        (branch, "control-flow", "a branch", "tf.cond"),
+        (loop, "control-flow", "a loop of 5 rounds", "tf.while_loop"),
+    ],
+)
+def test_what_holds_up_a_step_is_named_once_with_its_line(call, kind, said, line):
+    [finding] = found(call)
+    assert finding.kind == kind
+    assert said in finding.detail
+    assert finding.place == line_of(call, line)
+    assert found(once) == []
 
 
 def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():

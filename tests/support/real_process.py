@@ -1,5 +1,8 @@
 """Helpers of the integration and fault tests: real `tfopt` processes, projects, distributions."""
 
+# forks of command_server.py have another `subprocess.Popen`, which takes no parameter
+from __future__ import annotations
+
 import contextlib
 import json
 import os

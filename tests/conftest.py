@@ -1,7 +1,5 @@
 """What holds for every test: how TensorFlow starts, here and in the processes that tests start."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import os

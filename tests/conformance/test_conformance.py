@@ -1,7 +1,5 @@
 """Every plugin that the tfopt distribution registers keeps the contract."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path
@@ -103,3 +101,33 @@ def test_it_is_frozen_and_compares_by_identity(name: str) -> None:
     for attribute in attrs.fields(type(plugin)):
         with pytest.raises(attrs.exceptions.FrozenInstanceError):
             setattr(plugin, attribute.name, None)
+
+
+ON_XLA = [({}, "rounding"), ({"xla": True}, "rounding"), ({"xla": False}, "exact")]
+EQUIVALENCES: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "batch": [
+        ({}, "rounding"), ({"last": "keep"}, "exact"), ({"last": "drop"}, "changes"),
+        ({"last": "keep", "pad_to": "power-of-two"}, "changes"),
+    ],
+    "parallel-map": [
+        ({}, "exact"), ({"random_maps": True}, "rounding"), ({"ordered": False}, "order"),
+    ],
+    "vectorize-map": [({}, "rounding"), ({"rounding": False}, "exact")],
+    "shard": [
+        ({}, "exact"), ({"count": 1, "index": 0}, "exact"), ({"count": 2, "index": 0}, "changes"),
+    ],
+    "chunked": ON_XLA,
+    "resident": ON_XLA,
+    "mirrored": [({}, "rounding"), ({"batch_size": "per-replica"}, "changes")],
+    "multi-worker": [
+        ({}, "rounding"), ({"batch_size": "per-replica"}, "changes"),
+        ({"shard": "source"}, "changes"), ({"shard": "off"}, "changes"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EQUIVALENCES)
+def test_what_a_plugin_says_of_the_training_follows_its_settings(name, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for settings, equivalence in EQUIVALENCES[name]:
+        assert OURS[name].load()(**settings).equivalence() == equivalence, settings

@@ -1,7 +1,5 @@
 """Settings that make no sense are errors when a plugin is made: each names itself or the mend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -72,9 +70,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("name", "settings", "message"), REFUSED)
-def test_settings_that_make_no_sense_are_refused(
-    name: str, settings: dict[str, Any], message: str
-) -> None:
+def test_settings_that_make_no_sense_are_refused(name, settings, message):
     [found] = registrations()[name]
     with pytest.raises(ValueError, match=message):
         found.load()(**{**NEEDED.get(name, {}), **settings})

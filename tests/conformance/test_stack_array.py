@@ -1,29 +1,23 @@
 """The stacks that `make test-all` trains hold every pair that may stand together; the other pairs
 are refused, with the way out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import attrs
 import pytest
 import tomlkit
 from support.in_process import tfopt_here
 from support.plugin_settings import TRIED
 from support.stack_array import (
     PLUGINS_A_STACK,
-    Candidate,
     admissible_pairs,
     candidates,
     covering_array,
-    ordered,
     pairs,
     with_required,
 )
 
-from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.recipe.model import PluginEntry
 
@@ -32,12 +26,6 @@ STACKS = covering_array(KNOWN)
 OPEN = admissible_pairs(KNOWN)
 REFUSED = sorted(tuple(sorted(pair)) for pair in set(pairs(tuple(KNOWN))) - OPEN)
 WAYS_OUT = re.compile(r'; (keep one of them|move it (up|down)|add ")')
-
-
-def make_candidate(equivalence: str = "changes", builds_strategy: bool = False, **declared: object):
-    plain = attrs.fields_dict(Traits)
-    empty = dict.fromkeys(plain, ()) | {"role": "optimization", "model_change": "none"}
-    return Candidate(Traits(**{**empty, **declared}), equivalence, builds_strategy)
 
 
 def in_toml(names: Iterable[str], folder: Path) -> Path:
@@ -73,35 +61,12 @@ def test_each_pair_of_exact_plugins_stands_in_a_stack_that_can_be_certified() ->
     assert certified >= wanted
 
 
-def test_what_a_plugin_requires_stands_with_it_and_what_that_excludes_does_not() -> None:
-    known = {
-        "a": make_candidate(requires=("b",)),
-        "b": make_candidate(conflicts=("c",), before=("a",)),
-        "c": make_candidate(),
-    }
-    assert admissible_pairs(known) == {frozenset("ab")}
-    assert covering_array(known) == (("b", "a"),)
-
-
-def test_plugins_that_go_before_one_another_in_a_circle_have_no_order() -> None:
-    known = {
-        "a": make_candidate(before=("b",)),
-        "b": make_candidate(before=("c",)),
-        "c": make_candidate(before=("a",)),
-    }
-    assert ordered(set("abc"), known) is None
-    assert ordered(set("ab"), known) == ("a", "b")
-    assert {frozenset(stack) for stack in covering_array(known)} == admissible_pairs(known)
-
-
 # What may not stand together
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("pair", REFUSED, ids="+".join)
-def test_a_pair_that_may_not_stand_together_is_refused_with_the_way_out(
-    pair: tuple[str, str], tmp_path: Path
-) -> None:
+def test_a_pair_that_may_not_stand_together_is_refused_with_the_way_out(pair, tmp_path):
     for names in (pair, pair[::-1]):
         done = tfopt_here("plan", in_toml(names, tmp_path), cwd=tmp_path)
         assert done.code == 2

@@ -1,7 +1,5 @@
 """Bad input of a recipe: exit code 2, a line a problem with file and line, no traceback."""
 
-from __future__ import annotations
-
 import re
 import socket
 from pathlib import Path

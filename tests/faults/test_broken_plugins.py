@@ -1,19 +1,11 @@
 """Plugins of other distributions that do not import, share a name, or are not asked for."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest
 from support.cases import mostly_thorough
 from support.forked_command import HASTY
-from support.real_process import (
-    environment,
-    make_distribution,
-    tfopt,
-    tfopt_anew,
-    tiny_project,
-)
+from support.real_process import environment, make_distribution, tfopt, tfopt_anew, tiny_project
 
 GOOD = '''
     import pathlib

@@ -1,7 +1,5 @@
 """A disk cache that cannot be filled: full disk, killed run. Nothing of it harms the next run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -87,9 +85,7 @@ def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Pa
 
 @pytest.mark.thorough
 @pytest.mark.promise(11, injected="SIGKILL in the first epoch")
-def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_unaffected(
-    project: Path,
-) -> None:
+def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_unaffected(project):
     (project / "slow").write_text(CACHE_OF_A_RUN)
     with started("train", "recipe.toml", cwd=project) as process:
         wait_until("the cache to fill", lambda: any(project.glob(CACHE_OF_A_RUN)))

@@ -1,7 +1,5 @@
 """Trainings over several processes of which one dies, never comes or diverges."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

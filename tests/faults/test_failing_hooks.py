@@ -1,18 +1,11 @@
 """A plugin that fails in a hook is named with the hook; a workload that fails, with its place."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 
 import pytest
 from support.in_process import carry_out_here
-from support.real_process import (
-    TINY,
-    make_distribution,
-    make_project,
-    tiny_project,
-)
+from support.real_process import TINY, make_distribution, make_project, tiny_project
 
 from tfopt_core.commands.main import run
 

@@ -1,7 +1,5 @@
 """A disk that is full where results and files go: an error, and whole data before it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

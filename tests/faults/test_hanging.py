@@ -1,7 +1,5 @@
 """A run that hangs is ended, its stacks are shown, and nothing of it is left."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

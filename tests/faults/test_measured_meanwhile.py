@@ -1,7 +1,5 @@
 """What happens beside a measurement: others that measure, edits, clocks that jump, nan."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import ExitStack

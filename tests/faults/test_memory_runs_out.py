@@ -1,7 +1,5 @@
 """Memory runs out: in a control group, on a device, and where nobody says that it did."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The place where tfopt runs: pipes, read-only folders, locales, one CPU, another TensorFlow."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Two `tfopt tune` on one storage: they share its trials, and one of them is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """The results' file: each of its operations in turn fails, tears or is the last of its process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -3,8 +3,6 @@
 TFOPT_KILLS says how often (2 if unset), TFOPT_KILL_SEED draws the moments.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

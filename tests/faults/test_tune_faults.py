@@ -1,7 +1,5 @@
 """`tfopt tune`: memory runs out in a trial, and the log is damaged between two searches."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the integration tests share: one measurement that many tests look at."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

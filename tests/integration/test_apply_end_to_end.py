@@ -1,7 +1,5 @@
 """`tfopt apply` on real data in real processes: what is printed, written and kept."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Batches in parts: the training is that of plain Keras, and what parts would change is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -117,9 +115,7 @@ def spectral() -> Any:
         pytest.param({"loss": "sum"}, 'has the reduction "sum"', marks=pytest.mark.thorough),
     ],
 )
-def test_what_parts_would_change_is_left_as_it_is_and_named(
-    tmp_path: Any, changes: dict[str, Any], reason: str
-) -> None:
+def test_what_parts_would_change_is_left_as_it_is_and_named(tmp_path, changes, reason):
     if "loss" in changes:
         changes = {"loss": loss(changes["loss"])}
     built, _ = train_here(

@@ -1,7 +1,5 @@
 """Every benchmark still runs: in its smallest form, and what it needs without training."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

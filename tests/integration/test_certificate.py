@@ -1,12 +1,11 @@
 """Replays of real trainings: exact plugins are certified, and plugins that lie are caught."""
 
-from __future__ import annotations
-
 import os
 
 import attrs
 import numpy as np
 import pytest
+from support.cases import mostly_thorough
 from support.in_process import InProcessRunner
 from support.lazy_modules import keras, tf
 from support.measure_runs import make_request
@@ -215,60 +214,41 @@ def test_exact_plugins_are_certified(replayed, kind, plugins):
 
 
 @pytest.mark.thorough
-def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
-    plugin = Materialize(order="batches", storage="memory")
-    certificate = replayed("pydataset", plugin, equivalence="order")
-    assert certificate.certified, certificate.statement
-    assert "same training up to the order of examples" in certificate.statement
-    assert "examples an epoch compared" in certificate.statement
-
-
-@pytest.mark.thorough
-def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
-    certificate = replayed("plain", Reorders(declared="order"), equivalence="order")
+@pytest.mark.parametrize(
+    ("kind", "plugin"),
+    [
+        ("plain", Reorders(declared="order")),
+        ("pydataset", Materialize(order="batches", storage="memory")),
+    ],
+    ids=["plain", "pydataset"],
+)
+def test_another_order_of_the_same_examples_is_certified_as_such(replayed, kind, plugin):
+    certificate = replayed(kind, plugin, equivalence="order")
     assert certificate.certified, certificate.statement
     assert "same training up to the order of examples" in certificate.statement
     assert "90 examples an epoch compared" in certificate.statement
 
 
+CAUGHT = [
+    ("plain", Duplicates(), None, "epoch 1 holds other examples"),
+    ("plain", Freezes(), None, "epoch 2 repeats the order of epoch 1"),
+    ("dict", BeginsElsewhere(), None, "it begins with other weights"),
+    # the last batch of epochs that are cut is as small as before
+    ("plain", FillsUpTheLastBatch(), 3, "epoch 1 has 20 examples instead of 18"),
+    ("plain", ActsBetweenSteps(rate=0.001), None, "last learning rate: 0.001"),
+    ("validated", ValidatesLess(), None, "examples of a validation (number 1): 20 instead of 30"),
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "plugin", "said"),
-    [
-        ("plain", Duplicates(), "epoch 1 holds other examples"),
-        pytest.param(
-            "plain", Freezes(), "epoch 2 repeats the order of epoch 1", marks=pytest.mark.thorough
-        ),
-        pytest.param(
-            "dict", BeginsElsewhere(), "it begins with other weights", marks=pytest.mark.thorough
-        ),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exact) else None,
+    "case", mostly_thorough(CAUGHT, CAUGHT[:1], ids=lambda case: type(case[1]).__name__)
 )
-def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind, plugin, said):
-    certificate = replayed(kind, plugin)
+def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, case):
+    kind, plugin, batches, said = case
+    certificate = replayed(kind, plugin, batches=batches)
     assert certificate.kind == "diverges", certificate.statement
-    assert certificate.statement.startswith(f"declared exact, but {said}")
-
-
-@pytest.mark.thorough
-def test_the_last_batch_of_epochs_that_are_cut_is_as_small_as_before(replayed):
-    certificate = replayed("plain", FillsUpTheLastBatch(), batches=3)
-    assert certificate.kind == "diverges", certificate.statement
-    assert "epoch 1 has 20 examples instead of 18" in certificate.statement
-
-
-@pytest.mark.thorough
-def test_what_acts_between_the_steps_is_part_of_a_replay(replayed):
-    certificate = replayed("plain", ActsBetweenSteps(rate=0.001))
-    assert certificate.kind == "diverges", certificate.statement
-    assert certificate.statement.startswith("declared exact, but last learning rate: 0.001")
-
-
-@pytest.mark.thorough
-def test_a_plugin_that_changes_the_validation_alone_is_caught(replayed):
-    certificate = replayed("validated", ValidatesLess())
-    assert certificate.kind == "diverges", certificate.statement
-    assert "examples of a validation (number 1): 20 instead of 30" in certificate.statement
+    assert certificate.statement.startswith("declared exact, but ")
+    assert said in certificate.statement
 
 
 @pytest.mark.thorough

@@ -1,7 +1,5 @@
 """What `control` asks for in `on_epoch_end` really happens."""
 
-from __future__ import annotations
-
 import attrs
 import numpy as np
 import pytest
@@ -20,11 +18,7 @@ X = np.linspace(-1, 1, 24, dtype="float32").reshape(12, 2)
 def workload(callbacks=tuple):
     def model():
         return keras.Sequential(
-            [
-                keras.layers.Input((2,)),
-                keras.layers.Dense(3),
-                keras.layers.Dense(1),
-            ]
+            [keras.layers.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)]
         )
 
     return Workload(

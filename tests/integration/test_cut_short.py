@@ -1,7 +1,5 @@
 """A run that is cut short, and what is said of it."""
 
-from __future__ import annotations
-
 import time
 from time import perf_counter_ns
 

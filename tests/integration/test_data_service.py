@@ -1,7 +1,5 @@
 """The data service with real processes: every example once, and nobody left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -16,13 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from support.lazy_modules import tf
-from support.real_process import (
-    TIME_LIMIT_SECONDS,
-    alive,
-    descendants,
-    environment,
-    wait_until,
-)
+from support.real_process import TIME_LIMIT_SECONDS, alive, descendants, environment, wait_until
 from tfopt_data.data_service import DataService
 
 from tfopt_core import DataPlan

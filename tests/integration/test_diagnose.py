@@ -1,7 +1,5 @@
 """`tfopt diagnose` on trainings whose troubles are known."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
@@ -78,7 +76,6 @@ THEIRS = """
             raise ZeroDivisionError("by design")
 """
 BROKEN = "raise ImportError('no such library')"
-
 
 PLUGINS = """
     [[plugins]]

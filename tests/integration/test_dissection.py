@@ -1,7 +1,5 @@
 """Data sets as workloads give them: they come apart, and train the same as before."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf

@@ -1,7 +1,5 @@
 """Trainings over several replicas, in real processes on loopback: the same as on one device."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -140,17 +138,10 @@ def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but:
             id="3 workers, 4 steps a call",
             marks=pytest.mark.thorough,
         ),
-        pytest.param(
-            ['use = "mirrored"\nlogical_cpu_devices = 2'],
-            2,
-            1,
-            id="2 devices",
-        ),
+        pytest.param(['use = "mirrored"\nlogical_cpu_devices = 2'], 2, 1, id="2 devices"),
     ],
 )
-def test_several_replicas_train_as_one_device_does(
-    plugins: list[str], replicas: int, workers: int, alone: Trained, tmp_path: Path
-) -> None:
+def test_several_replicas_train_as_one_device_does(plugins, replicas, workers, alone, tmp_path):
     """Losses, metrics, validation, evaluate, predict and the uneven last batch."""
     several = trained(tmp_path / "project", *plugins)
 

@@ -1,4 +1,6 @@
-"""How long a training will take, before there was one."""
+"""How long a training will take, and what could not be tried for it, with the reason."""
+
+from typing import Any
 
 import attrs
 import numpy as np
@@ -10,10 +12,12 @@ from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.training.loops.train_functions import loop_of
-from tfopt_core.trials.dry_build import estimates, without_stack
+from tfopt_core.trials.dry_build import estimates, prepare, without_stack
 from tfopt_core.trials.step_timing import time_steps
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -130,3 +134,46 @@ def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
     broken = build_here(built.workload, Breaks(), folder=tmp_path, batch_size=1)
     with pytest.raises(WorkloadError, match="timing some steps raised ValueError: no step"):
         estimates(broken.workload, without_stack(broken.job), broken.job)
+
+
+# What could not be tried is named with its reason, and what is known by then stands
+
+ROWS = np.random.default_rng(3).random((200, 6), "float32")
+BATCH_SIZE = 4
+
+
+def small_model() -> Any:
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+
+
+def with_python_function() -> Any:
+    """XLA has no kernel for a Python function, so it cannot compile a step of this model."""
+
+    class Doubled(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            doubled = tf.numpy_function(lambda values: 2 * values, [inputs], tf.float32)
+            return tf.ensure_shape(doubled, inputs.shape)
+
+        def compute_output_shape(self, input_shape: Any) -> Any:
+            return input_shape
+
+    return keras.Sequential([keras.Input((6,)), Doubled(), keras.layers.Dense(1)])
+
+
+def workload(build_model: Any) -> Workload:
+    return Workload(train=DataPlan.from_arrays(ROWS, ROWS[:, :1]), validation=None, optimizer="sgd",
+                    build_model=build_model, loss="mse", batch_size=BATCH_SIZE)  # fmt: skip
+
+
+def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its_reason(tmp_path):
+    built = build_here(workload(small_model), folder=tmp_path, batch_size=BATCH_SIZE)
+    stack = (StackedPlugin("chunked", Chunked(steps=4)),)
+    task = PrepareTask(function="", look="", job=attrs.evolve(built.job, plugins=stack))
+    prepared = prepare(task, print, lambda job: workload(with_python_function))
+    assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
+    [warning] = prepared.search_notes
+    assert warning in prepared.warnings
+    assert warning.startswith(
+        'the settings of plugin "chunked" were chosen without what could not be timed: '
+        "chunked with steps = 4, xla = True: raised InvalidArgumentError: "
+    )

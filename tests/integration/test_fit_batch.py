@@ -1,7 +1,5 @@
 """A search for a batch size in real processes: one that runs out of memory is a bound."""
 
-from __future__ import annotations
-
 import pytest
 from support.real_process import make_project, tfopt
 

@@ -1,7 +1,5 @@
 """A forked run is equal to a spawned one, cheap, and used only where that is known."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys
@@ -176,7 +174,6 @@ SCRIPT = """
     model.compile("adam", "mse")
     model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
-
 
 # A fork server on a machine that refuses a mount after the private folder was begun.
 REFUSED = """

@@ -1,10 +1,5 @@
 """Frozen features: trainings on them equal Keras' own, and traps are refused by name."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import attrs
 import numpy as np
 import pytest
@@ -85,126 +80,53 @@ def refused(folder, **settings):
     return effect.detail
 
 
-def watcher(seen):
-    """A callback that computes with the model and other data in the midst of the training."""
-
-    class Watcher(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            if epoch != 1:
-                return
-            others = PICTURES[60:], LABELS[60:]
-            seen["predict"] = self.model.predict(others[0], verbose=0)
-            seen["evaluate"] = self.model.evaluate(*others, verbose=0, return_dict=True)
-            seen["copy"] = keras.models.clone_model(self.model)
-
-    return Watcher()
-
-
-@attrs.frozen
-class Training:
-    """A whole training with the callbacks that users have."""
-
-    built: Any
-    history: dict[str, tuple[float, ...]]
-    folder: Path
-    seen: dict[str, Any]
-
-
-def trained_with_callbacks(folder, *plugins):
-    from keras import callbacks as keras_callbacks
-
-    seen = {}
-    built, history = trained(
-        folder / "run",
-        *plugins,
-        callbacks=[
-            keras_callbacks.ModelCheckpoint(folder / "whole.keras"),
-            keras_callbacks.ModelCheckpoint(folder / "own.weights.h5", save_weights_only=True),
-            keras_callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False),
-            watcher(seen),
-        ],
-    )
-    return Training(built, history, folder, seen)
-
-
-@pytest.fixture(scope="module")
-def baseline(tmp_path_factory):
-    return trained_with_callbacks(tmp_path_factory.mktemp("baseline"))
-
-
 @pytest.fixture(scope="module")
 def on_features(tmp_path_factory):
-    return trained_with_callbacks(tmp_path_factory.mktemp("features"), FrozenFeatures())
+    """What was built, its history, and a checkpoint that a callback has written."""
+    folder = tmp_path_factory.mktemp("features")
+    saves = keras.callbacks.ModelCheckpoint(folder / "whole.keras")
+    return (*trained(folder / "run", FrozenFeatures(), callbacks=[saves]), folder / "whole.keras")
 
 
-def assert_equal(history, baseline):
-    assert set(history) == set(baseline)
-    for name, values in baseline.items():
+def test_losses_are_those_of_the_whole_model(on_features, tmp_path):
+    _, history, _ = on_features
+    _, plain = trained(tmp_path)
+    assert set(history) == set(plain)
+    for name, values in plain.items():
         assert history[name] == pytest.approx(values, rel=1e-4, abs=1e-6), name
 
 
-def test_losses_are_those_of_the_whole_model(on_features, baseline):
-    assert_equal(on_features.history, baseline.history)
-
-
 def test_what_was_trained_on_is_read_back(on_features):
-    [effect] = effects_of(on_features.built)
+    built, *_ = on_features
+    [effect] = effects_of(built)
     assert effect.applied, effect.detail
     assert 'up to "pool"' in effect.detail
-    inputs, _ = on_features.built.run.datasets["train"].element_spec
+    inputs, _ = built.run.datasets["train"].element_spec
     assert [spec.shape.as_list() for (spec,) in inputs.values()] == [[None, 4]]
-    [of_one_epoch] = effects_of(on_features.built, epochs=1)
+    [of_one_epoch] = effects_of(built, epochs=1)
     assert of_one_epoch.applied
     assert of_one_epoch.detail.startswith(f"{effect.detail}; trained one epoch")
 
 
 def test_a_frozen_weight_that_changes_in_the_training_is_refused_at_its_end(on_features):
-    kernel = on_features.built.model.get_layer("base").layers[0].kernel
+    built, *_ = on_features
+    kernel = built.model.get_layer("base").layers[0].kernel
     before = kernel.numpy()
     kernel.assign(before + 1)
     try:
         with pytest.raises(PluginRefused, match="was changed in the training"):
-            effects_of(on_features.built)
+            effects_of(built)
     finally:
         kernel.assign(before)
 
 
-def test_callbacks_compute_with_the_whole_model_while_it_trains(on_features, baseline):
-    ours, theirs = on_features.seen, baseline.seen
-    np.testing.assert_allclose(ours["predict"], theirs["predict"], rtol=1e-3, atol=1e-5)
-    assert ours["evaluate"] == pytest.approx(theirs["evaluate"], rel=1e-4)
-    assert type(ours["copy"]) is type(theirs["copy"])
-
-
-def saved_files(training):
-    return ["whole.keras", "own.weights.h5", *(
-        str(path.relative_to(training.folder)) for path in sorted(training.folder.glob("backup/*"))
-    )]  # fmt: skip
-
-
-@pytest.mark.thorough
-def test_callbacks_save_the_whole_model_while_it_trains(on_features, baseline):
-    expected = on_features.built.model.predict(PICTURES, verbose=0)
-    assert saved_files(on_features) == saved_files(baseline)
-    weights = [name for name in saved_files(on_features) if name.endswith(".weights.h5")]
-    assert len(weights) == 2
-    plain = transfer()
-    plain.compile("adam", "mse")
-    for made in (
-        keras.saving.load_model(on_features.folder / "whole.keras"),
-        *(_with_weights(plain, on_features.folder / name) for name in weights),
-    ):
-        assert type(made) is type(plain)
-        np.testing.assert_allclose(made.predict(PICTURES, verbose=0), expected, rtol=1e-5)
-
-
-def _with_weights(model, file):
-    model.load_weights(file)
-    return model
-
-
-def test_the_model_is_unwrapped_to_its_own_class(on_features):
-    assert type(on_features.built.stack.unwrap(on_features.built.model)) is type(transfer())
+# (that callbacks evaluate, predict and save weights as ever, test_drawn_fits.py compares)
+def test_a_callback_saves_the_whole_model_while_it_trains_and_it_is_unwrapped(on_features):
+    built, _, file = on_features
+    saved = keras.saving.load_model(file)
+    assert type(saved) is type(built.stack.unwrap(built.model)) is type(transfer())
+    expected = built.model.predict(PICTURES, verbose=0)
+    np.testing.assert_allclose(saved.predict(PICTURES, verbose=0), expected, rtol=1e-5)
 
 
 def inner_dropout():

@@ -1,7 +1,5 @@
 """A training whose updates are made by kernels has the numbers of plain Keras."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -101,9 +99,7 @@ def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
         pytest.param([Resident(xla=True), SplitBatch(parts=2, xla=True), FUSED], marks=thorough),
     ],
 )
-def test_losses_and_weights_are_those_of_plain_keras(
-    stack: Any, tmp_path: Any, plain: Any, fused: Any
-) -> None:
+def test_losses_and_weights_are_those_of_plain_keras(stack, tmp_path, plain, fused):
     made = fused if stack is None else trained(tmp_path, *stack)
     assert all(effect.applied for effect in made[2].values()), made[2]
     assert '/words/embeddings"' in made[2]["FusedOptimizer"].detail.split("rows of")[1]
@@ -112,9 +108,7 @@ def test_losses_and_weights_are_those_of_plain_keras(
 
 @thorough
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_in_mixed_precision_the_numbers_are_those_of_keras_in_it(
-    policy: str, tmp_path: Any
-) -> None:
+def test_in_mixed_precision_the_numbers_are_those_of_keras_in_it(policy, tmp_path):
     precision = MixedPrecision(policy=policy, force=True)
     expected = trained(tmp_path / "plain", precision)
     made = trained(tmp_path / "fused", precision, FUSED)

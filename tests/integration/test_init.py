@@ -1,7 +1,5 @@
 """`tfopt init` writes a recipe that can be trained, and measures nothing."""
 
-from __future__ import annotations
-
 from contextlib import chdir
 
 import pytest

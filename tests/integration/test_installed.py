@@ -3,8 +3,6 @@
 What tfopt needs, which is large, the environment reads from that of the tests.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Whatever a `Workload` may give as its data trains, in the right number of steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.in_process import train_here
@@ -76,8 +74,7 @@ KINDS = [
 
 @pytest.mark.promise(37, injected="every kind of data, with whole and partial batches")
 @pytest.mark.parametrize(
-    ("make", "batch_size", "steps"),
-    [pytest.param(*kind[1:], id=kind[0]) for kind in KINDS],
+    ("make", "batch_size", "steps"), [pytest.param(*kind[1:], id=kind[0]) for kind in KINDS]
 )
 def test_it_trains_in_the_right_number_of_steps(make, batch_size, steps, tmp_path):
     built, outcome = train_here(make(), folder=tmp_path, epochs=EPOCHS, batch_size=batch_size)

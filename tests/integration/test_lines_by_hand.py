@@ -1,9 +1,6 @@
 """The lines that plugins have people write by hand run as they stand, beside a training's names."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,9 +60,7 @@ def names() -> dict[str, Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings"), CASES)
-def test_lines_by_hand_run(
-    name: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_by_hand_run(name, settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     known = names()
     if name == "data-service":

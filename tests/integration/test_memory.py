@@ -1,7 +1,5 @@
 """Real trainings: a baseline that does not fit into memory is a result."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

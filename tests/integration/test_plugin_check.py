@@ -1,7 +1,5 @@
 """`tfopt plugins check`: a plugin that breaks a promise is named with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

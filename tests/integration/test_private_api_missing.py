@@ -1,7 +1,5 @@
 """A private member that is missing disables its feature, says so, and disables nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,14 +109,8 @@ def test_a_step_that_cannot_be_read_leaves_the_data_before_it_in_one_piece(witho
     assert sentence in disabled_so_far()
 
 
-def test_without_knowing_inputs_data_sets_are_refused_and_arrays_are_not(without, tmp_path):
+def test_a_rewrite_of_data_that_cannot_be_read_does_not_count_as_applied(without):
     sentence = without("data-sets")
-    with pytest.raises(WorkloadError) as refused:
-        DataPlan.from_dataset(_range())
-    assert str(refused.value) == sentence
-    _, outcome = train_here(workload(), folder=tmp_path)
-    assert outcome.epochs == 2
-    # what cannot be confirmed does not count as applied
     done = Rewrite(DataPlan.from_arrays(X), done="cached")
     run = SimpleNamespace(
         state_of=lambda plugin: {"rewrites": {"train": done}},
@@ -138,24 +130,6 @@ def test_a_piece_that_is_not_known_counts_as_another_one_each_time(without):
     sentence = without("data-repeats")
     assert not source().deterministic
     assert sentence in disabled_so_far()
-
-
-def test_without_their_seeds_all_earlier_passes_are_read(without):
-    assert walk.passes_to_read(_range()) == "none"
-    sentence = without("shuffle-orders")
-    assert walk.passes_to_read(_range()) == "every"
-    assert disabled_so_far() == (sentence,)
-
-
-def test_without_the_registry_every_map_counts_as_random(without):
-    def random() -> bool:
-        # a function of its own each time: what was found of one is kept
-        return bool(random_ops(DataPlan.from_arrays(X).map(lambda x: x + 1), 1))
-
-    assert not random()
-    sentence = without("random-operations")
-    assert random()
-    assert disabled_so_far() == (sentence,)
 
 
 # Models and trainings
@@ -197,6 +171,10 @@ def random_state_of_keras() -> Any:
     return state.capture_random()["keras"]
 
 
+def mapped() -> DataPlan:
+    return DataPlan.from_arrays(X).map(lambda x: x + 1)
+
+
 @pytest.mark.parametrize(
     ("feature", "read", "unknown"),
     [
@@ -204,6 +182,12 @@ def random_state_of_keras() -> Any:
         ("optimized-graphs", lambda: graphs.optimized_graph(lambda: None), None),
         ("overflow-count", overflow_steps, None),
         ("keras-random-state", random_state_of_keras, None),
+        ("shuffle-orders", lambda: walk.passes_to_read(_range()), "every"),
+        (
+            "random-operations",
+            lambda: bool(random_ops(DataPlan.from_arrays(X).map(lambda x: x + 1), 1)),
+            True,
+        ),
         # by the word of the layers
         ("xla-support", lambda: graphs.supports_xla(small_model()), True),
     ],
@@ -233,15 +217,44 @@ def test_where_the_count_is_unknown_keras_trains(without, tmp_path):
     assert why_no_loop(attrs.evolve(chunked, batches={})) == sentence
 
 
-def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(without, tmp_path):
-    sentence = without("nested-layers")
-    with pytest.raises(PluginRefused) as refused:
-        build_here(workload(), L2(), folder=tmp_path)
+def on_replicas(strategy: Any) -> Any:
+    workload = SimpleNamespace(own_strategy=None)
+    return distribution_of(
+        SimpleNamespace(run=SimpleNamespace(strategy=strategy), workload=workload)
+    )
+
+
+@pytest.mark.parametrize(
+    ("feature", "error", "call"),
+    [
+        ("data-sets", WorkloadError, lambda folder: DataPlan.from_dataset(_range())),
+        ("nested-layers", PluginRefused, lambda path: build_here(workload(), L2(), folder=path)),
+        ("nested-layers", WorkloadError, lambda folder: precision.keep_in_float32(
+            small_model(), PrecisionPolicy(policy="mixed_bfloat16", float32_layers=("dense*",)))),
+        ("layer-draws", PluginRefused, lambda folder: build_here(
+            workload(), Augment(layers=({"layer": "RandomBrightness", "factor": 0.1},)),
+            folder=folder)),
+        ("fit-resumed", WorkloadError, lambda folder: unset_initial_epoch(
+            small_model(), [keras.callbacks.BackupAndRestore(folder / "b")])),
+        ("class-weights", WorkloadError,
+         lambda folder: sources.with_class_weight(_range().map(lambda x: (x, x)), {0: 1.0})),
+        ("script-fits", WorkloadError, lambda folder: FitWorkload.of(None, None, None, 1)),
+        ("replicas", WorkloadError,
+         lambda folder: on_replicas(tf.distribute.MirroredStrategy(["CPU:0"]))),
+    ],
+)  # fmt: skip
+def test_what_needs_it_is_refused(without, tmp_path, feature, error, call):
+    sentence = without(feature)
+    with pytest.raises(error) as refused:
+        call(tmp_path)
     assert sentence in str(refused.value)
-    by_name = PrecisionPolicy(policy="mixed_bfloat16", float32_layers=("dense*",))
-    with pytest.raises(WorkloadError) as refused_name:
-        precision.keep_in_float32(small_model(), by_name)
-    assert str(refused_name.value) == sentence
+
+
+def test_what_does_not_need_them_goes_on(without, tmp_path):
+    for feature in ("data-sets", "nested-layers", "fit-resumed", "replicas"):
+        without(feature)
+    unset_initial_epoch(small_model(), [keras.callbacks.History()])
+    assert on_replicas(tf.distribute.get_strategy()) is None
     _, outcome = train_here(workload(), folder=tmp_path)
     assert outcome.epochs == 2
     assert set(outcome.history) == {"loss"}
@@ -268,58 +281,11 @@ def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
     assert sentence in effect_of(built).detail
 
 
-def test_without_their_generators_random_layers_do_not_augment(without, tmp_path):
-    sentence = without("layer-draws")
-    plugin = Augment(layers=({"layer": "RandomBrightness", "factor": 0.1},))
-    with pytest.raises(PluginRefused) as refused:
-        build_here(workload(), plugin, folder=tmp_path)
-    assert sentence in str(refused.value)
-
-
-def test_only_backup_and_restore_needs_the_epoch_to_be_unset(without, tmp_path):
-    sentence = without("fit-resumed")
-    unset_initial_epoch(small_model(), [keras.callbacks.History()])
-    with pytest.raises(WorkloadError) as refused:
-        unset_initial_epoch(small_model(), [keras.callbacks.BackupAndRestore(tmp_path / "b")])
-    assert str(refused.value) == sentence
-
-
 def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
     sentence = without("class-weights")
     built = build_here(workload(class_weight={0: 1.0}), folder=tmp_path)
     resident = attrs.evolve(built, training=attrs.evolve(built.training, loop="resident"))
     assert why_no_loop(resident) == sentence
-    with pytest.raises(WorkloadError) as refused:
-        sources.with_class_weight(built.run.datasets["train"], {0: 1.0})
-    assert str(refused.value) == sentence
-
-
-# Scripts
-
-
-def test_the_fits_of_a_script_take_no_stack(without):
-    sentence = without("script-fits")
-    with pytest.raises(WorkloadError) as refused:
-        FitWorkload.of(None, None, None, 1)  # type: ignore[arg-type]
-    assert str(refused.value) == sentence
-
-
-# Strategies
-
-
-def test_replicas_are_refused_and_one_device_is_not(without):
-    sentence = without("replicas")
-    workload = SimpleNamespace(own_strategy=None)
-    several = SimpleNamespace(
-        run=SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["CPU:0"])), workload=workload
-    )
-    with pytest.raises(WorkloadError) as refused:
-        distribution_of(several)  # type: ignore[arg-type]
-    assert str(refused.value) == sentence
-    one = SimpleNamespace(
-        run=SimpleNamespace(strategy=tf.distribute.get_strategy()), workload=workload
-    )
-    assert distribution_of(one) is None  # type: ignore[arg-type]
 
 
 def test_communication_is_not_read_back(without):
@@ -330,9 +296,6 @@ def test_communication_is_not_read_back(without):
     effect = Mirrored(communication="reduce-to-one").report_effect(run, None)
     assert effect.applied
     assert sentence in effect.detail
-
-
-# What users see
 
 
 def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_the_rest(without):

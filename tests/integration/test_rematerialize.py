@@ -1,7 +1,5 @@
 """Segments that are computed again: the training is that of plain Keras, in less memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +8,8 @@ import pytest
 from support.in_process import train_here
 from support.lazy_modules import keras, layers
 from support.real_process import python
-from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_model.rematerialize import Rematerialize
 from tfopt_model.segments import pieces_of
-from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
 from tfopt_core.testing import make_run
@@ -24,58 +20,30 @@ PICTURES = np.random.default_rng(0).random((16, 4, 4, 3), "float32")
 LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")
 
 
-def residual(*first: Any, frozen: bool = False) -> Any:
+def residual() -> Any:
     pictures = keras.Input((4, 4, 3))
-    hidden = pictures
-    for layer in (*first, layers.Dense(4, trainable=not frozen)):
-        hidden = layer(hidden)
+    hidden = layers.Dense(4)(pictures)
     for _ in range(2):
         inner = layers.Dense(8, activation="gelu", kernel_regularizer="l2")(hidden)
         hidden = layers.Add()([hidden, layers.Dense(4)(inner)])
     return keras.Model(pictures, layers.Dense(3)(layers.GlobalAveragePooling2D()(hidden)))
 
 
-def frozen() -> Any:
-    return residual(frozen=True)
-
-
-def with_dropout() -> Any:
-    return residual(keras.layers.Dropout(0.5, seed=3, name="drop"))
-
-
 def loss() -> Any:
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def by_hand(build_model: Any) -> tuple[Any, Any]:
+def test_the_training_is_that_of_plain_keras(tmp_path: Path) -> None:
+    # (beside other plugins and with dropout, test_drawn_fits.py compares)
     keras.utils.set_random_seed(7)
-    model = build_model()
-    model.compile("adam", loss())
-    fitted = model.fit(PICTURES, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)
-    return fitted.history, model
-
-
-def trained(folder: Path, build_model: Any, *beside: Any) -> tuple[Any, Any]:
-    return train_here(
-        Workload(train=(PICTURES, LABELS), build_model=build_model, loss=loss(), shuffle=False),
-        Rematerialize(), *beside, folder=folder, batch_size=8,
+    plain = residual()
+    plain.compile("adam", loss())
+    fitted = plain.fit(PICTURES, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    workload = Workload(
+        train=(PICTURES, LABELS), build_model=residual, loss=loss(), shuffle=False
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("build_model", "beside"),
-    [
-        (residual, ()),
-        pytest.param(frozen, (FrozenFeatures(),), marks=pytest.mark.thorough),
-        pytest.param(with_dropout, (), marks=pytest.mark.thorough),
-        pytest.param(residual, (GradientAccumulation(steps=2),), marks=pytest.mark.thorough),
-    ],
-    ids=["alone", "frozen features", "dropout", "in parts"],
-)
-def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, beside: Any) -> None:
-    expected, plain = by_hand(build_model)
-    built, outcome = trained(tmp_path, build_model, *beside)
-    assert outcome.history["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    built, outcome = train_here(workload, Rematerialize(), folder=tmp_path, batch_size=8)
+    assert outcome.history["loss"] == pytest.approx(fitted.history["loss"], rel=1e-6)
     for ours, theirs in zip(built.model.get_weights(), plain.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     effect = built.stack.report_effects(built.run, built.model)["Rematerialize"]
@@ -140,9 +108,7 @@ def normalized() -> Any:
         (normalized, '"norm"'),
     ],
 )
-def test_what_cannot_be_cut_is_left_with_the_reason(
-    tmp_path: Path, build_model: Any, reason: str
-) -> None:
+def test_what_cannot_be_cut_is_left_with_the_reason(tmp_path, build_model, reason):
     found = pieces_of(build_model())
     text = found if isinstance(found, str) else " ".join(piece.why_once for piece in found)
     assert reason in text

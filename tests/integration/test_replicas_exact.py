@@ -1,7 +1,5 @@
 """Two replicas train as one device does where Keras alone would not have them do so."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable
@@ -179,9 +177,7 @@ def test_a_log_that_is_named_as_a_metric_stays_the_steps_own(said: Callable[[str
     assert said("own")["two"]["history"]["loss"] == [7.0] * 3
 
 
-def test_moving_averages_are_the_same_on_all_replicas_when_an_epoch_ends(
-    said: Callable[[str], Any],
-) -> None:
+def test_moving_averages_are_the_same_on_all_replicas_when_an_epoch_ends(said):
     averages = said("normalized")["averages"]
 
     assert len(averages) == 2
@@ -197,7 +193,5 @@ def test_moving_averages_are_the_same_on_all_replicas_when_an_epoch_ends(
         ("one number", "one number for a whole batch"),
     ],
 )
-def test_what_cannot_be_taken_over_replicas_is_refused(
-    said: Callable[[str], Any], case: str, words: str
-) -> None:
+def test_what_cannot_be_taken_over_replicas_is_refused(said, case, words):
     assert words in said(case)

@@ -1,7 +1,5 @@
 """The HTML report in a real browser: it fits narrow and wide windows, follows the theme, prints."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

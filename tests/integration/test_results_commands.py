@@ -1,21 +1,12 @@
 """`tfopt runs`, `report` and `compare` on a store that the test wrote: nothing is trained."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from support.in_process import tfopt_here as tfopt
 from support.real_process import Done
-from support.stored_measurements import (
-    FIRST,
-    FIRST_RESULTS,
-    SECOND,
-    SECOND_RESULTS,
-    keep,
-    make_run,
-)
+from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND, SECOND_RESULTS, keep, make_run
 
 from tfopt_core.commands.output import write_json
 from tfopt_core.store.database import Store, store_path
@@ -81,10 +72,6 @@ def test_runs_writes_json(project):
     assert FIRST in done.err
 
 
-def test_runs_of_a_project_that_does_not_exist_is_bad_input(project):
-    assert tfopt("runs", "--project", "nowhere", cwd=project).code == 2
-
-
 # report
 
 
@@ -121,34 +108,6 @@ def test_report_writes_a_page_and_markdown(project, tmp_path):
     assert (tmp_path / "r.md").read_text().startswith("## in-memory on flights\n")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["last", "--markdown", "r.md"], "is unfinished, so there is nothing to report yet"),
-        ([SECOND, "--json", "-", "--markdown", "-"], "are both standard output; write one of"),
-        ([SECOND, "--html", "none/r.html"], "there is no folder"),
-    ],
-)
-def test_a_report_that_cannot_be_written_says_why(project, options, said):
-    done = tfopt("report", *options, cwd=project)
-    assert done.code == 2
-    assert said in done.err
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("20261121", f'"20261121" matches 2 measurements: {SECOND}, {BEGUN}; give more of the id'),
-        ("", f'no measurement is named ""; the latest are: {FIRST}, {SECOND}, {BEGUN}'),
-        ("20261121-100000-bb22", f'did you mean "{SECOND}"?'),
-    ],
-)
-def test_an_id_that_is_not_one_names_candidates(project, asked, said):
-    done = tfopt("report", asked, cwd=project)
-    assert done.code == 2
-    assert said in done.err
-
-
 # compare
 
 
@@ -169,23 +128,38 @@ def test_compare_takes_json_files_and_writes_json(project, tmp_path):
     assert "B's stack is faster" in " ".join(done.err.split())
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (BEGUN, f'"{BEGUN}" is unfinished, so there is no verdict to compare'),
-        (FIRST, "it is the same measurement twice"),
-        ("zzz", 'no measurement is named "zzz"'),
-        ("absent.json", '"absent.json" cannot be read: No such file or directory'),
-    ],
-)
-def test_what_cannot_be_compared_says_why(project, asked, said):
-    done = tfopt("compare", FIRST, asked, cwd=project)
-    assert done.code == 2
-    assert said in done.err
-
-
 def test_the_json_of_another_command_is_no_measurement(project, tmp_path):
     assert tfopt("runs", "--json", tmp_path / "runs.json", cwd=project).code == 0
     done = tfopt("compare", FIRST, tmp_path / "runs.json", cwd=project)
     assert done.code == 2
     assert "is not a measurement; name a file that `tfopt apply RECIPE --json FILE`" in done.err
+
+
+# What none of them can do
+
+ID = "20261121-100000-bb22"  # of no measurement
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["runs", "--project", "nowhere"], "nowhere"),
+        (["report", "last", "--markdown", "r.md"], "unfinished, so there is nothing to report yet"),
+        (["report", SECOND, "--json", "-", "--markdown", "-"],
+         "are both standard output; write one of"),
+        (["report", SECOND, "--html", "none/r.html"], "there is no folder"),
+        (["report", "20261121"],
+         f'"20261121" matches 2 measurements: {SECOND}, {BEGUN}; give more of the id'),
+        (["report", ""], f'no measurement is named ""; the latest are: {FIRST}, {SECOND}, {BEGUN}'),
+        (["report", ID], f'did you mean "{SECOND}"?'),
+        (["compare", FIRST, BEGUN], f'"{BEGUN}" is unfinished, so there is no verdict to compare'),
+        (["compare", FIRST, FIRST], "it is the same measurement twice"),
+        (["compare", FIRST, "zzz"], 'no measurement is named "zzz"'),
+        (["compare", FIRST, "absent.json"],
+         '"absent.json" cannot be read: No such file or directory'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_listed_reported_or_compared_says_why(project, words, said):
+    done = tfopt(*words, cwd=project)
+    assert done.code == 2
+    assert said in done.err

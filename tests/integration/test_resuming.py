@@ -1,7 +1,5 @@
 """A training that goes on from a checkpoint: the same losses, to the last digit, as undisturbed."""
 
-from __future__ import annotations
-
 from time import perf_counter_ns
 
 import attrs
@@ -171,30 +169,12 @@ def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
     assert_goes_on(tmp_path, make_workload, plugin)
 
 
-@pytest.mark.thorough
-def test_a_loop_that_gathers_its_own_batches_goes_on(tmp_path):
-    # (with dropout, batch normalization and Adam among LOOPS)
-    assert_goes_on(tmp_path, traced_soon, LOOPS["resident"])
-
-
-def without_chance():
-    """XLA draws other random numbers for dropout; here there are none."""
-    return make_workload(build_model=lambda: keras.Sequential(
-        [keras.layers.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(2)]
-    ))  # fmt: skip
-
-
 def unbuilt_of_unknown_length():
     """A model that is built in its first step, over data whose number of batches is unknown."""
     tf.random.set_seed(1)  # whether or not another test has trained before
     x, y = arrays()
     data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(EXAMPLES).batch(BATCH)
     return make_workload(data.filter(lambda x, y: True), unbuilt_model)
-
-
-@pytest.mark.thorough
-def test_an_unbuilt_model_and_data_of_unknown_length_go_on(tmp_path):
-    assert_goes_on(tmp_path, unbuilt_of_unknown_length, batch_size=None)
 
 
 def random_maps_and_validation():
@@ -211,11 +191,6 @@ def random_maps_and_validation():
     return make_workload(
         pipeline(arrays()), validation=pipeline(arrays(1)).take(3), class_weight={0: 0.5, 1: 2.0}
     )
-
-
-@pytest.mark.thorough
-def test_random_maps_caches_class_weights_and_shuffled_validation_go_on(tmp_path):
-    assert_goes_on(tmp_path, random_maps_and_validation, batch_size=None)
 
 
 def drawing_while_read():
@@ -258,11 +233,6 @@ def drawing_generator():
     return make_workload(plan, shuffle=False)
 
 
-@pytest.mark.thorough
-def test_data_that_draw_from_numpy_go_on(tmp_path):
-    assert_goes_on(tmp_path, drawing_generator)
-
-
 def with_callbacks():
     kinds = keras.callbacks
     return make_workload(
@@ -272,12 +242,6 @@ def with_callbacks():
             kinds.EarlyStopping("val_loss", patience=2, min_delta=9, restore_best_weights=True),
         ]
     )
-
-
-@pytest.mark.thorough
-def test_early_stopping_and_reduced_learning_rates_go_on(tmp_path):
-    # stopped after the third epoch, with the weights of the first: at each of these ends
-    assert_goes_on(tmp_path, with_callbacks, at=(0, 1, 2, 3))
 
 
 class Batches:
@@ -298,8 +262,19 @@ class Batches:
 
 
 @pytest.mark.thorough
-def test_a_pydataset_goes_on(tmp_path):
-    assert_goes_on(tmp_path, lambda: make_workload(Batches()), batch_size=None)
+@pytest.mark.parametrize(
+    ("make", "at", "batch_size"),
+    [
+        pytest.param(unbuilt_of_unknown_length, (0,), None, id="an unbuilt model"),
+        pytest.param(random_maps_and_validation, (0,), None, id="maps, class weights, validation"),
+        pytest.param(drawing_generator, (0,), BATCH, id="data that draw from NumPy"),
+        # stopped after the third epoch, with the weights of the first: at each of these ends
+        pytest.param(with_callbacks, (0, 1, 2, 3), BATCH, id="early stopping, reduced rates"),
+        pytest.param(lambda: make_workload(Batches()), (0,), None, id="a PyDataset"),
+    ],
+)
+def test_whatever_has_a_state_goes_on(make, at, batch_size, tmp_path):
+    assert_goes_on(tmp_path, make, at=at, batch_size=batch_size)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -374,4 +349,4 @@ def test_another_model_is_refused(tmp_path):
     run(tmp_path, traced_soon, config=CheckpointConfig(folder=folder))
     config = CheckpointConfig(folder=folder, start=names_in(folder)[-1])
     with pytest.raises(InputError, match="the checkpoint does not fit the model"):
-        run(tmp_path, without_chance, config=config)
+        run(tmp_path, lambda: traced_soon(build_model=model), config=config)

@@ -1,7 +1,5 @@
 """An empty stack is what a careful user writes by hand."""
 
-from __future__ import annotations
-
 import attrs
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """What `tfopt plugins new` writes passes its own tests and ruff, as it stands."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -59,9 +57,7 @@ def test_the_templates_are_part_of_tfopts_wheel() -> None:
     assert held.issuperset(templates)
 
 
-def test_its_wheel_registers_a_plugin_that_tfopt_finds_and_describes(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_its_wheel_registers_a_plugin_that_tfopt_finds_and_describes(folder, tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=folder, check=True, capture_output=True,

@@ -110,24 +110,14 @@ def forms() -> dict[str, Any]:
             part = slice(32 * index, 32 * index + 32)
             return x[part], y[part]
 
-    def endless() -> Iterator[Any]:
-        while True:
-            for begin in range(0, 96, 32):
-                yield x[begin : begin + 32], y[begin : begin + 32]
-
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(96, seed=3).batch(20)
     return {
         "arrays": {"x": x, "y": y, "batch_size": 20, "epochs": 2},
-        "weights and a validation split": {
-            "x": x, "y": y, "sample_weight": np.linspace(0, 1, 96), "validation_split": 0.25,
-            "epochs": 2,
-        },
         "steps": {"x": x, "y": y, "steps_per_epoch": 3, "epochs": 2},
         "data set": {"x": dataset, "validation_data": dataset.take(2), "epochs": 2},
         "repeated": {"x": dataset.repeat(), "steps_per_epoch": 4, "epochs": 2},
         "pydataset": {"x": Batches(), "epochs": 2, "shuffle": False},
-        "generator": {"x": endless(), "steps_per_epoch": 3, "epochs": 2},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.thorough
@@ -149,10 +139,8 @@ def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, f
     assert fits[0].effects["prefetchtodevice"].applied
 
 
-# One of each kind; test_drawn_fits.py draws the others, and what may be given beside them.
-@pytest.mark.parametrize(
-    "form", ["weights and a validation split", "repeated", "pydataset", "generator"]
-)
+# test_fits_like_keras.py and test_drawn_fits.py compare the other forms
+@pytest.mark.parametrize("form", ["repeated", "pydataset"])
 def test_empty_stack_changes_no_loss(tmp_path, form):
     alone = histories(forms()[form])
     with session(tmp_path) as (_, fits):
@@ -271,13 +259,6 @@ def test_a_fit_is_certified_as_it_trains(tmp_path, form, batches, steps):
     assert certificate.certified, certificate.statement
     assert ("epochs cut down to 2" in certificate.statement) is (batches == 2)
     assert f"certified: {steps} steps" in certificate.statement
-
-
-def test_a_chunk_never_reaches_past_the_steps_that_are_asked_for(tmp_path):
-    with session(tmp_path, Chunked(steps=4, xla=False)) as (_, fits):
-        histories(forms()["repeated"] | {"steps_per_epoch": 6})
-    assert fits[0].outcome.steps == 12
-    assert fits[0].effects["chunked"].detail.startswith("3 steps a call")
 
 
 def test_precision_is_in_effect_inside_and_not_after(tmp_path):
@@ -554,18 +535,6 @@ def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
         assert "train_step" not in vars(made)
         made.fit(*examples(), verbose=0)  # the script goes on
     assert len(fits) == 1
-
-
-def test_a_fit_of_other_steps_a_call_is_traced_anew(tmp_path):
-    from tfopt_runtime.steps_per_execution import StepsPerExecution
-
-    dataset = forms()["repeated"]["x"]
-    with session(tmp_path, StepsPerExecution(steps=4)) as (_, fits):
-        made = network()
-        made.fit(dataset, steps_per_epoch=8, verbose=0)
-        made.fit(dataset, steps_per_epoch=6, verbose=0)
-    assert int(made.optimizer.iterations) == 14
-    assert [fit.outcome.steps for fit in fits] == [8, 6]
 
 
 def test_after_the_session_a_model_trains_as_plain_keras_has_it(tmp_path):

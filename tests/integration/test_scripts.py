@@ -284,7 +284,6 @@ match sys.argv[1]:
 model.fit(x, x[:9, :1], epochs=2, verbose=0)
 """
 
-
 IN_A_FIT = "script.py:15: raised ValueError: Data cardinality"
 BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
 

@@ -1,7 +1,5 @@
 """A fit that is made again in the same process is the one that a new process makes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A training whose batches are split has the losses of plain Keras; what cannot be is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -73,11 +71,7 @@ def plain(tmp_path_factory: Any) -> Any:
 
 @pytest.mark.parametrize(
     "stack",
-    [
-        [SPLIT],
-        [OWN_CORES],
-        pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough),
-    ],
+    [[SPLIT], [OWN_CORES], pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough)],
 )
 def test_losses_and_metrics_are_those_of_plain_keras(stack: Any, tmp_path: Any, plain: Any) -> None:
     assert_trains_as(plain, stack, tmp_path)
@@ -85,9 +79,7 @@ def test_losses_and_metrics_are_those_of_plain_keras(stack: Any, tmp_path: Any, 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("loop", [Resident(xla=True), Chunked(steps=2, xla=True)], ids=type)
-def test_a_loop_that_xla_would_compile_whole_leaves_that_to_the_parts(
-    loop: Any, tmp_path: Any
-) -> None:
+def test_a_loop_that_xla_would_compile_whole_leaves_that_to_the_parts(loop, tmp_path):
     plain = trained(tmp_path / "plain", build_model=averaging)[1]
     built = assert_trains_as(plain, [loop, COMPILED], tmp_path, averaging)
     assert loop_report(built.model).compiled_steps == 0

@@ -1,7 +1,5 @@
 """Plugins that may stand together by what they declare also train together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 
@@ -39,7 +37,5 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackTrials]:
 
 
 @pytest.mark.parametrize("stack", STACKS, ids="+".join)
-def test_a_stack_trains_to_finite_losses_and_an_exact_one_to_those_of_the_baseline(
-    stack: tuple[str, ...], trials: StackTrials
-) -> None:
+def test_a_stack_trains_to_finite_losses_and_an_exact_one_to_those_of_the_baseline(stack, trials):
     assert (found := trials.trouble(stack)) is None, found

@@ -1,7 +1,5 @@
 """A plugin of another distribution, as pip would leave it: listed and used."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tomllib

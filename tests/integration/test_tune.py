@@ -1,7 +1,5 @@
 """`tfopt tune` with real trainings: found, proved, written, resumed after a kill."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3

@@ -1,15 +1,10 @@
 """`tfopt tune` of options by time to target with real trainings: tried, proved and written."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from support.forked_command import HASTY
-from support.real_process import (
-    make_project,
-    tfopt,
-)
+from support.real_process import make_project, tfopt
 from support.small_workloads import BLOBS
 
 from tfopt_core.tuning.trials import LEAST_RATIO

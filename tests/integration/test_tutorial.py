@@ -1,7 +1,5 @@
 """The tutorial does what it says: its script and its commands, in their order."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

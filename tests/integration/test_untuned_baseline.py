@@ -1,7 +1,5 @@
 """`[measure.baseline]` with real trainings: the untuned training against the tuned one."""
 
-from __future__ import annotations
-
 import json
 import signal
 

@@ -1,7 +1,5 @@
 """What a wheel holds, and that it finds its recipes and data as an editable install does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile
@@ -31,9 +29,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.thorough
-def test_the_recipes_of_the_repository_ship_in_the_wheel_and_are_found_there(
-    unpacked: Path,
-) -> None:
+def test_the_recipes_of_the_repository_ship_in_the_wheel_and_are_found_there(unpacked):
     asked = "import tfopt_core.recipe.shipped as s; print(*s.shipped_recipes().values(), sep='\\n')"
     # -P and a folder of its own: nothing of the checkout stands before the unpacked wheel
     answer = subprocess.run(

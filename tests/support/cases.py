@@ -1,7 +1,5 @@
 """How much of a test runs in `make test`: which of its parameters, and how many examples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any

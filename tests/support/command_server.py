@@ -10,8 +10,6 @@ those that the command is passed. A request may also be for a Python program, an
 that `tfopt_core` starts between itself and a run, where a test calls `tfopt_core` itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import gc

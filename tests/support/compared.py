@@ -1,7 +1,5 @@
 """Data sets as plain Python values, so that two can be compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A diagnosis made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, Round, StepPart

@@ -1,7 +1,5 @@
 """Drafts of a first contact, and what trying them would find."""
 
-from __future__ import annotations
-
 import attrs
 
 from support.report_results import make_prepared

@@ -1,7 +1,5 @@
 """A disk whose n-th operation fails, for what must survive that."""
 
-from __future__ import annotations
-
 from tfopt_core.files import Disk
 
 

@@ -3,8 +3,6 @@
 SCENARIO is JSON: by role ("worker-1") a list of [verb, argument].
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`tfopt` commands that are forked from a process which has imported TensorFlow."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

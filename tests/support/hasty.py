@@ -6,8 +6,6 @@ most of a short measurement the epochs of its certificate, and most of a short s
 proof, which makes as many pairs as the budget holds.
 """
 
-from __future__ import annotations
-
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.measurement import certifying, plan

@@ -1,7 +1,5 @@
 """A diagnosis of the tests' own making."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfopt_core.plugins import Diagnosis

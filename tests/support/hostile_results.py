@@ -1,7 +1,5 @@
 """Results whose every name and text comes from somebody who means harm."""
 
-from __future__ import annotations
-
 import math
 
 from support.report_results import (

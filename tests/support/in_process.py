@@ -1,7 +1,5 @@
 """Helpers that train in the tests' own process: no start-up, the same code as a run's."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io
@@ -39,7 +37,7 @@ class InProcessRunner:
     capture: bool = True
     limits: Any = None
 
-    def with_spawn(self, spawn: Any) -> InProcessRunner:
+    def with_spawn(self, spawn: Any) -> Any:
         """Stand in for a `ForkRunner` too."""
         return self
 
@@ -55,11 +53,7 @@ class InProcessRunner:
 
 
 def job_here(
-    *plugins: Any,
-    folder: Path,
-    seed: int = 7,
-    epochs: int | None = 2,
-    batch_size: int | None = 4,
+    *plugins: Any, folder: Path, seed: int = 7, epochs: int | None = 2, batch_size: int | None = 4
 ) -> Job:
     """The job of a run with plugin instances."""
     spec = WorkloadSpec(use="here", epochs=epochs, batch_size=batch_size)
@@ -95,8 +89,7 @@ def carry_out_here(monkeypatch: Any) -> None:
     # nobody would resume this process
     monkeypatch.setattr("tfopt_core.measurement.groups.can_take_turns", lambda *asked: False)
     monkeypatch.setattr(
-        "tfopt_core.workers.fork.ForkRunner",
-        lambda spawn: contextlib.nullcontext(spawn),
+        "tfopt_core.workers.fork.ForkRunner", lambda spawn: contextlib.nullcontext(spawn)
     )
 
 

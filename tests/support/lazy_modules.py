@@ -1,7 +1,5 @@
 """Keras and TensorFlow, imported when a test first uses them: collecting tests stays fast."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfopt_core.lazy import LazyModule, keras, tf

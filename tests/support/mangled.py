@@ -1,7 +1,5 @@
 """Strategies of hypothesis: data and recipes of which parts are replaced, removed or repeated."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

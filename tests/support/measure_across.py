@@ -1,7 +1,5 @@
 """Finished measurements made by hand, for tests of what is concluded from two of them."""
 
-from __future__ import annotations
-
 import attrs
 import tomlkit
 

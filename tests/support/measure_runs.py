@@ -1,7 +1,5 @@
 """Runs and requests made by hand, for tests of what is concluded from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tfopt_core.hooks.values import Effect

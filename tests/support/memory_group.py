@@ -1,7 +1,5 @@
 """What has memory run out: a control group with a limit, and a plugin that takes too much."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

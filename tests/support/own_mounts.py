@@ -1,7 +1,5 @@
 """Small and read-only disks: real mounts, in a fork whose mounts nobody else sees."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The Markdown pages of the repository that its readers see."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]

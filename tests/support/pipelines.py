@@ -1,7 +1,5 @@
 """Random pipelines: a source and steps that fit what it yields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.lazy_modules import tf
+from tfopt_core import DataPlan
 
 # What an element is, so that steps can be chosen that take it.
 NUMBER, VECTOR, RECORD, RAGGED, SPARSE, TEXT = [
@@ -194,3 +193,8 @@ def _nested(element: Any) -> Any:
 
 def _nested_again(dataset: Any) -> Any:
     return dataset.flat_map(_once)
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    """The stages of a plan, by what they are."""
+    return [stage.kind for stage in plan.stages]

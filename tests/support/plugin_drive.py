@@ -1,7 +1,5 @@
 """Drives the hooks of a stack around a small training, in the order in which a run does."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +15,8 @@ from tfopt_core.data.lower import lower
 from tfopt_core.hooks.context import ProbedTraining
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.plugins import Control, Effect, Machine, RunContext, TrainingOptions
+from tfopt_core.plugins import Control, Effect, Machine, TrainingOptions
+from tfopt_core.testing import make_run
 from tfopt_core.training.loops.report import LoopReport, note_loop
 from tfopt_core.training.model.loss_scaling import compile_model, prepare_scaling
 from tfopt_core.training.model.precision import apply_precision, set_policy
@@ -115,14 +114,6 @@ class Driven:
     stack: Stack
 
 
-def make_run(folder: Path, machine: Machine = CPU, epochs: int = 2, **given: Any) -> RunContext:
-    """A run without data yet."""
-    return RunContext(
-        seed=1, variant="full", epochs=epochs, batch_size=16, machine=machine, folder=folder,
-        kept=folder / "kept", **given,
-    )  # fmt: skip
-
-
 def drive(
     plugin: Any,
     folder: Path,
@@ -144,7 +135,10 @@ def drive(
     keras.utils.set_random_seed(1)
     stacked = [StackedPlugin("beside", beside)] if beside is not None else []
     stack = Stack([*stacked, StackedPlugin("it", plugin)])
-    run = make_run(folder, machine, epochs)
+    run = make_run(
+        folder=folder, kept=folder / "kept", machine=machine, epochs=epochs, batch_size=16,
+        steps_per_epoch=None,
+    )  # fmt: skip
     precision = stack.configure_precision(run)
     default = set_policy(precision)
     strategy = stack.build_strategy(run, tf.distribute.get_strategy())

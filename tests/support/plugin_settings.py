@@ -1,7 +1,5 @@
 """Settings of plugins, for tests of all that are registered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Code run in a private folder, in a process of its own, as a run of a script is."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,5 +1,6 @@
 """Helpers of the integration and fault tests: real `tfopt` processes, projects, distributions."""
 
+# forks of command_server.py have another `subprocess.Popen`, which takes no parameter
 from __future__ import annotations
 
 import contextlib
@@ -83,10 +84,7 @@ def tfopt(
 
 
 def python(
-    *words: str | Path,
-    cwd: Path,
-    before: Path | None = None,
-    without_tfopt: bool = False,
+    *words: str | Path, cwd: Path, before: Path | None = None, without_tfopt: bool = False
 ) -> Done:
     """Run what `python WORDS` runs to its end, forked from a process with TensorFlow imported.
 

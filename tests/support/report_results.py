@@ -1,7 +1,5 @@
 """Results made by hand, as a measurement would leave them, and pages as text."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -3,8 +3,6 @@
 Copied beside the recipe, so that each process of a cluster imports it from there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 A machine is a function that returns its speed, 1 at best, every `TICK` seconds of a measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Searches over plugins of known effects on a noisy machine, made as a session makes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trainings whose quality and time follow from their options, made by no process."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from pathlib import Path

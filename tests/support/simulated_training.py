@@ -1,7 +1,5 @@
 """Trainings of known length whose steps stall now and then, timed and cut as real ones are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import attrs

@@ -3,9 +3,7 @@
 It is computed from what the plugins declare, so that a new plugin enters it by itself.
 """
 
-from __future__ import annotations
-
-import heapq
+import graphlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -67,23 +65,21 @@ def ordered(
 
     :param backwards: of plugins in any order, take the last by name first.
     """
-    behind: dict[str, set[str]] = {name: set(known[name].traits.after) & names for name in names}
+    sorter = graphlib.TopologicalSorter({n: {*known[n].traits.after} & names for n in names})
     for name in names:
-        for other in set(known[name].traits.before) & names:
-            behind[other].add(name)
-    rank = {name: index for index, name in enumerate(sorted(names, reverse=backwards))}
+        for other in {*known[name].traits.before} & names:
+            sorter.add(other, name)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError:
+        return None
     done: list[str] = []
-    free = [(rank[name], name) for name in names if not behind[name]]
-    heapq.heapify(free)
-    while free:
-        _, name = heapq.heappop(free)
-        done.append(name)
-        for other in names:
-            if name in behind[other]:
-                behind[other].remove(name)
-                if not behind[other]:
-                    heapq.heappush(free, (rank[other], other))
-    return tuple(done) if len(done) == len(names) else None
+    free: list[str] = []
+    while sorter.is_active():
+        free = sorted([*free, *sorter.get_ready()], reverse=backwards)
+        done.append(free.pop(0))
+        sorter.done(done[-1])
+    return tuple(done)
 
 
 def with_required(names: set[str], known: Mapping[str, Candidate]) -> set[str]:

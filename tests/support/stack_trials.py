@@ -1,7 +1,5 @@
 """Trains stacks by name, as `tfopt apply` trains a run, and certifies the exact ones."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A recipe names this file. Real pictures, decoded by a map of single examples; a 
 convolution and a dense head; a last batch that is smaller than the others.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfopt_workloads import bundled

@@ -7,8 +7,6 @@ done or that operation ends it. One line of JSON for each: what the fork reporte
 it ended. The last n is the first at which nothing went wrong any more.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

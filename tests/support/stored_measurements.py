@@ -1,7 +1,5 @@
 """Measurements that a test writes into a store: nothing is trained."""
 
-from __future__ import annotations
-
 from support.measure_runs import make_fit
 from tfopt_core.hooks.values import Effect
 from tfopt_core.records.results import Comparison, Results, RunResult

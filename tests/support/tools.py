@@ -1,7 +1,5 @@
 """Python files that are in no package: the scripts of tools/, and Sphinx's settings."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Results of searches, made by hand."""
 
-from __future__ import annotations
-
 from support.report_results import make_results
 from support.simulated_search import plugin
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult

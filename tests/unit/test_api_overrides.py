@@ -1,7 +1,5 @@
 """Changes of a recipe that are given as Python data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any

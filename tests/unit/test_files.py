@@ -1,7 +1,5 @@
 """Writing a file: whichever operation fails, the old file or the new one is there, whole."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What makes a place in core easy to find: one class of a name, and no circle of imports."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from functools import cache

@@ -1,7 +1,5 @@
 """What `tfopt_core.apply` returns shows itself in a notebook, and as a table."""
 
-from __future__ import annotations
-
 import sys
 
 import attrs

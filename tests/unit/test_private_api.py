@@ -1,7 +1,5 @@
 """The list of private members is that of the code: nothing is touched that it does not name."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

@@ -1,25 +1,37 @@
 """What is listed or refused is so without TensorFlow: the imports are asserted, not the time."""
 
-from __future__ import annotations
-
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from support.light_process import HEAVY, light_processes
 
 from tfopt_core.store.database import Store, store_path
 
 BAD_RECIPE = '[workload]\nuse = "flihgts"\nepoch = 3\n[[plugins]]\nuse = "cache"\nstorag = "x"\n'
 MISSING_MODULE = '[workload]\nfactory = "no_such_module:build"\n[[plugins]]\nuse = "cache"\n'
 MISSING_FILE = '[workload]\nfactory = "no_such.py:build"\n[[plugins]]\nuse = "cache"\n'
+HEAVY = ("tensorflow", "keras", "numpy", "scipy", "psutil")
+# Carries out a command, and tells the heavy modules that it has imported.
+PROGRAM = f"""
+import json, sys
+from tfopt_core.commands.main import run
+code = run(sys.argv[1:])
+print("\\n" + json.dumps([code, [name for name in {HEAVY!r} if name in sys.modules]]))
+"""
 
 
-@pytest.fixture(scope="module")
-def light():
-    """Runs commands of which it counts what they import."""
-    with light_processes() as processes:
-        yield processes
+def carried_out(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
+    """Return the exit code of a command, the heavy modules that it imported, what it printed."""
+    environment = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, *arguments], cwd=cwd, env=environment, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    printed, _, last = done.stdout.rstrip().rpartition("\n")
+    return *json.loads(last), printed + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -54,23 +66,23 @@ def light():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_it_answers_without_importing_anything_heavy(light, arguments, code, said, tmp_path):
+def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_path):
     (tmp_path / "bad.toml").write_text(BAD_RECIPE)
     (tmp_path / "module.toml").write_text(MISSING_MODULE)
     (tmp_path / "file.toml").write_text(MISSING_FILE)
     (tmp_path / "empty.toml").write_text('[workload]\nuse = "flights"\n')
-    ended, heavy, printed = light.run(*arguments, cwd=tmp_path)
+    ended, heavy, printed = carried_out(*arguments, cwd=tmp_path)
     assert said in printed
     assert ended == code
     assert heavy == []
 
 
-def test_what_was_measured_is_listed_and_reported_without_anything_heavy(light, tmp_path):
+def test_what_was_measured_is_listed_and_reported_without_anything_heavy(tmp_path):
     # as a measurement begins; those that were concluded are in the integration tests
     with Store(store_path(tmp_path)) as store:
         store.begin("20261121-125813-785d", "2026-11-21T12:58:18+00:00", "mine", "ab", {})
     for arguments, said in ((["runs"], "unfinished"), (["report", "last"], "no verdict")):
-        code, heavy, printed = light.run(*arguments, cwd=tmp_path)
+        code, heavy, printed = carried_out(*arguments, cwd=tmp_path)
         assert said in printed
         assert (code, heavy) == (0, [])
 

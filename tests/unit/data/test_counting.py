@@ -1,7 +1,5 @@
 """How many elements a plan yields, and of how many examples its batches are; no TensorFlow."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

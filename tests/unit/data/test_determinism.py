@@ -1,7 +1,5 @@
 """What a stage's graph says about the next time it is run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf

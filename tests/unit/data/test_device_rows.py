@@ -1,7 +1,5 @@
 """Rows that are gathered on a device, as a GPU holds them: words in the place of small integers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What comes apart, into what, and what stays in one piece."""
 
-from __future__ import annotations
-
 import functools
 import gc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From plans to tf.data: the same elements, the very same object where nothing changed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A stage that computes with the model: what plans do with it before and after there is one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -32,7 +30,7 @@ class Predicted(ModelStage):
     def count_after(self, before: Count) -> Count:
         return before
 
-    def for_model(self, model: Any) -> Predicted | None:
+    def for_model(self, model: Any) -> Any:
         return attrs.evolve(self, model=model) if self.usable else None
 
     def on_batches(self, dataset: Any) -> Any:

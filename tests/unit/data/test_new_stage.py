@@ -1,7 +1,5 @@
 """A stage that a plugin defines: core and the other plugins treat it by what it says of itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import chain
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from support.compared import plain
 from support.lazy_modules import tf
+from support.pipelines import kinds
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
 from tfopt_data.data_service import with_service
@@ -79,10 +78,6 @@ def plus_one(x: Any) -> Any:
 
 def numbers(count: int = 10) -> DataPlan:
     return DataPlan.from_arrays(np.arange(float(count)))
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def lines_of(path: Any) -> Any:
@@ -177,9 +172,7 @@ def test_a_plugin_leaves_alone_what_it_does_not_know(name: str) -> None:
         (by_source, numbers(16).batch(8).append(Halved()), "made where tfopt does not see it"),
     ],
 )
-def test_workers_do_not_share_what_may_not_be_each_example_once(
-    share: Any, plan: DataPlan, reason: str
-) -> None:
+def test_workers_do_not_share_what_may_not_be_each_example_once(share, plan, reason):
     with pytest.raises(PluginRefused, match=reason):
         share(plan, 2, 0)
 

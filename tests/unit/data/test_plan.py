@@ -1,18 +1,8 @@
 """The data plan as data: no TensorFlow."""
 
-from __future__ import annotations
-
 import pytest
 
-from tfopt_core.data import (
-    Batch,
-    Cache,
-    DataPlan,
-    MapBatches,
-    MapExamples,
-    Prefetch,
-    Shuffle,
-)
+from tfopt_core.data import Batch, Cache, DataPlan, MapBatches, MapExamples, Prefetch, Shuffle
 
 
 def double(x):

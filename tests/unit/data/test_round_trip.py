@@ -1,7 +1,5 @@
 """Whatever pipeline a data set is, taking it apart and building it anew changes nothing."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given

@@ -1,7 +1,5 @@
 """The bytes of tensors of all kinds."""
 
-from __future__ import annotations
-
 import pytest
 from support.lazy_modules import tf
 

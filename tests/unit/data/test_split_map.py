@@ -1,7 +1,5 @@
 """A map that decodes and then draws is two maps, which together make and draw the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -91,9 +89,7 @@ DRAWING = [cropped, drawn_in_branches, layers, looked_up, called_in_python]
              lambda plan: with_parallel_maps(plan, 2).plan],
     ids=["as they are", "the first kept", "the first in parallel"],
 )  # fmt: skip
-def test_the_two_maps_yield_what_the_one_does(
-    make: Callable[[], Any], keep: Callable[[DataPlan], DataPlan]
-) -> None:
+def test_the_two_maps_yield_what_the_one_does(make, keep):
     def change(plan: DataPlan) -> DataPlan:
         found = with_split_maps(plan)
         assert len(found.stages) == len(plan.stages) + 1

@@ -1,7 +1,5 @@
 """Every stage is what it says of itself."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterator
@@ -174,9 +172,7 @@ def test_what_does_not_stop_early_reads_all(kind: type[Stage]) -> None:
 
 @pytest.mark.tensorflow
 @of_every_stage
-def test_what_is_elementwise_makes_of_two_parts_what_it_makes_of_the_whole(
-    kind: type[Stage],
-) -> None:
+def test_what_is_elementwise_makes_of_two_parts_what_it_makes_of_the_whole(kind):
     stage = example_of(kind)
     parts = made(stage, NUMBERS[:6]) + made(stage, NUMBERS[6:])
     if stage.elementwise:

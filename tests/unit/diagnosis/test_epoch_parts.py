@@ -1,7 +1,5 @@
 """What an epoch takes besides its steps is timed by name, and writes no file of the training."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is named in input pipelines, with its place."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A first look makes few steps where they are slow."""
 
-from __future__ import annotations
-
 from time import monotonic
 
 import numpy as np

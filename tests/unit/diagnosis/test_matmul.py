@@ -1,7 +1,5 @@
 """Matrix products: those of a step, against what can be counted by hand, and the peak."""
 
-from __future__ import annotations
-
 import pytest
 from support.lazy_modules import keras, layers, tf
 

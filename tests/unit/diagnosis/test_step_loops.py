@@ -1,7 +1,5 @@
 """The loops that a diagnosis times do what they are timed for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """From timed loops to the parts of a step."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,28 +71,26 @@ def test_the_parts_sum_to_a_whole_step_and_none_is_negative(rounds):
     assert min(each) >= 0
 
 
-def test_an_epochs_beginning_is_part_of_what_its_steps_take():
-    assert seconds_a_step([epoch(1.0, 0.1, 0.1, 0.1)], 4) == pytest.approx(1.3 / 4)
+STOPPED = epoch(10.1, 0.1, 0.1, 0.1, complete=False)
 
 
-def test_whole_epochs_count_and_one_that_was_stopped_does_not():
-    epochs = [epoch(0.5, 0.5), epoch(9.0, complete=False)]
-    assert seconds_a_step(epochs, 2) == pytest.approx(0.5)
-
-
-def test_the_beginning_of_a_long_epoch_is_spread_over_all_its_steps():
-    stopped = epoch(10.1, 0.1, 0.1, 0.1, complete=False)
-    assert seconds_a_step([stopped], 1000) == pytest.approx(0.1 + 10 / 1000)
-    # of unknown length: over those that were seen
-    assert seconds_a_step([stopped], None) == pytest.approx(10.4 / 4)
-
-
-def test_steps_that_were_traced_are_left_out():
-    assert seconds_a_step([epoch(5.0, 0.1, 0.1, traced=(0,))], 3) == pytest.approx(0.1)
-
-
-def test_blocks_of_several_steps_are_divided_by_them():
-    assert seconds_a_step([epoch(0.8, 0.8, steps=8)], 16) == pytest.approx(0.1)
+@pytest.mark.parametrize(
+    ("epochs", "steps", "seconds"),
+    [
+        # the beginning is part of what its steps take
+        ([epoch(1.0, 0.1, 0.1, 0.1)], 4, 1.3 / 4),
+        # one that was stopped does not count beside whole ones
+        ([epoch(0.5, 0.5), epoch(9.0, complete=False)], 2, 0.5),
+        # the beginning of a long one is spread over all its steps, or those that were seen
+        ([STOPPED], 1000, 0.1 + 10 / 1000),
+        ([STOPPED], None, 10.4 / 4),
+        # without steps that were traced
+        ([epoch(5.0, 0.1, 0.1, traced=(0,))], 3, 0.1),
+        ([epoch(0.8, 0.8, steps=8)], 16, 0.1),
+    ],
+)
+def test_a_step_takes_its_share_of_the_epochs(epochs, steps, seconds):
+    assert seconds_a_step(epochs, steps) == pytest.approx(seconds)
 
 
 def test_a_loop_that_only_traced_has_no_figure():

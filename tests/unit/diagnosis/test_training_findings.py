@@ -1,6 +1,4 @@
-"""What the model and the calls of `fit` show that costs time."""
-
-from __future__ import annotations
+"""Findings about a training: its callbacks and steps, its epochs."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.tensorflow
+from tfopt_core.diagnosis.training_findings import epoch_findings
+from tfopt_core.records.diagnosis import EpochPart
 
 X = np.random.default_rng(1).random((16, 4, 4, 1), "float32")
 
@@ -45,6 +44,7 @@ def findings_of(
     return list(model_findings(built, parts, None))
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("epochs", "batch_size", "computes", "found"),
     [(1, 16, 0.01, 1), (2, 16, 0.01, 0), (1, 8, 0.01, 0), (1, 16, 0.8, 0)],
@@ -59,6 +59,7 @@ def test_a_fit_for_one_batch_that_mostly_prepares_it_is_named_with_what_to_call(
     assert all("40 ms a call, of which the update takes 0.4 ms" in one.detail for one in named)
 
 
+@pytest.mark.tensorflow
 def test_layers_that_augment_within_the_model_are_named(tmp_path: Path) -> None:
     def augmenting() -> list[Any]:
         import keras
@@ -74,6 +75,7 @@ def test_layers_that_augment_within_the_model_are_named(tmp_path: Path) -> None:
     assert not [one for one in findings_of(tmp_path, flat) if "augment" in one.kind]
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("shape", "batch_size", "xla", "why"),
     [
@@ -103,3 +105,36 @@ def test_shapes_for_which_xla_compiles_a_step_anew_are_known_beforehand(
     built = build_here(workload, folder=tmp_path, batch_size=batch_size)
     built.model.jit_compile = xla
     assert _why_compiled_anew(built) == why
+
+
+# What takes a tenth of an epoch besides its steps is found, with what shortens it
+
+
+def found(*parts, steps=100):
+    # 1 s of steps
+    return list(epoch_findings(parts, 0.01, steps))
+
+
+def test_what_takes_less_than_a_tenth_is_no_finding():
+    assert found(EpochPart(name="validation", seconds=0.1)) == []
+    assert found(EpochPart(name="Plots", note="not timed")) == []
+
+
+def test_without_a_number_of_steps_nothing_is_known():
+    assert found(EpochPart(name="validation", seconds=9.0), steps=None) == []
+
+
+def test_a_costly_validation_is_named_with_its_mends():
+    (one,) = found(EpochPart(name="validation", seconds=1.0))
+    assert (one.kind, one.split) == ("costly-validation", "validation")
+    assert one.detail == "it takes 50% of an epoch"
+    assert "validation_freq" in one.mend
+
+
+def test_a_callback_is_found_by_name_with_the_mend_of_its_class():
+    save, plots = found(
+        EpochPart(name="ModelCheckpoint 2", seconds=0.5), EpochPart(name="Plots", seconds=0.5)
+    )
+    assert save.detail == "ModelCheckpoint 2 takes 25% of an epoch"
+    assert "save_freq" in save.mend
+    assert "no plugin shortens it" in plots.mend

@@ -1,7 +1,5 @@
 """The control that sleeps takes as much longer as it says, and a selftest says what came out."""
 
-from __future__ import annotations
-
 import io
 import re
 

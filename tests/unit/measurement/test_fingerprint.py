@@ -1,7 +1,5 @@
 """What a measurement depends on is noticed when it changes, and named."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from support.measure_runs import make_request

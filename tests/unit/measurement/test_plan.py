@@ -1,25 +1,29 @@
-"""What a measurement decides before its first group."""
+"""What is measured in which order, beside which controls, and when no more."""
 
-from __future__ import annotations
-
+import attrs
 import pytest
-from support.measure_runs import make_request
+from hypothesis import given
+from hypothesis import strategies as st
+from support.measure_runs import make_judgement, make_pairs, make_request, make_run
 from support.report_results import make_prepared
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.plan import MOST_PAIRS, MeasurementState, plan_of
-from tfopt_core.plugins import Plugin
+from tfopt_core.measurement.groups import failed_for_good, no_pair_possible, speedup_so_far
+from tfopt_core.measurement.plan import (
+    MOST_PAIRS,
+    MeasurementState,
+    leave_one_out,
+    plan_of,
+    schedule,
+)
+from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
+from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.certificate import Certificate
 
 
 def planned(
-    plugins=("p",),
-    training_seconds=60.0,
-    epochs=10,
-    several=False,
-    certified=False,
-    **spec,
+    plugins=("p",), training_seconds=60.0, epochs=10, several=False, certified=False, **spec
 ) -> MeasurementState:
     recipe = Recipe(name="r", workload=WorkloadSpec(use="w"), measure=MeasureSpec(**spec))
     stack = tuple(StackedPlugin(name, Plugin()) for name in plugins)
@@ -88,3 +92,95 @@ def test_each_plugin_is_left_out_in_turn_where_that_takes_little_time():
     assert planned(two, training_seconds=1.0).isolating
     assert planned(two, budget_seconds=300).isolating
     assert not planned(training_seconds=1.0).isolating  # one plugin is the whole stack
+
+
+# Order and seeds of the runs
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Some(Plugin):
+    @hookimpl
+    def configure_runtime(self, options):
+        return options
+
+
+class Needs(Some):
+    requires = ("a",)
+
+
+A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin("c", Some())
+SIDES = (Variant("baseline", ()), Variant("full", (A,)))
+
+
+def orders_of(seed, rounds):
+    """Which variant begins each round: "b" for the baseline, "f" for the full stack."""
+    runs = (schedule(seed, round_, SIDES) for round_ in range(rounds))
+    return "".join(first.variant.name[0] for first, _ in runs)
+
+
+@given(st.integers(0, 2**31))
+def test_each_two_rounds_are_abba_or_baab(seed):
+    orders = orders_of(seed, 12)
+    assert {orders[i : i + 2] for i in range(0, 12, 2)} <= {"bf", "fb"}
+
+
+def test_which_of_both_comes_is_drawn_anew_for_each_two_rounds():
+    drawn = {orders_of(seed, 6) for seed in range(200)}
+    assert drawn == {a + b + c for a in ("bf", "fb") for b in ("bf", "fb") for c in ("bf", "fb")}
+
+
+def test_a_round_shares_one_seed_that_no_other_round_has():
+    rounds = [schedule(5, r, SIDES) for r in range(12)]
+    assert all(len({run.seed for run in runs}) == 1 for runs in rounds)
+    assert len({runs[0].seed for runs in rounds}) == 12
+
+
+def test_three_variants_come_in_random_order_each_once():
+    variants = [Variant(name, ()) for name in "xyz"]
+    orders = {tuple(t.variant.name for t in schedule(5, r, variants)) for r in range(30)}
+    assert len(orders) > 3
+    assert all(sorted(order) == ["x", "y", "z"] for order in orders)
+
+
+def test_leaving_one_out_takes_along_what_needs_it():
+    variants, contrasts = leave_one_out([A, B, C])
+    names = {v.name: [p.name for p in v.plugins] for v in variants}
+    assert names == {
+        "without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"],
+    }  # fmt: skip
+    assert [(c.plugin, c.group, c.without) for c in contrasts] == [
+        ("a", ("a", "b"), "without a and b"), ("b", ("b",), "without b"),
+        ("c", ("c",), "without c"),
+    ]  # fmt: skip
+
+
+def test_a_group_that_is_the_whole_stack_is_judged_against_the_baseline():
+    variants, contrasts = leave_one_out([A, B])
+    assert [variant.name for variant in variants] == ["without b"]
+    assert contrasts[0].group == ("a", "b")
+    assert contrasts[0].without == "baseline"
+
+
+def test_a_single_plugin_needs_no_further_contrast():
+    assert leave_one_out([A]) == ([], [])
+
+
+# Whether to go on, from the runs so far
+
+
+def test_two_failures_without_a_success_are_for_good():
+    once = [make_run("full", 0, 1.0, status="failed")]
+    assert failed_for_good(once) == set()
+    twice = [*once, make_run("full", 1, 1.0, status="failed")]
+    assert failed_for_good(twice) == {"full"}
+    assert no_pair_possible(twice)
+    saved = [*twice, make_run("full", 2, 1.0)]
+    assert failed_for_good(saved) == set()
+    other = [make_run("without p", i, 1.0, status="failed") for i in range(2)]
+    assert not no_pair_possible(other)
+
+
+def test_the_speedup_so_far_is_that_of_complete_pairs():
+    assert speedup_so_far([make_run("baseline", 0, 10.0)], make_judgement()) is None
+    pairs = make_pairs([10.0, 10.0], [5.0, 5.0])
+    assert abs(speedup_so_far(pairs, make_judgement()) - 2.0) < 1e-12

@@ -1,7 +1,5 @@
 """A whole measurement with a runner that only pretends: rounds, looks, failures, Ctrl-C."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +9,7 @@ import pytest
 from support.measure_runs import make_outcome, make_request
 from support.report_results import make_prepared
 
-from tfopt_core.errors import (
-    DamagedMeasurement,
-    InputError,
-    PreparationFailed,
-    StoreError,
-)
+from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import Effect

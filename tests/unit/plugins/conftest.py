@@ -1,7 +1,5 @@
 """Fixtures for the plugins' tests."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

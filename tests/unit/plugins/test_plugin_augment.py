@@ -1,7 +1,5 @@
 """The augmentation: where it stands, and that no two epochs and examples get the same changes."""
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from pathlib import Path
@@ -11,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
+from support.pipelines import kinds
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -41,10 +40,6 @@ LABELS = np.arange(24)
 
 def twice(*element: Any) -> Any:
     return element
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:
@@ -202,9 +197,7 @@ def test_sequential_changes_are_those_of_the_seed() -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("argument", ["x", "x, y"])
-def test_a_functions_random_operations_differ_under_a_global_seed(
-    argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_functions_random_operations_differ_under_a_global_seed(argument, tmp_path, monkeypatch):
     returned = "x + noise" if argument == "x" else "(x + noise, y)"
     code = f"""
         import tensorflow as tf
@@ -225,9 +218,7 @@ def test_a_functions_random_operations_differ_under_a_global_seed(
 
 
 @pytest.mark.tensorflow
-def test_a_function_that_takes_a_seed_is_reproducible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_that_takes_a_seed_is_reproducible(tmp_path, monkeypatch):
     code = """
         import tensorflow as tf
         def noisy(x, y, seed):
@@ -296,9 +287,7 @@ def test_pydataset_is_left_to_its_owner() -> None:
         ({"layer": "RandomZoom", "height_factor": 0.1}, "shape"),
     ],
 )
-def test_wrong_arguments_and_shapes_are_refused_when_built(
-    layer: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments_and_shapes_are_refused_when_built(layer, message):
     plan = DataPlan.from_arrays(np.zeros((8, 5), "float32"), np.zeros(8)).batch(4)
     with pytest.raises(PluginRefused, match=message):
         augmented(Augment(layers=[layer]), plan)

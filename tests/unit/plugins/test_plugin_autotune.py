@@ -1,7 +1,5 @@
 """The autotune plugin: what it sets is what the lowered data set says."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import attrs
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
+from support.plugin_drive import FakeProbe
 from tfopt_data.autotune import Autotune, with_autotune
 from tfopt_data.prefetch import with_prefetch
 
@@ -20,17 +19,11 @@ from tfopt_core.testing import make_machine, make_run, stack_of
 PLAN = DataPlan.from_arrays(np.arange(6.0)).batch(2)
 
 
-class Probe:
-    machine = make_machine(cpu_count=3)
-
-    def available_memory_bytes(self):
-        return 2**30
-
-
 def test_auto_takes_what_this_process_may_use():
-    resolved = Autotune().resolve(Probe())
+    probe = FakeProbe(machine=make_machine(cpu_count=3))
+    resolved = Autotune().resolve(probe)
     assert (resolved.cpu_budget, resolved.ram_budget_mib) == (3, 512)
-    fixed = Autotune(cpu_budget=1, ram_budget_mib=7).resolve(Probe())
+    fixed = Autotune(cpu_budget=1, ram_budget_mib=7).resolve(probe)
     assert (fixed.cpu_budget, fixed.ram_budget_mib) == (1, 7)
 
 

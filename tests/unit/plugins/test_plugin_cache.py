@@ -1,7 +1,5 @@
 """The cache stands where nothing random is kept and work is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,8 @@ import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
-from support.plugin_drive import CPU, Driven, make_run
+from support.pipelines import kinds
+from support.plugin_drive import Driven
 from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan
@@ -19,6 +18,7 @@ from tfopt_core.data.anatomy import TENSOR_OVERHEAD_BYTES
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.testing import make_run
 
 
 def decode(x: Any) -> Any:
@@ -33,19 +33,24 @@ def numbers() -> DataPlan:
     return DataPlan.from_arrays(np.arange(20))
 
 
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
-
-
 def epochs(plan: DataPlan, count: int = 3) -> list[list[Any]]:
     keras.utils.set_random_seed(5)
     dataset = lower(plan)
     return [[np.asarray(element).tolist() for element in dataset] for _ in range(count)]
 
 
-def test_cache_goes_after_a_declared_deterministic_map() -> None:
-    plan = numbers().map(decode, deterministic=True).batch(4)
-    assert kinds(with_cache(plan).plan) == ["source", "map_examples", "cache", "batch"]
+@pytest.mark.parametrize(
+    ("plan", "stages"),
+    [
+        (numbers().map(decode, deterministic=True).batch(4), "map_examples cache batch"),
+        (numbers().repeat().map(decode, deterministic=True), "map_examples cache repeat"),
+        (numbers().batch(4).map(decode, deterministic=True), "batch map_batches cache"),
+        (DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True).shuffle(2),
+         "cache shuffle"),
+    ],
+)  # fmt: skip
+def test_cache_goes_behind_what_is_computed_and_before_what_draws_or_repeats(plan, stages):
+    assert kinds(with_cache(plan).plan) == ["source", *stages.split()]
 
 
 def test_map_behind_a_reshuffling_shuffle_is_moved_before_it() -> None:
@@ -80,21 +85,6 @@ def test_map_is_not_moved_past_a_random_one() -> None:
     assert "RandomUniform" in rewrite.reason
 
 
-def test_cache_goes_before_repeat() -> None:
-    plan = numbers().repeat().map(decode, deterministic=True).batch(4)
-    assert kinds(with_cache(plan).plan) == ["source", "map_examples", "cache", "repeat", "batch"]
-
-
-def test_cache_goes_after_a_batch_only_where_batches_are_computed() -> None:
-    plan = numbers().batch(4).map(decode, deterministic=True)
-    assert kinds(with_cache(plan).plan) == ["source", "batch", "map_batches", "cache"]
-
-
-def test_deterministic_generator_is_cached_before_its_shuffle() -> None:
-    plan = DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True).shuffle(2).batch(1)
-    assert kinds(with_cache(plan).plan) == ["source", "cache", "shuffle", "batch"]
-
-
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
@@ -104,6 +94,7 @@ def test_deterministic_generator_is_cached_before_its_shuffle() -> None:
         (numbers().map(decode, deterministic=True).cache().batch(4), "caches its data itself"),
         (numbers().map(decode, deterministic=True).shuffle(4).take(3), "stops reading"),
         (numbers().shuffle().batch(4).map(decode, deterministic=True), "shuffled anew"),
+        (numbers().map(decode, deterministic=True).append(Resident()), "held on the device"),
     ],
 )
 def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
@@ -151,7 +142,7 @@ def test_one_epoch_reads_nothing_back(train: Callable[..., Driven]) -> None:
 @pytest.mark.tensorflow
 def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
     stack = Stack([StackedPlugin("cache", Cache(storage="disk"))])
-    run = make_run(tmp_path, CPU)
+    run = make_run(folder=tmp_path)
     seen = []
     for _ in range(2):
         plan = stack.build_dataset(run, "train", numbers().map(decode).batch(4))
@@ -218,8 +209,3 @@ def test_forced_cache_behind_a_random_op_is_refused_naming_the_op() -> None:
     with pytest.raises(PluginRefused, match=r'"augment" yields .* \(op RandomUniform\)'):
         with_cache(plan, place="end")
     assert with_cache(numbers().map(decode).batch(4), place="end").done
-
-
-def test_data_on_the_device_are_not_cached_again() -> None:
-    plan = numbers().map(decode, deterministic=True).append(Resident())
-    assert "held on the device" in with_cache(plan).reason

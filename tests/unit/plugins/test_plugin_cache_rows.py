@@ -1,7 +1,5 @@
 """Maps over batches keep their results by row where each row is made of one row alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,9 +141,7 @@ def ragged(x: Any, y: Any) -> Any:
         (jitter, "yields something else each time (op RandomUniform)"),
     ],
 )
-def test_a_map_that_is_not_by_rows_is_named_with_its_line(
-    function: Callable[..., Any], reason: str
-):
+def test_a_map_that_is_not_by_rows_is_named_with_its_line(function, reason):
     plan = DataPlan.from_dataset(table().map(function))
     rewrite = rows_of(plan)
     line = function.__code__.co_firstlineno

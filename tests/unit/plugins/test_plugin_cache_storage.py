@@ -1,7 +1,5 @@
 """Where a cache keeps its elements: memory, disk, or as much as fits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import keras, tf
-from support.plugin_drive import CPU, Driven, FakeProbe, make_run
+from support.plugin_drive import Driven, FakeProbe
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
 
@@ -22,6 +20,7 @@ from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import Opaque, Options
 from tfopt_core.data.lower import lower
 from tfopt_core.plugins import PluginRefused
+from tfopt_core.testing import make_run
 
 MIB = 2**20
 
@@ -56,17 +55,31 @@ def elements(plan: DataPlan) -> list[Any]:
         (None, 100, 111, "partial"),
     ],
 )
-def test_memory_goes_before_disk_and_disk_before_a_part(
-    needed: float | None, memory: int, disk: int, kept: str
-) -> None:
+def test_memory_goes_before_disk_and_disk_before_a_part(needed, memory, disk, kept):
     assert choose_storage(needed, memory, disk) == kept
 
 
-def test_resolve_counts_all_splits() -> None:
-    probe = FakeProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
-    assert Cache().resolve(probe).storage == "disk-or-partial"
-    assert Cache(splits=("train",)).resolve(probe).storage == "memory"
-    assert Cache(storage="disk").resolve(probe).storage == "disk"
+FOUR, TRAIN = (10.0, 4), {"splits": ("train",)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "probe", "storage"),
+    [
+        ({}, {"sizes": {"train": FOUR, "validation": FOUR}, "free": 100}, "disk-or-partial"),
+        (TRAIN, {"sizes": {"train": FOUR, "validation": FOUR}, "free": 100}, "memory"),
+        ({"storage": "disk"}, {"sizes": {"train": FOUR}, "free": 100}, "disk"),
+        ({}, {"sizes": {"train": FOUR}, "free": 100}, "memory"),
+        ({}, {"sizes": {"train": FOUR}, "free": 10}, "disk-or-partial"),
+        ({}, {"sizes": {"train": (MIB, 100)}, "free": 64 * MIB, "disk": 99 * MIB}, "partial"),
+        ({"memory_mib": 10}, {"sizes": {"train": (MIB, 10)}, "disk": 0}, "memory"),
+        ({"memory_mib": 9}, {"sizes": {"train": (MIB, 10)}, "disk": 0}, "partial"),
+    ],
+)
+def test_all_splits_go_where_there_is_room_or_was_asked_for(settings, probe, storage):
+    resolved = Cache(**settings).resolve(FakeProbe(**probe))
+    assert resolved.storage == storage
+    if storage == "partial":
+        assert resolved.memory_mib == settings.get("memory_mib", 32)
 
 
 def test_resolve_counts_what_tensors_take_beside_their_bytes() -> None:
@@ -81,52 +94,26 @@ def test_resolve_counts_what_tensors_take_beside_their_bytes() -> None:
     assert Cache(splits=("train",)).resolve(probe).storage != "memory"
 
 
-def test_resolve_falls_back_to_a_part_where_the_disk_is_full() -> None:
-    probe = FakeProbe(sizes={"train": (MIB, 100)}, free=64 * MIB, disk=99 * MIB)
-    resolved = Cache(splits=("train",)).resolve(probe)
-    assert (resolved.storage, resolved.memory_mib) == ("partial", 32)
-
-
-def test_resolve_without_a_disk_to_ask_for_takes_that_of_the_working_directory() -> None:
-    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=10)
-    assert Cache().resolve(probe).storage == "disk-or-partial"
-
-
-def test_resolve_does_without_validation_data() -> None:
-    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=100)
-    assert Cache().resolve(probe).storage == "memory"
-
-
-def test_memory_that_is_given_by_name_is_what_may_be_used() -> None:
-    probe = FakeProbe(sizes={"train": (MIB, 10)}, free=2**30, disk=0)
-    assert Cache(memory_mib=10).resolve(probe).storage == "memory"
-    assert Cache(memory_mib=9).resolve(probe).storage == "partial"
-    with pytest.raises(PluginRefused, match="need 10 MiB and 9 MiB may be used"):
-        Cache(memory_mib=9, storage="memory").resolve(probe)
-
-
 @pytest.mark.promise(34, injected="free memory below the size of the examples")
 def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
     probe = FakeProbe(sizes={"train": (2.0**20, 3 * 2**10)}, free=2**30)
     with pytest.raises(PluginRefused, match=r"need 3 GiB and 1 GiB of memory are free"):
         Cache(storage="memory", splits=("train",)).resolve(probe)
+    with pytest.raises(PluginRefused, match="need 3 GiB and 9 MiB may be used"):
+        Cache(memory_mib=9, storage="memory").resolve(probe)
 
 
 @pytest.mark.promise(10, injected="free space below the estimate")
-def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(tmp_path, monkeypatch):
     monkeypatch.setattr("tfopt_data.cache_storage.free_disk_bytes", lambda folder: 80)
     plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
-    run = make_run(tmp_path, CPU)
+    run = make_run(folder=tmp_path)
     with pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
         Cache(storage="disk").build_dataset(run, "train", plan)
 
 
 @pytest.mark.tensorflow
-def test_cache_on_disk_is_read_back_from_its_files(
-    train: Callable[..., Driven],
-) -> None:
+def test_cache_on_disk_is_read_back_from_its_files(train):
     x = np.random.default_rng(0).random((64, 4), dtype="float32")
     plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
     effect = train(Cache(storage="disk"), plan=plan).effect
@@ -161,9 +148,7 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
 
 
 @pytest.mark.tensorflow
-def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(monkeypatch):
     monkeypatch.setattr("tfopt_core.data.anatomy.TENSOR_OVERHEAD_BYTES", 192)
     plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
     part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
@@ -228,9 +213,9 @@ def test_disk_falls_back_to_a_part_where_a_shuffle_stands_against_it_and_was_not
 ) -> None:
     plan = DataPlan.from_arrays(np.zeros([8, 2**17])).shuffle(seed=1).map(decode)
     asked = Cache(memory_mib=6, splits=("train",), storage="disk")
-    assert asked.build_dataset(make_run(tmp_path, CPU), "train", plan) is plan
+    assert asked.build_dataset(make_run(folder=tmp_path), "train", plan) is plan
     chosen = attrs.evolve(asked, storage="disk-or-partial")
-    made = chosen.build_dataset(make_run(tmp_path, CPU), "train", plan)
+    made = chosen.build_dataset(make_run(folder=tmp_path), "train", plan)
     assert [stage.kind for stage in made.stages] == ["source", "shuffle", "map_examples"]
 
 
@@ -243,7 +228,7 @@ def test_what_is_larger_before_a_map_draws_than_in_the_end_is_kept_in_part(tmp_p
     data = tf.data.Dataset.from_tensor_slices(np.zeros([16, 16], "float32")).map(augment)
     asked = Cache(memory_mib=2, splits=("train",), storage="memory")
     made = asked.build_dataset(
-        make_run(tmp_path, CPU), "train", DataPlan.from_dataset(data.batch(4))
+        make_run(folder=tmp_path), "train", DataPlan.from_dataset(data.batch(4))
     )
     kept, streamed = made.source.parts
     assert (kept.examples, streamed.examples) == (8, 8)
@@ -297,9 +282,7 @@ def test_no_part_is_kept_with_the_reason(plan: DataPlan, budget: int, reason: st
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("how", ["stage", "options"])
-def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(
-    how: str, shuffled: bool
-) -> None:
+def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(how, shuffled):
     plan = DataPlan.from_arrays(np.arange(10)).interleave(_pair, cycle_length=3, parallel=2)
     place = len(plan.stages) - 1
     if how == "stage":
@@ -347,9 +330,7 @@ def _pair(x: Any) -> Any:
 @pytest.mark.tensorflow
 @few_examples(30)
 @given(st.integers(1, 30), st.lists(_steps(), max_size=4), st.integers(1, 300))
-def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(
-    count: int, steps: list[Any], budget: int
-) -> None:
+def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(count, steps, budget):
     plan = DataPlan.from_arrays(np.arange(count))
     for step in steps:
         plan = step(plan)

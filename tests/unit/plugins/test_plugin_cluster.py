@@ -1,9 +1,6 @@
 """Who a process is in a cluster: TF_CONFIG, Slurm, addresses, and every way to say it wrongly."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -46,9 +43,7 @@ def config(cluster: Any, job: Any = "worker", index: Any = 0) -> str:
         ({}, ["a:1"], "addresses"),
     ],
 )
-def test_auto_takes_tf_config_then_slurm_then_addresses(
-    environment: Mapping[str, str], addresses: list[str], kind: str
-) -> None:
+def test_auto_takes_tf_config_then_slurm_then_addresses(environment, addresses, kind):
     assert cluster_kind("auto", environment, addresses) == kind
 
 
@@ -66,9 +61,7 @@ def test_what_is_asked_for_wins_over_what_else_is_there() -> None:
         ("addresses", {"TF_CONFIG": "{}"}, r"there are no addresses; set addresses = \["),
     ],
 )
-def test_what_is_not_there_is_refused_with_the_mend(
-    asked: Any, environment: Mapping[str, str], said: str
-) -> None:
+def test_what_is_not_there_is_refused_with_the_mend(asked, environment, said):
     with pytest.raises(PluginRefused, match=said):
         cluster_kind(asked, environment, ())
 
@@ -144,9 +137,7 @@ def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says() 
         (["a:1", "b:1"], {ADDRESS_INDEX: "one"}, 'is "one"; set it to the place'),
     ],
 )
-def test_an_unclear_own_address_is_refused_with_the_mend(
-    addresses: list[str], environment: dict[str, str], said: str
-) -> None:
+def test_an_unclear_own_address_is_refused_with_the_mend(addresses, environment, said):
     with pytest.raises(PluginRefused, match=said):
         own_place(addresses, {"worker": None}, environment)
 
@@ -193,9 +184,7 @@ def test_tensorflows_resolver_reads_tf_config(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("rank", range(4))
-def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(
-    monkeypatch: pytest.MonkeyPatch, rank: int
-) -> None:
+def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(monkeypatch, rank):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name, value in (SLURM | {"SLURM_PROCID": str(rank)}).items():
@@ -212,9 +201,7 @@ def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(
 
 
 @pytest.mark.tensorflow
-def test_slurm_variables_that_contradict_each_other_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slurm_variables_that_contradict_each_other_are_refused(monkeypatch):
     for name, value in (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "oops"}).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(PluginRefused, match=r"do not describe the cluster .*oops"):
@@ -222,9 +209,7 @@ def test_slurm_variables_that_contradict_each_other_are_refused(
 
 
 @pytest.mark.tensorflow
-def test_a_resolver_of_addresses_knows_the_gpus_of_this_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resolver_of_addresses_knows_the_gpus_of_this_process(monkeypatch):
     told = {ADDRESS_INDEX: "1"}
     assert resolved(told, addresses=("a:1", "b:1")).name == "worker 1"
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one", "two"])

@@ -1,7 +1,5 @@
 """The data service, without one: what may be sent to it, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import socket
@@ -192,9 +190,7 @@ def test_somebody_else_at_the_address_is_refused_in_time(listener: int) -> None:
 # Its processes
 
 
-def test_a_process_that_ends_at_its_start_says_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_ends_at_its_start_says_its_last_words(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no such library >&2\nexit 7\n")
     broken.chmod(0o755)
@@ -204,9 +200,7 @@ def test_a_process_that_ends_at_its_start_says_its_last_words(
 
 
 @pytest.mark.thorough
-def test_a_process_that_hangs_at_its_start_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_hangs_at_its_start_is_ended(tmp_path, monkeypatch):
     hanging = tmp_path / "python"
     hanging.write_text("#!/bin/sh\nexec sleep 60\n")
     hanging.chmod(0o755)

@@ -1,14 +1,10 @@
 """DropConnect drops weights in training, and infers by the moments of what was dropped."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from support.lazy_modules import keras
-from support.plugin_drive import Driven
 from tfopt_model.dropconnect import DropConnect, dropped, dropping_layers, mean_activation, moments
 
 from tfopt_core.errors import PluginRefused
@@ -70,9 +66,7 @@ def model_with_dropout() -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_saved_model_has_layers_of_keras_that_infer_the_same(
-    train: Callable[..., Driven],
-) -> None:
+def test_saved_model_has_layers_of_keras_that_infer_the_same(train):
     driven = train(DropConnect(rate=0.4), model=model_with_dropout, optimizer="adam")
     assert driven.effect.applied, driven.effect.detail
     assert '"hidden": 40 weights' in driven.effect.detail
@@ -121,9 +115,7 @@ def test_second_fit_of_a_script_keeps_what_the_first_has_traced() -> None:
 
 
 @pytest.mark.tensorflow
-def test_model_whose_only_dense_layer_makes_the_outputs_is_not_applied(
-    train: Callable[..., Driven],
-) -> None:
+def test_model_whose_only_dense_layer_makes_the_outputs_is_not_applied(train):
     def model() -> Any:
         return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, name="out")])
 
@@ -138,9 +130,7 @@ def test_model_whose_only_dense_layer_makes_the_outputs_is_not_applied(
     [(("hiden",), 'no layer "hiden"'), (("norm",), '"norm" is a BatchNormalization'),
      (("soft",), "softmax.*mixes units")],
 )  # fmt: skip
-def test_wrong_layer_is_refused_by_name(
-    train: Callable[..., Driven], layers: tuple[str, ...], message: str
-) -> None:
+def test_wrong_layer_is_refused_by_name(train, layers, message):
     def model() -> Any:
         built = keras.layers
         return keras.Sequential(

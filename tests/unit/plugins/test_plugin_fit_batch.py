@@ -1,7 +1,5 @@
 """The search for the largest batch that fits, and what becomes of batches and learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -40,9 +38,7 @@ def linear(constant: float, each: float, there: float = 1e9) -> Callable[[int], 
         (lambda size: (600 + size**2 // 100) * MIB, 4096, 288, 374),  # grows ever faster
     ],
 )
-def test_the_largest_size_that_was_seen_to_fit_is_found(
-    peak: Callable[[int], int | None], most: int, least: int, largest: int
-) -> None:
+def test_the_largest_size_that_was_seen_to_fit_is_found(peak, most, least, largest):
     tried = {}
 
     def noting(size: int) -> int | None:
@@ -97,9 +93,7 @@ def test_a_number_is_left_as_it_is() -> None:
         ({"plans": {"train": DataPlan.from_arrays(np.zeros(4))}}, "does not see it"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_with_the_mend(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_searched_is_refused_with_the_mend(changes, message):
     with pytest.raises(PluginRefused, match=message):
         FitBatch().resolve(probe(**changes))
 

@@ -1,7 +1,5 @@
 """Frozen features: when the plugin is proposed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """The kernels make the updates of Keras' optimizers; what keeps Keras' own is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -21,8 +19,6 @@ ROWS, WIDTH, STEPS = 9, 4, 4
 INDICES = [2, 5, 2, 7, 0, 2]
 # The kernel of Adam computes 1 - beta_2 in float32.
 SLOTS_WITHIN, WEIGHTS_WITHIN = 2e-5, 2e-6
-
-
 # optimizers, and whether XLA compiles the step
 KEPT = [("adam", False), ("adam", True), ("adamw", False), ("nesterov", False), ("rmsprop", False)]
 REST = [

@@ -1,7 +1,5 @@
 """LSTM and GRU layers compute what Keras' loop over steps computes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -142,9 +140,7 @@ def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("masked", [True, False])
-def test_with_an_unknown_number_of_examples_and_steps_it_is_equal_too(
-    masked: bool, kind: Any
-) -> None:
+def test_with_an_unknown_number_of_examples_and_steps_it_is_equal_too(masked, kind):
     layer, mask = kind(return_sequences=True), some_mask() if masked else None
     assert_equal_to_keras(layer, mask, shape=(None, None, FEATURES))
 

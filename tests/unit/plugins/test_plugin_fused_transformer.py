@@ -1,7 +1,5 @@
 """The operations of fused-transformer compute what Keras' layers compute, gradients included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -11,12 +9,7 @@ from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers, release
-from tfopt_model.fused_transformer import (
-    FusedTransformer,
-    fuse,
-    fusible_layers,
-    why_not_fused,
-)
+from tfopt_model.fused_transformer import FusedTransformer, fuse, fusible_layers, why_not_fused
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.plugins import TrainingOptions
@@ -141,9 +134,7 @@ def test_what_cannot_be_computed_is_named() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_call_that_is_left_to_keras_is_named(
-    kind: str, settings: Any, called: Any, word: str
-) -> None:
+def test_a_call_that_is_left_to_keras_is_named(kind, settings, called, word):
     layer, fused = getattr(keras.layers, kind)(**settings), FusedLayers()
     inputs = [numbers(BATCH, PLACES, WIDTH)] * (2 if kind == "MultiHeadAttention" else 1)
     expected = keras.tree.flatten(layer(*inputs, **called))

@@ -1,14 +1,12 @@
 """The graph optimizer's passes, and the memory of GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
-from support.plugin_drive import CPU, Driven, machine_with
+from support.plugin_drive import CPU, machine_with
 from tfopt_runtime.gpu_memory import GpuMemory
 from tfopt_runtime.grappler import (
     OFF_BY_DEFAULT,
@@ -70,9 +68,7 @@ def test_the_kinds_that_changed_most_are_named() -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_pass_that_is_off_is_read_back_from_the_graph_and_no_variable_changes(
-    train: Callable[..., Driven], optimizer: Callable[..., None]
-) -> None:
+def test_a_pass_that_is_off_is_read_back_from_the_graph_and_no_variable_changes(train, optimizer):
     optimizer(remapping=False)
     driven = train(Grappler(remapping=False), model=deep, optimizer="adam")
     assert driven.effect.applied
@@ -90,9 +86,7 @@ def _spec() -> Any:
 
 
 @pytest.mark.tensorflow
-def test_a_pass_that_finds_nothing_in_the_step_is_not_applied(
-    train: Callable[..., Driven], optimizer: Callable[..., None]
-) -> None:
+def test_a_pass_that_finds_nothing_in_the_step_is_not_applied(train, optimizer):
     optimizer(loop_optimization=False)
     effect = train(Grappler(loop_optimization=False), model=deep).effect
     assert not effect.applied
@@ -100,9 +94,7 @@ def test_a_pass_that_finds_nothing_in_the_step_is_not_applied(
 
 
 @pytest.mark.tensorflow
-def test_each_reason_why_no_pass_takes_effect_is_named(
-    train: Callable[..., Driven], optimizer: Callable[..., None]
-) -> None:
+def test_each_reason_why_no_pass_takes_effect_is_named(train, optimizer):
     assert "TensorFlow's own choice" in train(Grappler(remapping=True)).effect.detail
     driven = train(Grappler(constant_folding=False))
     assert "reads back another constant_folding" in driven.effect.detail

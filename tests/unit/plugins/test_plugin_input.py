@@ -1,9 +1,6 @@
-"""Prefetch and parallel map."""
-
-from __future__ import annotations
+"""Prefetch, parallel maps, and what confirms a rewrite below data that hide it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,9 +8,10 @@ import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
-from support.plugin_drive import CPU, Driven, machine_with, make_run
+from support.plugin_drive import CPU, Driven, machine_with
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
+from tfopt_data.data_service import with_service
 from tfopt_data.interleave import Interleave
 from tfopt_data.parallel_map import ParallelMap, with_parallel_maps
 from tfopt_data.prefetch import Prefetch, with_prefetch
@@ -22,8 +20,11 @@ from tfopt_data.shuffle import Shuffle
 from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
+from tfopt_core.data import Resident
+from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
 from tfopt_core.plugins import Diagnosis
+from tfopt_core.testing import make_run, stack_of
 
 
 def twice(x: Any) -> Any:
@@ -73,8 +74,6 @@ def test_a_map_that_draws_stays_sequential_unless_asked_for() -> None:
     assert "RandomUniform" in rewrite.done
     asked = with_parallel_maps(plan, 2, random_maps=True)
     assert [stage.parallel for stage in asked.plan.stages[1:]] == [2, 2]
-    assert ParallelMap().equivalence() == "exact"
-    assert ParallelMap(random_maps=True).equivalence() == "rounding"
 
 
 def test_parallel_map_leaves_the_workloads_own_choice() -> None:
@@ -82,11 +81,6 @@ def test_parallel_map_leaves_the_workloads_own_choice() -> None:
     rewrite = with_parallel_maps(plan, 2)
     assert [stage.parallel for stage in rewrite.plan.stages[1:]] == [3, 2]
     assert with_parallel_maps(rewrite.plan).reason == "every map is parallel already"
-
-
-def test_any_order_is_another_order() -> None:
-    assert ParallelMap().equivalence() == "exact"
-    assert ParallelMap(ordered=False).equivalence() == "order"
 
 
 @pytest.mark.tensorflow
@@ -119,9 +113,7 @@ def test_without_an_accelerator_nothing_is_copied_to_one(train: Callable[..., Dr
 
 @pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # its number is not known there
-def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
-    train: Callable[..., Driven],
-) -> None:
+def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(train):
     effect = train(PrefetchToDevice(device="/cpu:0", buffer_size=2)).effect
     assert effect.applied
     assert effect.detail == "train: prefetch: 2, to /cpu:0"
@@ -153,18 +145,18 @@ def test_prefetch_is_left_out_where_reading_further_ahead_changes_an_order() -> 
     assert with_prefetch(DataPlan.from_arrays(np.arange(16)).repeat(), 16).done
 
 
-def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
-    run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
+def test_strategy_over_several_devices_is_left_to_copy_itself() -> None:
+    run = make_run(machine=machine_with((8, 0), (8, 0)), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))
     assert PrefetchToDevice().build_dataset(run, "train", plan) is plan
 
 
 @pytest.mark.tensorflow
-def test_strategy_of_one_device_is_left_to_copy_itself(tmp_path: Path) -> None:
+def test_strategy_of_one_device_is_left_to_copy_itself() -> None:
     one, mirrored = tf.distribute.OneDeviceStrategy("/cpu:0"), tf.distribute.MirroredStrategy
     plan = DataPlan.from_arrays(np.arange(4))
     for strategy in (one, mirrored(["/cpu:0"])):
-        run = attrs.evolve(make_run(tmp_path), strategy=strategy)
+        run = make_run(strategy=strategy)
         assert PrefetchToDevice(device="/cpu:0").build_dataset(run, "train", plan) is plan
 
 
@@ -173,23 +165,18 @@ def fed_by(plan: DataPlan, **changes: Any) -> Diagnosis:
     return diagnosis(0.5, 0.1, 0.4, 0.5, plans={"train": plan}, **told)
 
 
-INPUT_PLUGINS = (Cache, ParallelMap, Prefetch, VectorizeMap)
-
-
-def test_input_plugins_are_suggested_where_a_map_makes_steps_wait() -> None:
-    waiting = fed_by(DataPlan.from_arrays(np.arange(20)).map(twice).batch(2))
-    assert [plugin().suggest(waiting) for plugin in INPUT_PLUGINS] == [{}, {}, {}, {}]
-
-
-def test_input_plugins_are_not_suggested_where_input_takes_no_time() -> None:
-    plan = DataPlan.from_arrays(np.arange(20)).map(twice).batch(2)
-    quick = fed_by(plan, input_seconds=0.01, data_seconds=0.01)
-    assert [plugin().suggest(quick) for plugin in INPUT_PLUGINS] == [None] * 4
-
-
-def test_nothing_is_suggested_that_the_workload_does_itself() -> None:
-    plan = DataPlan.from_arrays(np.arange(20)).map(twice, parallel=2).cache().batch(2).prefetch()
-    assert [plugin().suggest(fed_by(plan)) for plugin in INPUT_PLUGINS] == [None] * 4
+def test_input_plugins_are_suggested_where_a_map_that_could_be_faster_makes_steps_wait() -> None:
+    numbers = DataPlan.from_arrays(np.arange(20))
+    plan = numbers.map(twice).batch(2)
+    by_itself = numbers.map(twice, parallel=2).cache().batch(2).prefetch()
+    for told, answer in (
+        (fed_by(plan), {}),
+        (fed_by(plan, input_seconds=0.01, data_seconds=0.01), None),
+        (fed_by(by_itself), None),
+    ):
+        assert [p().suggest(told) for p in (Cache, ParallelMap, Prefetch, VectorizeMap)] == [
+            answer
+        ] * 4
 
 
 def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> None:
@@ -206,3 +193,33 @@ def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> N
     assert Interleave().suggest(told) is None
     files = DataPlan.from_arrays(np.array(["a", "b"])).interleave(twice, cycle_length=1).batch(2)
     assert Interleave().suggest(fed_by(files)) == {}
+
+
+# What was done is found again below data that hide what they were computed from
+
+
+def resident(plan: DataPlan) -> DataPlan:
+    return plan.append(Resident())
+
+
+def served(plan: DataPlan) -> DataPlan:
+    def from_nowhere(dataset: Any) -> Any:
+        variant = tf.data.experimental.to_variant(dataset)
+        return tf.data.experimental.from_variant(variant, dataset.element_spec)
+
+    return with_service(plan, from_nowhere, divided=False).plan
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hidden_by", [resident, served])
+def test_a_rewrite_is_confirmed_below_what_hides_its_inputs(hidden_by: Any) -> None:
+    plan = DataPlan.from_arrays(np.arange(8)).map(lambda x: x + 1)
+    stack = stack_of(ParallelMap(), build_dataset=plan)
+    run = make_run()
+    dataset = lower(hidden_by(stack.build_dataset(run, "train")).batch(2))
+    assert not walk.has_stage(dataset, "ParallelMap")
+    effect = stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
+    assert effect["ParallelMap"].applied
+
+    other = attrs.evolve(run, datasets={"train": lower(hidden_by(plan).batch(2))})
+    assert not stack.report_effects(other, None)["ParallelMap"].applied

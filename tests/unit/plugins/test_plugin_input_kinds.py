@@ -1,7 +1,5 @@
 """Every plugin of the input, on every kind of data: right, or left alone; never an exception."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 from support.cases import mostly_thorough
 from support.lazy_modules import keras, tf
-from support.plugin_drive import CPU, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
 from tfopt_data.interleave import Interleave
@@ -24,6 +21,7 @@ from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data.lower import lower
+from tfopt_core.testing import make_run
 from tfopt_core.training.replay.data import example_digests
 
 pytestmark = pytest.mark.tensorflow
@@ -95,7 +93,6 @@ DATA: dict[str, Callable[[], DataPlan]] = {
     "texts": lambda: DataPlan.from_dataset(texts()),
 }
 
-
 KEPT = [kind for kind in DATA if kind not in ("sparse", "texts", "windows")]
 
 
@@ -104,7 +101,7 @@ def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
     plan = DATA[data]()
     wanted = counted(plan)
     for name, make in PLUGINS.items():
-        run = make_run(tmp_path / name, CPU)
+        run = make_run(folder=tmp_path / name)
         made = make().build_dataset(run, "train", plan)
         assert counted(made) == wanted, name
 
@@ -121,5 +118,5 @@ def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
 
     plan = DataPlan.from_pydataset(Batches())
     for name, make in PLUGINS.items():
-        made = make().build_dataset(make_run(tmp_path / name, CPU), "train", plan)
+        made = make().build_dataset(make_run(folder=tmp_path / name), "train", plan)
         assert made is plan, name

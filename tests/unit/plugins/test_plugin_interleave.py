@@ -1,8 +1,5 @@
 """Files are read several at a time: the same examples, and never anything but files."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
-from support.plugin_drive import CPU, Driven, FakeProbe
+from support.plugin_drive import CPU, FakeProbe
 from tfopt_data.interleave import Interleave, with_interleave
 
 from tfopt_core import DataPlan
@@ -81,9 +78,7 @@ def test_text_files_of_a_concatenation_are_read_at_once(tmp_path: Path) -> None:
     assert read(rewrite.plan) == [b"a1", b"b1", b"a2", b"b2"] * 2
 
 
-def test_shards_of_the_files_are_no_hindrance_but_what_is_chosen_behind_them_is(
-    tmp_path: Path,
-) -> None:
+def test_shards_of_the_files_are_no_hindrance_but_what_is_chosen_behind_them_is(tmp_path):
     paths = write_records(tmp_path, 2, 2, 2)
     assert with_interleave(files(*paths).take(2).interleave(records, cycle_length=1), 2).done
     rewrite = with_interleave(one_by_one(paths).take(3), 2)
@@ -119,9 +114,7 @@ def test_auto_takes_two_files_for_each_cpu_and_sixteen_at_most() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # records are not counted
-def test_effect_reads_the_parallel_interleave_back(
-    train: Callable[..., Driven], tmp_path: Path
-) -> None:
+def test_effect_reads_the_parallel_interleave_back(train, tmp_path):
     def parsed(record: Any) -> Any:
         number = tf.strings.to_number(tf.strings.split(record, "-"))
         return tf.tile(number, [2]), number[:1]
@@ -134,9 +127,7 @@ def test_effect_reads_the_parallel_interleave_back(
 
 @few_examples(10)
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=5), st.integers(2, 8), st.booleans())
-def test_every_record_is_read_once(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], length: int, ordered: bool
-) -> None:
+def test_every_record_is_read_once(tmp_path_factory, sizes, length, ordered):
     plan = one_by_one(write_records(tmp_path_factory.mktemp("records"), *sizes))
     rewrite = with_interleave(plan, length, ordered)
     assert sorted(read(rewrite.plan)) == sorted(read(plan))

@@ -1,7 +1,5 @@
 """The loops' plugins: what they choose, where data are kept, what they refuse and suggest."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -44,9 +42,7 @@ PLAIN = {(1, False): 8.0, (4, False): 4.0, (16, False): 3.0, (64, False): 2.95}
         ({}, (16, False)),  # cannot be compiled
     ],
 )
-def test_xla_is_taken_where_it_is_three_percent_faster(
-    compiled: dict[tuple[int, bool], float], chosen: tuple[int, bool]
-) -> None:
+def test_xla_is_taken_where_it_is_three_percent_faster(compiled, chosen):
     assert choose(timed(PLAIN | compiled), "auto", "auto", None) == chosen
 
 
@@ -75,12 +71,6 @@ def test_resolve_times_single_steps_without_xla_first() -> None:
     assert (probe.timed[0][0].steps, probe.timed[0][0].xla) == (1, False)
 
 
-def test_what_math_says_depends_on_xla() -> None:
-    for plugin in (Chunked, Resident):
-        assert plugin(xla=False).equivalence() == "exact"
-        assert plugin(xla=True).equivalence() == plugin().equivalence() == "rounding"
-
-
 # Where data are kept
 
 
@@ -99,12 +89,11 @@ def noisy(x: Any, y: Any) -> Any:
 
 
 @pytest.mark.tensorflow
-def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle() -> None:
-    plan = plan_of().shuffle(seed=1).map(scaled).batch(4).map(scaled).prefetch()
-    kinds = [stage.kind for stage in with_resident(plan).stages]
-    assert kinds == [
-        "source", "map_examples", "resident", "shuffle", "batch", "map_batches", "prefetch",
-    ]  # fmt: skip
+def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle_without_a_cache():
+    plan = plan_of().map(scaled).cache().shuffle(seed=1).map(scaled).batch(4).map(scaled).prefetch()
+    assert " ".join(stage.kind for stage in with_resident(plan).stages) == (
+        "source map_examples map_examples resident shuffle batch map_batches prefetch"
+    )
 
 
 @pytest.mark.tensorflow
@@ -118,17 +107,19 @@ def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle() -> 
         (lambda plan: plan.batch(4).shuffle(seed=1), "stands behind the data that are held"),
         (lambda plan: plan.batch(4).take(2), 'stands behind "batch: 4"'),
         (lambda plan: plan.shuffle(seed=1), "not put into batches"),
+        (
+            lambda plan: (
+                plan.shuffle(seed=7)
+                .append(Shuffle(seed=7, buffer_size=8, reshuffle=False))
+                .batch(4)
+            ),
+            "two shuffles stand behind each other",
+        ),
     ],
 )
 def test_what_cannot_be_gathered_is_refused_by_name(make: Any, why: str) -> None:
     plan = make(plan_of())
     assert why in with_resident(plan)
-
-
-@pytest.mark.tensorflow
-def test_a_cache_of_what_is_kept_is_left_out() -> None:
-    kinds = [s.kind for s in with_resident(plan_of().map(scaled).cache().batch(4)).stages]
-    assert kinds == ["source", "map_examples", "resident", "batch"]
 
 
 def test_a_generator_of_unknown_make_is_not_kept() -> None:
@@ -200,82 +191,60 @@ def changed(**changes: Any) -> Diagnosis:
 
 
 def with_data(**changes: Any) -> Diagnosis:
-    return changed(plans={"train": plan_of().batch(4)}, **changes)
+    return changed(**{"plans": {"train": plan_of().batch(4)}, **changes})
+
+
+LOOPS = (Chunked(), Resident())
+BOUND = {"input_seconds": 0.0, "dispatch_seconds": 0.01, "compute_seconds": 0.99}
+SLOW = {**BOUND, "step_seconds": 29.0, "dispatch_seconds": 14.0, "compute_seconds": 15.0}
+RANDOM = plan_of().map(noisy, deterministic=False).batch(4)
+WAITING = {**SLOW, "input_seconds": 20.0, "dispatch_seconds": 1.0}
 
 
 @pytest.mark.tensorflow
-def test_dispatch_and_data_that_fit_suggest_every_loop() -> None:
-    for plugin in (Chunked(), Resident(), StepsPerExecution(), Xla()):
-        assert plugin.suggest(with_data()) == {}
+@pytest.mark.parametrize(
+    ("plugins", "told", "answer"),
+    [
+        ((*LOOPS, StepsPerExecution(), Xla()), {}, {}),
+        ((*LOOPS, StepsPerExecution()), {"batch_callbacks": ("EachBatch",)}, None),
+        ((Resident(),), {"example_bytes": 2.0**29}, None),
+        ((Resident(),), {"examples": None}, None),
+        ((Resident(),), {"plans": {"train": RANDOM}}, None),
+        # where XLA cannot compile a layer, none that would time it
+        (LOOPS, {"supports_jit": False}, {"xla": False}),
+        # it was set for the model in spite of the layer
+        (LOOPS, {"supports_jit": False, "jit_compile": True}, {}),
+        ((Xla(),), {"jit_compile": True}, None),
+        ((Xla(),), {"supports_jit": False}, None),
+        # where computing is all, what compiles: it times XLA, and may choose none
+        ((StepsPerExecution(), Xla()), BOUND, None),
+        ((Chunked(),), BOUND, {}),
+        ((Chunked(),), {**BOUND, "supports_jit": False}, None),
+        ((StepsPerExecution(),), SLOW, None),
+        (LOOPS, SLOW, {}),
+    ],
+)
+def test_loops_are_suggested_where_they_may_pay(plugins, told, answer):
+    assert [plugin.suggest(with_data(**told)) for plugin in plugins] == [answer] * len(plugins)
 
 
 @pytest.mark.tensorflow
-def test_a_callback_that_needs_each_step_suggests_none() -> None:
-    for plugin in (Chunked(), Resident(), StepsPerExecution()):
-        assert plugin.suggest(with_data(batch_callbacks=("EachBatch",))) is None
-
-
-@pytest.mark.tensorflow
-def test_data_that_cannot_be_kept_do_not_suggest_it() -> None:
-    assert Resident().suggest(with_data(example_bytes=2.0**29)) is None
-    assert Resident().suggest(with_data(examples=None)) is None
-    random = plan_of().map(noisy).batch(4)
-    assert Resident().suggest(changed(plans={"train": random})) is None
-
-
-@pytest.mark.tensorflow
-def test_loops_suggest_exact_settings_where_these_are_asked_for() -> None:
-    exact = with_data().exact_only()
-    assert Chunked().suggest(exact) == Resident().suggest(exact) == {"xla": False}
-    assert StepsPerExecution().suggest(exact) == {}
-
-
-@pytest.mark.tensorflow
-def test_no_exact_loop_is_suggested_for_steps_of_seconds_that_do_not_wait_for_data() -> None:
-    slow = {"step_seconds": 29.0, "input_seconds": 0.0, "dispatch_seconds": 14.0,
-            "compute_seconds": 15.0}  # fmt: skip
-    assert StepsPerExecution().suggest(with_data(**slow)) is None
-    for plugin in (Chunked(), Resident()):
-        assert plugin.suggest(with_data(**slow).exact_only()) is None
-        assert plugin.suggest(with_data(**slow)) == {}
-        waiting = with_data(**{**slow, "input_seconds": 20.0, "dispatch_seconds": 1.0})
-        assert plugin.suggest(waiting.exact_only()) == {"xla": False}
-
-
-@pytest.mark.tensorflow
-def test_where_xla_cannot_compile_a_layer_no_loop_is_suggested_that_would_time_it() -> None:
-    texts = with_data(supports_jit=False)
-    assert Chunked().suggest(texts) == Resident().suggest(texts) == {"xla": False}
-    # it was set for the model in spite of the layer
-    compiled = with_data(supports_jit=False, jit_compile=True)
-    assert Chunked().suggest(compiled) == Resident().suggest(compiled) == {}
-
-
-@pytest.mark.tensorflow
-def test_taking_xla_away_is_not_exact_so_no_loop_is_suggested_as_such() -> None:
-    exact = with_data(jit_compile=True).exact_only()
-    assert Chunked().suggest(exact) is Resident().suggest(exact) is None
-
-
-def test_where_computing_is_all_only_what_compiles_is_suggested() -> None:
-    bound = {"input_seconds": 0.0, "dispatch_seconds": 0.01, "compute_seconds": 0.99}
-    assert StepsPerExecution().suggest(changed(**bound)) is None
-    assert Xla().suggest(changed(**bound)) is None
-    assert Chunked().suggest(changed(**bound)) == {}  # it times XLA, and may choose none
-    assert Chunked().suggest(changed(**bound, supports_jit=False)) is None
-
-
-def test_xla_is_not_suggested_where_it_is_on_or_impossible() -> None:
-    assert Xla().suggest(changed(jit_compile=True)) is None
-    assert Xla().suggest(changed(supports_jit=False)) is None
+@pytest.mark.parametrize(
+    ("plugins", "told", "answer"),
+    [
+        (LOOPS, {}, {"xla": False}),
+        ((StepsPerExecution(),), {}, {}),
+        (LOOPS, SLOW, None),
+        (LOOPS, WAITING, {"xla": False}),
+        (LOOPS, {"jit_compile": True}, None),  # to take XLA away is not exact
+    ],
+)
+def test_exact_loops_are_suggested_where_these_are_asked_for(plugins, told, answer):
+    exact = with_data(**told).exact_only()
+    assert [plugin.suggest(exact) for plugin in plugins] == [answer] * len(plugins)
 
 
 def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:
     assert Threads().suggest(DIAGNOSIS) is None
     few = attrs.evolve(CPU, cpu_count=tensorflow_default() + 1)
     assert Threads().suggest(changed(machine=few)) == {}
-
-
-def test_two_shuffles_of_which_one_draws_anew_are_not_gathered() -> None:
-    shuffled = plan_of().shuffle(seed=7).append(Shuffle(seed=7, buffer_size=8, reshuffle=False))
-    assert "two shuffles stand behind each other" in with_resident(shuffled.batch(4))

@@ -1,7 +1,5 @@
 """Materialize: what repeats is read once, in the same batches; what does not is refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +87,7 @@ def same(ours: list[Any], theirs: list[Any]) -> bool:
         ("examples", False, "examples", "order"),
     ],
 )
-def test_order_is_what_the_pydataset_and_keras_draw(
-    change: str, redrawn: bool, order: str, equivalence: str
-) -> None:
+def test_order_is_what_the_pydataset_and_keras_draw(change, redrawn, order, equivalence):
     plugin = resolved(DataPlan.from_pydataset(sequence(change), redrawn=redrawn))
     assert (plugin.order, plugin.equivalence(), plugin.storage) == (order, equivalence, "memory")
 
@@ -145,9 +141,7 @@ def test_generator_of_random_examples_is_refused_by_its_name() -> None:
         resolved(DataPlan.from_generator(noise))
 
 
-def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_each_example() -> (
-    None
-):
+def test_a_generator_that_fills_one_array_again_and_again_is_read_as_it_was_at_each_example():
     passes = iter(range(9))
 
     def refilled() -> Any:
@@ -174,9 +168,7 @@ def test_batches_are_those_of_the_pydataset(tmp_path: Path, storage: str, worker
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_drawn_batches_hold_what_they_held_and_come_in_another_order(
-    tmp_path: Path, storage: str
-) -> None:
+def test_drawn_batches_hold_what_they_held_and_come_in_another_order(tmp_path, storage):
     data = sequence()
     plan = DataPlan.from_pydataset(data, redrawn=True)
     lowered = lower_plan(built(plan, tmp_path, storage=storage))
@@ -188,9 +180,7 @@ def test_drawn_batches_hold_what_they_held_and_come_in_another_order(
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_generator_keeps_types_and_the_order_of_the_shuffle_behind_it(
-    tmp_path: Path, storage: str
-) -> None:
+def test_generator_keeps_types_and_the_order_of_the_shuffle_behind_it(tmp_path, storage):
     signature = (tf.TensorSpec((3,), "float32"), tf.TensorSpec((1,), "float32"))
     plan = DataPlan.from_generator(examples, signature=signature).shuffle(seed=5).batch(4)
     after = built(plan, tmp_path, storage=storage)
@@ -316,9 +306,7 @@ def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path:
     assert 'train: in memory, 22 examples of the PyDataset "Rows"' in effect.detail
 
 
-def test_one_epoch_is_named_and_a_pydataset_that_still_feeds_keras_is_not_applied(
-    tmp_path: Path,
-) -> None:
+def test_one_epoch_is_named_and_a_pydataset_that_still_feeds_keras_is_not_applied(tmp_path):
     plugin = Materialize(order="kept", storage="memory")
     built, _ = train_here(fed(shuffle=False), plugin, folder=tmp_path, batch_size=None, epochs=1)
     one = plugin.report_effect(built.run)

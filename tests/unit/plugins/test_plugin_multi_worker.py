@@ -1,18 +1,14 @@
 """The strategies over several processes and TPUs, with TensorFlow's own part replaced."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import tf
-from support.plugin_drive import CPU, FakeProbe, machine_with, make_run
+from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.parameter_server import ParameterServer
 from tfopt_distribute.tpu import Tpu, check_full_batches
@@ -20,7 +16,7 @@ from tfopt_distribute.tpu import Tpu, check_full_batches
 from tfopt_core import DataPlan
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import Cluster, ClusterOptions, PluginRefused, Serve
-from tfopt_core.testing import stack_of
+from tfopt_core.testing import make_run, stack_of
 
 SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 
@@ -59,21 +55,6 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
     assert runtime(Tpu()).cluster is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "equivalence"),
-    [
-        ({}, "rounding"),
-        ({"shard": "source"}, "changes"),
-        ({"shard": "off"}, "changes"),
-        ({"batch_size": "per-replica"}, "changes"),
-    ],
-)
-def test_only_the_rows_of_the_same_batches_are_the_same_training(
-    settings: dict[str, Any], equivalence: str
-) -> None:
-    assert MultiWorker(**settings).equivalence() == equivalence
-
-
 def test_nccl_needs_a_gpu() -> None:
     asked = MultiWorker(communication="nccl")
     with pytest.raises(PluginRefused, match='this machine has none; set it to "auto"'):
@@ -82,32 +63,30 @@ def test_nccl_needs_a_gpu() -> None:
 
 
 @pytest.mark.tensorflow
-def test_each_worker_gets_its_part_and_a_dry_build_shows_it(tmp_path: Path) -> None:
+def test_each_worker_gets_its_part_and_a_dry_build_shows_it() -> None:
     plan = numbers()
-    dry = MultiWorker().build_dataset(make_run(tmp_path), "train", plan)
+    dry = MultiWorker().build_dataset(make_run(), "train", plan)
     assert dry.describe()[-1] == "part of each batch: one of 2 workers"
     for split in ("train", "validation"):
-        run = make_run(tmp_path, cluster=cluster(1, workers=3))
+        run = make_run(cluster=cluster(1, workers=3))
         mine = MultiWorker().build_dataset(run, split, plan)
         assert mine.describe()[-1] == "part of each batch: 2 of 3 workers"
         assert (mine.examples, mine.batch_size) == (32, 8)
 
 
 @pytest.mark.tensorflow
-def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer(tmp_path: Path) -> None:
+def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer() -> None:
     plugin = MultiWorker(batch_size="per-replica", learning_rate="linear")
-    run = make_run(tmp_path, cluster=cluster(0), replicas=4)
+    run = make_run(cluster=cluster(0), replicas=4)
     larger = plugin.build_dataset(run, "train", numbers())
     assert (larger.batch_size, larger.cardinality) == (32, 1)
     assert plugin.build_dataset(run, "validation", numbers()).batch_size == 8
-    dry = make_run(tmp_path, attrs.evolve(CPU, gpus=machine_with((8, 0), (8, 0)).gpus))
+    dry = make_run(machine=machine_with((8, 0), (8, 0)))
     assert plugin.build_dataset(dry, "train", numbers()).batch_size == 32
 
 
 @pytest.mark.tensorflow
-def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(monkeypatch):
     told: list[Any] = []
     made = SimpleNamespace(name="a strategy")
 
@@ -117,7 +96,7 @@ def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(
 
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", strategy)
     tell(monkeypatch, {"worker": ["a:1", "b:1"]}, "worker", 1)
-    run = make_run(tmp_path, join=told.append)
+    run = make_run(join=told.append)
     plugin = MultiWorker(communication="ring", pack_megabytes=2.5, timeout_seconds=30.0)
     assert stack_of(plugin).build_strategy(run) is made
     joined, (task, options) = told
@@ -128,16 +107,16 @@ def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("plugin", [MultiWorker(), ParameterServer()])
-def test_nothing_is_joined_where_nothing_tells_the_cluster(tmp_path: Path, plugin: Any) -> None:
+def test_nothing_is_joined_where_nothing_tells_the_cluster(plugin: Any) -> None:
     joined: list[Any] = []
     with pytest.raises(PluginRefused, match="`tfopt launch` starts all workers"):
-        stack_of(plugin).build_strategy(make_run(tmp_path, join=joined.append))
+        stack_of(plugin).build_strategy(make_run(join=joined.append))
     assert joined == []
 
 
 @pytest.mark.tensorflow
-def test_a_training_of_one_process_is_not_called_distributed(tmp_path: Path) -> None:
-    run = make_run(tmp_path, strategy=tf.distribute.get_strategy())
+def test_a_training_of_one_process_is_not_called_distributed() -> None:
+    run = make_run(strategy=tf.distribute.get_strategy())
     for plugin in (MultiWorker(), ParameterServer()):
         effects = stack_of(plugin).report_effects(run, None)
         [effect] = effects.values()
@@ -146,23 +125,21 @@ def test_a_training_of_one_process_is_not_called_distributed(tmp_path: Path) -> 
 
 
 @pytest.mark.tensorflow
-def test_a_single_worker_is_none_of_several(tmp_path: Path) -> None:
+def test_a_single_worker_is_none_of_several() -> None:
     kind = tf.distribute.MultiWorkerMirroredStrategy
     strategy = kind.__new__(kind)  # a real one must be the first thing that a process makes
-    run = make_run(tmp_path, strategy=strategy, cluster=cluster(0, workers=1))
+    run = make_run(strategy=strategy, cluster=cluster(0, workers=1))
     [effect] = stack_of(MultiWorker()).report_effects(run, None).values()
     assert effect.detail == "the cluster has a single worker, this one"
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("job", "index"), [("worker", 1), ("ps", 0)])
-def test_workers_and_parameter_servers_serve_and_build_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, index: int
-) -> None:
+def test_workers_and_parameter_servers_serve_and_build_nothing(monkeypatch, job, index):
     tell(monkeypatch, SERVED, job, index)
     joined: list[Any] = []
     stack = stack_of(ParameterServer())
-    served = stack.build_strategy(make_run(tmp_path, join=joined.append))
+    served = stack.build_strategy(make_run(join=joined.append))
     assert isinstance(served, Serve)
     assert (served.cluster.name, served.protocol) == (joined[0].name, "grpc")
     assert (served.cluster.job, served.cluster.index) == (job, index)
@@ -170,27 +147,25 @@ def test_workers_and_parameter_servers_serve_and_build_nothing(
 
 @pytest.mark.tensorflow
 def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tell(monkeypatch, SERVED, "worker", 1)
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "1")
     with pytest.raises(
         PluginRefused, match=r'single inter-op thread.*set inter_op = 2 in "threads"'
     ):
-        stack_of(ParameterServer()).build_strategy(make_run(tmp_path, join=print))
+        stack_of(ParameterServer()).build_strategy(make_run(join=print))
 
 
 @pytest.mark.tensorflow
-def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(monkeypatch):
     tell(monkeypatch, SERVED, "chief", 0)
     made = SimpleNamespace()
     monkeypatch.setattr(
         tf.distribute.experimental, "ParameterServerStrategy", lambda resolver: made
     )
     stack = stack_of(ParameterServer(steps_per_closure=5))
-    assert stack.build_strategy(make_run(tmp_path)) is made
+    assert stack.build_strategy(make_run()) is made
     assert made.tfopt_steps_per_closure == 5
 
 
@@ -217,11 +192,9 @@ def fake_tpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.tensorflow
-def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(
-    tmp_path: Path, fake_tpu: list[Any]
-) -> None:
+def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(fake_tpu):
     stack = stack_of(Tpu(tpu="mine", zone="here"))
-    assert stack.build_strategy(make_run(tmp_path)) == "made by strategy"
+    assert stack.build_strategy(make_run()) == "made by strategy"
     found = "made by resolver"
     assert fake_tpu == [
         ("resolver", {"tpu": "mine", "zone": "here", "project": None}),
@@ -230,12 +203,12 @@ def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(
 
 
 @pytest.mark.tensorflow
-def test_a_tpu_that_is_not_there_is_refused_with_the_mend(tmp_path: Path) -> None:
+def test_a_tpu_that_is_not_there_is_refused_with_the_mend() -> None:
     # TensorFlow's own resolver, which finds none in this environment
     with pytest.raises(
         PluginRefused, match=r"the TPU of the environment cannot be used \(.+\); set"
     ):
-        stack_of(Tpu()).build_strategy(make_run(tmp_path))
+        stack_of(Tpu()).build_strategy(make_run())
 
 
 @pytest.mark.parametrize(
@@ -246,12 +219,10 @@ def test_a_tpu_that_is_not_there_is_refused_with_the_mend(tmp_path: Path) -> Non
         (numbers().with_stages(numbers().stages[:1]), "may be fewer"),
     ],
 )
-def test_batches_of_two_sizes_are_refused_for_a_tpu(
-    plan: DataPlan, said: str, tmp_path: Path
-) -> None:
+def test_batches_of_two_sizes_are_refused_for_a_tpu(plan, said):
     with pytest.raises(PluginRefused, match=said):
-        Tpu().build_dataset(make_run(tmp_path), "train", plan)
-    assert Tpu().build_dataset(make_run(tmp_path), "validation", plan) is plan
+        Tpu().build_dataset(make_run(), "train", plan)
+    assert Tpu().build_dataset(make_run(), "validation", plan) is plan
 
 
 def test_full_batches_are_fine_for_a_tpu() -> None:
@@ -267,11 +238,9 @@ def test_full_batches_are_fine_for_a_tpu() -> None:
         (("/CPU:0",), 1, "the strategy's devices are /CPU:0"),
     ],
 )
-def test_the_cores_are_read_back(
-    tmp_path: Path, devices: tuple[str, ...], replicas: int, words: str
-) -> None:
+def test_the_cores_are_read_back(devices, replicas, words):
     extended = SimpleNamespace(worker_devices=devices)
     strategy = SimpleNamespace(num_replicas_in_sync=replicas, extended=extended)
-    [effect] = stack_of(Tpu()).report_effects(make_run(tmp_path, strategy=strategy), None).values()
+    [effect] = stack_of(Tpu()).report_effects(make_run(strategy=strategy), None).values()
     assert effect.applied is (replicas == 2)
     assert effect.detail == words

@@ -1,7 +1,5 @@
 """Parts of the data for several workers: together they are the whole, batch by batch."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -13,14 +11,7 @@ from support.compared import plain
 from support.lazy_modules import tf
 from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
 
-from tfopt_core.data import (
-    Batch,
-    DataPlan,
-    EvenSteps,
-    Filter,
-    Unbatch,
-    rows_of,
-)
+from tfopt_core.data import Batch, DataPlan, EvenSteps, Filter, Unbatch, rows_of
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 

@@ -1,16 +1,17 @@
-"""Mixed precision follows the hardware and reads back what layers compute in."""
-
-from __future__ import annotations
+"""Mixed precision follows the hardware, and proposes itself where that multiplies faster."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
 from tfopt_precision.mixed_precision import MixedPrecision, choose_policy, formats_of_gpu
 
-from tfopt_core.plugins import Machine, PluginRefused
+from tfopt_core.hooks.machine import Gpu
+from tfopt_core.plugins import PluginRefused
+from tfopt_core.testing import make_machine
 
 
 @pytest.mark.parametrize(
@@ -25,9 +26,7 @@ from tfopt_core.plugins import Machine, PluginRefused
         (machine_with((6, 1)), "float32", "no tensor cores"),
     ],
 )
-def test_policy_is_what_the_weakest_device_computes_natively(
-    machine: Machine, policy: str, reason: str
-) -> None:
+def test_policy_is_what_the_weakest_device_computes_natively(machine, policy, reason):
     chosen, why = choose_policy(machine)
     assert chosen == policy
     assert reason in why
@@ -79,9 +78,7 @@ def test_emulated_bfloat16_says_so(train: Callable[..., Driven]) -> None:
 @pytest.mark.parametrize(
     ("scale", "said"), [("dynamic", "dynamic loss scale, now"), (128.0, "loss scale 128")]
 )
-def test_float16_reports_its_loss_scale(
-    train: Callable[..., Driven], scale: Any, said: str
-) -> None:
+def test_float16_reports_its_loss_scale(train, scale, said):
     plugin = MixedPrecision(policy="mixed_float16", force=True, loss_scale=scale)
     assert said in train(plugin).effect.detail
 
@@ -104,3 +101,36 @@ def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) ->
     effect = train(MixedPrecision(policy="mixed_bfloat16"), model=pinned).effect
     assert not effect.applied
     assert '"pin" keeps float32' in effect.detail
+
+
+# When mixed-precision proposes itself
+
+NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
+PLAIN = make_machine(cpu_flags=frozenset(), gpus=())
+VOLTA = make_machine(gpus=(Gpu("V100", (7, 0), 2**34),))
+LAYERS = {"scope": "layers", "float32_layers": "auto"}
+FAST = {"float32": 1e11, "bfloat16": 3e11}
+
+
+def suggested(machine=NATIVE, policy="float32", share=0.3, peaks=FAST):
+    found = diagnosis(
+        input_=0.1, dispatch=0.1, compute=0.8, machine=machine, policy=policy, matmul_share=share,
+        matmul_peaks=peaks,
+    )  # fmt: skip
+    return MixedPrecision().suggest(found)
+
+
+@pytest.mark.parametrize(
+    ("facts", "policy"),
+    [
+        ({}, "mixed_bfloat16"),
+        ({"machine": VOLTA}, "mixed_float16"),
+        ({"machine": PLAIN}, None),
+        ({"policy": "mixed_bfloat16"}, None),
+        ({"peaks": {"float32": 1e11, "bfloat16": 0.9e11}}, None),
+        ({"share": 0.001}, None),
+        ({"share": None}, "mixed_bfloat16"),  # not countable
+    ],
+)
+def test_it_proposes_what_the_hardware_multiplies_faster_to_a_model_that_multiplies(facts, policy):
+    assert suggested(**facts) == (policy and {"policy": policy, **LAYERS})

@@ -1,7 +1,5 @@
 """Layers stay in float32 by name, class or probe; a policy is set on a model that is built."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -14,11 +12,7 @@ from tfopt_precision.mixed_precision import MixedPrecision, layers_with_weights
 
 from tfopt_core.hooks.context import ProbedTraining
 from tfopt_core.hooks.values import PrecisionPolicy, TrainingOptions
-from tfopt_core.training.model.loss_scaling import (
-    overflow_steps,
-    prepare_scaling,
-    with_scaled_step,
-)
+from tfopt_core.training.model.loss_scaling import overflow_steps, prepare_scaling, with_scaled_step
 from tfopt_core.training.model.precision import apply_precision, set_policy
 
 X = np.random.default_rng(2).random((16, 6), dtype="float32")

@@ -1,18 +1,15 @@
 """The profiler's trace: its tables, and the extra run that it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
-from support.plugin_drive import Driven, make_run
+from support.plugin_drive import Driven
 from tfopt_observe.profile import Profile, _folder, operation_table, share_table
 from tfopt_observe.trace import Event, Trace, operation_times, read_trace, shares
 
 from tfopt_core.plugins import Cluster, Control
+from tfopt_core.testing import make_run
 
 CALLED = "StatefulPartitionedCall/"
 HOST = (
@@ -74,9 +71,7 @@ def test_devices_are_read_by_their_streams_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_training_is_traced_and_the_trace_kept(
-    train: Callable[..., Driven], tmp_path: Path
-) -> None:
+def test_a_training_is_traced_and_the_trace_kept(train, tmp_path):
     driven = train(Profile(steps=2, skip=4), epochs=2)
     assert driven.effect.applied
     assert driven.effect.detail.startswith("2 steps in ")
@@ -98,18 +93,16 @@ def test_a_training_that_ends_before_says_so(train: Callable[..., Driven]) -> No
     ("variant", "state", "stops"),
     [("observed", {"traced": 2}, True), ("observed", {}, False), ("full", {"traced": 2}, False)],
 )
-def test_only_the_extra_run_ends_with_its_trace(
-    tmp_path: Path, variant: str, state: dict[str, Any], stops: bool
-) -> None:
+def test_only_the_extra_run_ends_with_its_trace(variant, state, stops):
     plugin, control = Profile(), Control()
-    run = attrs.evolve(make_run(tmp_path), variant=variant)
+    run = make_run(variant=variant)
     run.state_of(plugin).update(state)
     plugin.on_epoch_end(run, control)
     assert (control.stop_reason is not None) is stops
 
 
-def test_a_second_fit_is_not_traced(tmp_path: Path) -> None:
-    effect = Profile().report_effect(make_run(tmp_path, fit_index=1))
+def test_a_second_fit_is_not_traced() -> None:
+    effect = Profile().report_effect(make_run(fit_index=1))
     assert (effect.applied, effect.detail) == (False, "the first fit is traced")
 
 

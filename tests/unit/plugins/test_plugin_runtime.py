@@ -1,7 +1,5 @@
 """XLA, steps per execution, threads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -72,9 +70,7 @@ def test_xla_of_the_workload_is_switched_off() -> None:
     ("compiled", "mode", "said"),
     [(0.5, "on", "500.00 ms"), (0.98, "off", "980.00 ms"), (math.inf, "off", "could not be timed")],
 )
-def test_xla_auto_takes_what_the_probe_timed_as_faster(
-    compiled: float, mode: str, said: str
-) -> None:
+def test_xla_auto_takes_what_the_probe_timed_as_faster(compiled, mode, said):
     probe = FakeProbe(seconds=lambda plugin: {"off": 1.0, "on": compiled}[plugin.mode])
     plugin = Xla(mode="auto", persistent_cache=True).resolve(probe)
     assert (plugin.mode, plugin.persistent_cache) == (mode, mode == "on")
@@ -102,9 +98,7 @@ def test_xla_auto_times_nothing_where_keras_turns_xla_off() -> None:
         assert probe.notes == [f"{found}{cudnn}"]
 
 
-def test_compiled_programs_are_kept_beside_flags_that_are_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_programs_are_kept_beside_flags_that_are_set(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=0")
     options = Xla(persistent_cache=True).configure_runtime(make_machine(), RuntimeOptions())
@@ -131,9 +125,7 @@ def test_xla_is_left_alone_over_replicas() -> None:
         ({1: 1.0}, 1),
     ],
 )
-def test_the_fewest_steps_within_three_percent_of_the_fastest_are_taken(
-    seconds: dict[int, float], steps: int
-) -> None:
+def test_the_fewest_steps_within_three_percent_of_the_fastest_are_taken(seconds, steps):
     assert smallest_good(seconds) == steps
 
 
@@ -193,9 +185,7 @@ def test_threads_are_runtime_options() -> None:
 
 
 @pytest.mark.tensorflow
-def test_threads_that_tensorflow_does_not_have_are_not_applied(
-    train: Callable[..., Driven],
-) -> None:
+def test_threads_that_tensorflow_does_not_have_are_not_applied(train):
     effect = train(Threads(intra_op=3, inter_op=5)).effect
     assert not effect.applied
     assert "reads back" in effect.detail

@@ -1,7 +1,5 @@
 """Shards: each worker reads its own part, and together they read everything once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -52,9 +50,7 @@ def test_more_workers_than_elements_are_refused() -> None:
         (config("worker", 1), (3, 2)),
     ],
 )
-def test_worker_is_read_from_tf_config_the_chief_first(
-    environment: dict[str, str], place: tuple[int, int]
-) -> None:
+def test_worker_is_read_from_tf_config_the_chief_first(environment, place):
     assert worker_of(environment) == place
 
 
@@ -64,21 +60,12 @@ def test_tf_config_that_does_not_say_is_refused(text: str) -> None:
         worker_of({"TF_CONFIG": text})
 
 
-def test_resolve_takes_what_tf_config_says_and_refuses_what_contradicts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_resolve_takes_what_tf_config_says_and_refuses_what_contradicts(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config("worker", 1)["TF_CONFIG"])
     resolved = Shard().resolve(FakeProbe())
     assert (resolved.count, resolved.index) == (3, 2)
-    assert Shard().equivalence() == "changes"
     with pytest.raises(PluginRefused, match="there are 2 shards, so there is none of index 2"):
         Shard(count=2).resolve(FakeProbe())
-
-
-def test_math_is_exact_for_one_worker_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert Shard().equivalence() == Shard(count=1, index=0).equivalence() == "exact"
-    assert Shard(count=2, index=0).equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

@@ -1,7 +1,5 @@
 """Data shared out among workers: together they train on what one device would."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -11,6 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from support.cases import few_examples
 from support.lazy_modules import tf
+from support.pipelines import kinds
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
 from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
@@ -95,10 +94,6 @@ def test_a_worker_computes_its_own_examples_only() -> None:
     plan = DataPlan.from_arrays(np.arange(32)).shuffle(seed=5).map(seen).batch(8)
     assert len(list(lower(by_batch(plan, 4, 1)))) == 4
     assert len(computed) == len(set(computed)) == 8
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 @pytest.mark.tensorflow
@@ -187,9 +182,7 @@ def test_a_pydataset_is_refused_and_off_leaves_the_data_alone() -> None:
         (DataPlan.from_arrays(np.arange(4)).apply(lambda d: d.batch(2)), 2, 'shard = "batch"'),
     ],
 )
-def test_a_source_that_cannot_be_shared_out_evenly_is_refused(
-    plan: DataPlan, workers: int, said: str
-) -> None:
+def test_a_source_that_cannot_be_shared_out_evenly_is_refused(plan, workers, said):
     with pytest.raises(PluginRefused, match=said):
         by_source(plan, workers, 0)
 

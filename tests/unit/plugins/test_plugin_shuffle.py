@@ -1,7 +1,5 @@
 """The shuffle goes up to the source, and no example is lost on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
+from support.pipelines import kinds
 from support.plugin_drive import Driven
 from tfopt_data.shuffle import Shuffle, with_shuffle_up
 
@@ -23,10 +22,6 @@ def twice(x: Any) -> Any:
 
 def numbers(count: int = 30) -> DataPlan:
     return DataPlan.from_arrays(np.arange(count))
-
-
-def kinds(plan: DataPlan) -> list[str]:
-    return [stage.kind for stage in plan.stages]
 
 
 def decoded() -> DataPlan:
@@ -96,9 +91,7 @@ STEPS: list[Callable[[DataPlan], DataPlan]] = [
     st.lists(st.sampled_from(STEPS), max_size=5),
     st.sampled_from(["auto", "all", 5]),
 )
-def test_random_plans_yield_the_same_examples_each_epoch(
-    count: int, steps: list[Any], size: Any
-) -> None:
+def test_random_plans_yield_the_same_examples_each_epoch(count, steps, size):
     plan = numbers(count)
     for step in steps:
         plan = step(plan)

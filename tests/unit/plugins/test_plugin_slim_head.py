@@ -1,7 +1,5 @@
 """A slimmer head has fewer parameters, and begins with what it can keep of the weights."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -88,9 +86,7 @@ def test_saved_model_loads_as_plain_keras(train: Callable[..., Driven], tmp_path
     [({}, "no feature map .* dense layer only; rank is off"),
      ({"rank": 6}, r'rank 6 makes no dense layer .* smaller: "hidden" \(4 x 8\)')],
 )  # fmt: skip
-def test_head_that_cannot_be_slimmer_is_named(
-    train: Callable[..., Driven], settings: dict[str, Any], message: str
-) -> None:
+def test_head_that_cannot_be_slimmer_is_named(train, settings, message):
     effect = train(SlimHead(**settings)).effect
     assert not effect.applied
     assert re.search(message, effect.detail), effect.detail

@@ -1,7 +1,5 @@
 """A call in parts makes what the whole call makes, or says why the model is left whole."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -194,9 +192,7 @@ def probed(*given: Any, batch_size: int | None = 64) -> FakeProbe:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("batch_size", "parts"), [(64, 2), (31, 1), (None, 2)])
-def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(
-    batch_size: int | None, parts: int
-) -> None:
+def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(batch_size, parts):
     probe = probed(batch_size=batch_size)
     resolved = SplitBatch(own_cores=True).resolve(probe)
     assert (resolved.parts, resolved.xla) == (parts, parts > 1)

@@ -1,7 +1,5 @@
 """Another network takes the place of the backbone; what does not fit is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,20 +1,20 @@
-"""Each statement on two stacks: measurements that give it, and such as must not."""
-
-from __future__ import annotations
+"""Statements on two stacks, and each reason not to compare: measurements that give it, and not."""
 
 import math
 
 import attrs
 import pytest
-from support.measure_across import BASE, make_measured
-from support.measure_runs import make_fit, make_judgement, make_pairs
+from support.measure_across import BASE, ENVIRONMENT, MACHINE, make_measured
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
-from tfopt_core.records.verdict import ComparisonKind
+from tfopt_core.errors import InputError
+from tfopt_core.recipe.model import TargetSpec
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.across import compare_stacks
 
 FAST = (8.0, 8.1, 7.95, 8.02)  # 1.25x
 FASTER = (6.66, 6.75, 6.62, 6.68)  # 1.5x
-FAST_AGAIN = (8.01, 8.09, 7.93, 8.04)
+AS_FAST = (8.01, 8.09, 7.93, 8.04)
 NOISY = (6.5, 8.9, 7.0, 9.6)
 
 
@@ -35,18 +35,8 @@ def test_faster_and_slower_need_the_whole_interval_on_one_side_of_one():
     assert across(b=NOISY).statement.startswith("inconclusive: which stack is faster cannot")
 
 
-def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
-    a, b = (
-        [base / gain for base, gain in zip(BASE, gains, strict=True)]
-        for gains in ([1.25, 1.251, 1.2505, 1.2502], [1.263, 1.264, 1.2635, 1.2632])
-    )
-    found = across(a, b)
-    assert found.verdict == "faster"
-    assert found.statement.endswith("(within the 5% band)")
-
-
 def test_no_difference_needs_the_interval_inside_the_band():
-    found = across(b=FAST_AGAIN)
+    found = across(b=AS_FAST)
     assert found.verdict == "no difference"
     assert found.statement.startswith(
         "no measurable difference between the stacks (within 5%): 1.00x"
@@ -90,3 +80,154 @@ def test_the_times_are_compared_that_the_own_verdicts_are_about(measured, words)
 def test_baselines_that_differ_are_pointed_out():
     found = across(b=[2 * seconds for seconds in FASTER], baseline=[2 * s for s in BASE])
     assert "; the baselines differ (median 10.03 s in A, 20.05 s in B)" in found.statement
+
+
+# Each reason not to compare: measurements that give it, and the like that must not
+
+
+PROJECTED = {"kind": ComparisonKind.STEADY}
+CLAIMED = {"verdict": Verdict.FASTER, "statement": "faster", "speedup": 2.0}
+
+
+def b_with(walls=AS_FAST, baseline=BASE, **changes):
+    return make_measured("b", walls, baseline, **changes)
+
+
+def machine(**changes):
+    return b_with(machine={**MACHINE, **changes})
+
+
+def environment(**changes):
+    return b_with(environment={**ENVIRONMENT, **changes})
+
+
+def with_fits(id_="b", **changes):
+    runs = [attrs.evolve(run, fits=(make_fit(**changes),)) for run in make_pairs(BASE, FAST)]
+    return make_measured(id_, FAST, runs=runs)
+
+
+def of_target(id_="b", target="val_accuracy >= 0.9", seconds=4.0):
+    judgement = make_judgement(
+        equivalence="changes", target=TargetSpec("val_accuracy", at_least=0.9)
+    )
+    runs = [
+        attrs.evolve(run, fits=(make_fit(seconds_to_target=seconds and run.wall_seconds / 2),))
+        for run in make_pairs(BASE, FAST)
+    ]
+    return make_measured(id_, FAST, runs=runs, judgement=judgement, target=target)
+
+
+def with_runs(**changes):
+    """The runs of a stored measurement, edited after it was judged."""
+    b = b_with()
+    return attrs.evolve(b, runs=tuple(attrs.evolve(run, **changes) for run in b.runs))
+
+
+A = with_fits("a", planned_epochs=2, batch_size=32)
+
+
+def refusals(a, b):
+    try:
+        compare_stacks(a, b)
+    except InputError as error:
+        heading = f'A ("{a.id}") and B ("{b.id}") cannot be compared: '
+        return tuple(line.removeprefix(heading) for line in str(error).splitlines())
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("b", "reason"),
+    [
+        (A, "it is the same measurement twice"),
+        (machine(cpu_model="other"), 'the CPU is "cpu" in A and "other" in B'),
+        (machine(cpu_count=4), "the number of usable CPUs is 2 in A and 4 in B"),
+        (machine(memory_bytes=16 * 2**30), "the memory in GiB is 8.0 in A and 16.0 in B"),
+        (machine(gpus=[{"name": "T4"}]), 'the list of GPUs is [] in A and ["T4"] in B'),
+        (b_with(workload={"options": {}}), 'options is {"classes": 5} in A and not given in B'),
+        (b_with(workload={"options": {"classes": 6}}), "the workload's options is"),
+        (b_with(workload={"args": ["--lr"]}), "the workload's args is not given in A"),
+        (with_fits(planned_epochs=3), "planned_epochs of the baseline's trainings is 2 in A and 3"),
+        (with_fits(steps=99), "planned_steps of the baseline's trainings is 100 in A and 99 in B"),
+        (with_fits(batch_size=64), "batch_size of the baseline's trainings is 32 in A and 64 in B"),
+        (with_fits(trainable_parameters=11), "trainable_parameters of the baseline's trainings"),
+        (environment(tensorflow="2.22.0"), 'tensorflow is "2.21.0" in A and "2.22.0" in B'),
+        (environment(OMP_NUM_THREADS="1"), 'OMP_NUM_THREADS is "2" in A and "1" in B'),
+        (environment(XLA_FLAGS="--x"), "the environment's XLA_FLAGS is not given in A and \"--x\""),
+        (b_with(comparison=PROJECTED), 'the kind of comparison is "end-to-end" in A and "steady"'),
+        (b_with(FAST[:3], BASE[:3]), "B has no verdict to compare (no verdict: 3"),
+        (b_with(fit={"applied": False}), "B has no verdict to compare (not app"),
+        (b_with(BASE), "B has no verdict to compare (no verdict: suspiciously"),
+        # files that were edited
+        (b_with(comparison={"run_ids": ("full 0",)}), "B has 0 valid pairs, and it takes 4"),
+        (with_runs(wall_seconds=None), "B has 0 valid pairs, and it takes 4"),
+        (with_runs(wall_seconds=math.inf), "B has the same ratio in each pair"),
+        (b_with([base / 2 for base in BASE], comparison=CLAIMED), "B has the same ratio in each"),
+    ],
+)  # fmt: skip
+def test_what_says_nothing_of_the_other_is_refused(b, reason):
+    reasons = refusals(A, b)
+    assert len(reasons) == 1
+    assert reason in reasons[0]
+
+
+@pytest.mark.parametrize(
+    "b",
+    [
+        b_with(),
+        b_with(recipe_sha256="a"),
+        b_with(recipe_toml=""),
+        b_with(workload={"epochs": 3}),  # the same training, if the baseline says so
+        b_with(target="val_accuracy >= 0.9"),
+        b_with(interrupted=True),
+        machine(memory_bytes=int(8.3 * 2**30)),
+        machine(system="Linux 7"),
+    ],
+)
+def test_what_does_not_matter_is_no_reason(b):
+    assert refusals(A, b) == ()
+
+
+def test_a_failed_run_with_the_stack_is_a_reason_and_one_of_the_baseline_is_none():
+    for variant, expected in (("full", ("B has 1 failed runs with the stack",)), ("baseline", ())):
+        failed = make_run(variant, 5, 9.0, status="failed")
+        b = b_with(runs=[*make_pairs(BASE, (12.0, 12.1, 11.95, 12.02)), failed])
+        assert tuple(reason.partition(",")[0] for reason in refusals(A, b)) == expected
+
+
+def test_times_to_a_target_need_the_same_target_and_two_that_reached_it():
+    a = of_target("a")
+    [reason] = refusals(a, of_target(target="val_accuracy >= 0.8"))
+    assert "the target is" in reason
+    assert refusals(a, of_target()) == ()
+    assert "B has no verdict to compare (void" in refusals(a, of_target(seconds=None))[0]
+
+
+def test_a_run_that_was_cut_short_needs_its_projected_time():
+    cut = with_runs(fits=(make_fit(complete=False, projected_seconds=None),))
+    b = attrs.evolve(cut, comparison=attrs.evolve(cut.comparison, **PROJECTED))
+    assert refusals(attrs.evolve(b_with(comparison=PROJECTED), id="a"), b) == (
+        "B has 0 valid pairs, and it takes 4",
+    )
+
+
+def test_all_reasons_are_told_at_once_and_each_names_both():
+    b = b_with(
+        machine={**MACHINE, "cpu_count": 4}, workload={"fit": 2}, comparison={"speedup": None}
+    )
+    with pytest.raises(InputError) as caught:
+        compare_stacks(A, b)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith('A ("a") and B ("b") cannot be compared: ') for line in lines)
+    assert caught.value.exit_code == 2
+
+
+def test_a_figure_that_varies_among_the_baselines_runs_is_unknown():
+    runs = list(with_fits(planned_epochs=2).runs)
+    runs[0] = attrs.evolve(runs[0], fits=(make_fit(planned_epochs=3),))
+    assert refusals(A, make_measured("b", FAST, runs=runs)) == ()
+
+
+def test_a_recipe_that_is_no_toml_is_named():
+    with pytest.raises(InputError, match='the recipe of "b" is damaged'):
+        compare_stacks(A, b_with(recipe_toml="[workload"))

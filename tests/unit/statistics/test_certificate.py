@@ -1,7 +1,5 @@
 """What a certificate says: replays that produce each statement, and replays that must not."""
 
-from __future__ import annotations
-
 import math
 
 import attrs

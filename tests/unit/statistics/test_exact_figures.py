@@ -1,9 +1,12 @@
-"""Figures, words and limits that mutants of the statistics changed and no other test noticed."""
+"""Arithmetic against an oracle; figures, words and limits that mutants of the code changed."""
 
-from __future__ import annotations
+import math
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.weightstats import DescrStatsW
 from support.measure_runs import make_fit, make_judgement, make_outcome, make_pairs, make_run
 from support.report_results import make_comparison, make_quality
 
@@ -14,20 +17,44 @@ from tfopt_core.records.run import StepTrace
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.claims import compare_quality, examples, inconclusive
 from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
-from tfopt_core.statistics.fit_figures import (
-    SHOWN,
-    retraced_runs,
-    retraces,
-    summarize,
-)
+from tfopt_core.statistics.fit_figures import SHOWN, retraced_runs, retraces, summarize
 from tfopt_core.statistics.intervals import (
     LEVEL,
     Interval,
     bound_in_words,
+    log_ratios,
     pairs_needed,
     range_in_words,
     seconds_in_words,
+    t_interval,
 )
+
+samples = st.lists(st.floats(-5, 5), min_size=2, max_size=12)
+
+
+@given(samples, st.sampled_from([0.05, 0.0125, 0.01]))
+def test_the_interval_agrees_with_statsmodels(values, level):
+    interval = t_interval(values, level)
+    oracle = DescrStatsW(values)
+    low, high = oracle.tconfint_mean(alpha=level)
+    assert math.isclose(interval.mean, oracle.mean, abs_tol=1e-9)
+    assert math.isclose(interval.low, low, rel_tol=1e-9, abs_tol=1e-9)
+    assert math.isclose(interval.high, high, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_an_interval_needs_two_values():
+    with pytest.raises(ValueError, match="needs two values, got 1"):
+        t_interval([1.0], 0.05)
+
+
+def test_a_ratio_needs_positive_figures_and_equal_numbers_of_them():
+    with pytest.raises(ValueError, match="positive"):
+        log_ratios([1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="zip"):
+        log_ratios([1.0], [1.0, 1.0])
+
+
+# Figures, words and limits that mutants of the statistics changed and no other test noticed
 
 SIDES = ("baseline", "full")
 RUNS = make_pairs((10.0,) * 4, (8.0,) * 4, plugins=("a", "b"))
@@ -130,8 +157,6 @@ def test_a_variant_that_failed_is_no_other_and_rounds_count_from_the_first():
 
 
 # What to do next
-
-
 def advice(verdict, *, runs=RUNS, pairs=None, seconds=None, **changes):
     comparison = make_comparison(verdict=verdict, **changes)
     return " | ".join(next_steps(runs, comparison, (), pairs, seconds))

@@ -1,7 +1,5 @@
 """Each statement: runs that produce it, and runs that must not."""
 
-from __future__ import annotations
-
 import re
 
 import attrs
@@ -71,12 +69,6 @@ def test_without_an_effect_there_is_no_number():
     assert comparison.verdict == "not applied"
     assert comparison.speedup is None
     assert not any(character.isdigit() for character in comparison.statement)
-
-
-def test_identical_timings_are_suspicious():
-    comparison = compare(make_pairs([10.0] * 4, [8.0] * 4), make_judgement())
-    assert comparison.verdict == "suspicious"
-    assert comparison.speedup is None
 
 
 def test_a_failed_run_is_always_said_and_never_counted():
@@ -171,11 +163,6 @@ def test_attribution_is_the_contrast_with_the_plugin_left_out():
     assert set(row.run_ids) == {f"{v} {r}" for v in ("full", "without p") for r in range(4)}
 
 
-def test_a_harmful_plugin_in_a_winning_stack_is_told_to_go():
-    [row] = attribute(three_variants([7.0, 7.1, 6.95, 7.05]), LEFT_OUT, make_judgement())
-    assert row.statement.endswith("remove it")
-
-
 def test_an_incomplete_contrast_is_not_isolated():
     [row] = attribute(three_variants(SAME[:3]), LEFT_OUT, make_judgement())
     assert row.left_out is None
@@ -193,10 +180,7 @@ def test_a_plugin_that_was_not_applied_gets_no_number():
 def test_a_group_is_not_the_gain_of_one_of_it():
     runs = three_variants(SAME)
     runs += [make_run("without q", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
-    contrasts = [
-        Contrast("p", ("p", "q"), "without p"),
-        Contrast("q", ("q",), "without q"),
-    ]
+    contrasts = [Contrast("p", ("p", "q"), "without p"), Contrast("q", ("q",), "without q")]
     rows = attribute(runs, contrasts, make_judgement())
     assert rows[0].statement.startswith("p (with q, which cannot stand without it): faster")
     assert rows[1].statement.startswith("q: not isolated")
@@ -223,9 +207,13 @@ def test_a_very_sure_interval_claims_no_certainty():
 BLOCKS = tuple(Block(10, 0.05 + i / 1e6) for i in range(30))
 
 
-def test_a_side_of_one_and_the_same_time_is_suspicious():
-    assert compare(make_pairs(BASE, [8.0] * 4), make_judgement()).verdict == "suspicious"
-    assert compare(make_pairs([10.0] * 4, FAST), make_judgement()).verdict == "suspicious"
+@pytest.mark.parametrize(
+    ("baseline", "full"),
+    [([10.0] * 4, [8.0] * 4), (BASE, [8.0] * 4), ([10.0] * 4, FAST), ([*BASE, *BASE], [8.0] * 8)],
+)
+def test_a_side_of_one_and_the_same_time_is_suspicious(baseline, full):
+    comparison = compare(make_pairs(baseline, full), make_judgement())
+    assert (comparison.verdict, comparison.speedup) == ("suspicious", None)
 
 
 @pytest.mark.promise(19, injected="a run's blocks stored twice")
@@ -500,9 +488,3 @@ def test_a_plugin_that_trains_another_amount_is_said_unless_a_target_is_what_cou
 
     said = isolated(FAST, judgement=target, edit=reaches, steps=50).statement
     assert said.startswith("p: faster with it")
-
-
-@pytest.mark.parametrize("pairs", [4, 6])
-def test_runs_of_one_side_that_all_take_the_same_are_suspicious(pairs):
-    runs = make_pairs([10.0 + n / 100 for n in range(pairs)], [8.0] * pairs)
-    assert compare(runs, make_judgement()).verdict == "suspicious"

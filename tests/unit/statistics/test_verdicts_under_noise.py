@@ -3,8 +3,6 @@
 The rates are printed (`-s`). The thorough ones are those that docs/guide/measuring.md states.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """The clock around a train function, with a clock of the test's own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Calls for steps that were made before a stop make none, and are counted all the same.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Digests tell examples and batches apart by all that they hold, and by nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.lazy_modules import tf

@@ -1,13 +1,14 @@
-"""Loops and branches that the graph optimizer of this TensorFlow leaves."""
-
-from __future__ import annotations
+"""What is read of a model: loops and branches of its step, frozen weights, penalties."""
 
 import inspect
 
+import numpy as np
 import pytest
-from support.lazy_modules import keras, tf
+from support.lazy_modules import keras, layers, tf
 
+from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.model.graphs import StepGraph, graph_findings, optimized_graph, traced_step
+from tfopt_core.training.model.layers import frozen_share
 
 pytestmark = pytest.mark.tensorflow
 
@@ -49,33 +50,25 @@ def loop(x, kernel):
     )[1]
 
 
-def test_a_step_without_loops_has_no_finding():
-    assert found(once) == []
-
-
 def python(x, kernel):
     same = tf.numpy_function(lambda value: value, [x], tf.float32)
     return tf.ensure_shape(same, x.shape) @ kernel
 
 
-def test_a_call_of_python_in_each_step_is_named_with_its_line():
-    [finding] = found(python)
-    assert finding.kind == "python-function"
-    assert finding.place == line_of(python, "tf.numpy_function")
-
-
-def test_a_branch_is_named_with_its_line():
-    [finding] = found(branch)
-    assert finding.kind == "control-flow"
-    assert "a branch" in finding.detail
-    assert finding.place == line_of(branch, "tf.cond")
-
-
-def test_a_loop_is_named_once_with_its_rounds():
-    [finding] = found(loop)
-    assert finding.kind == "control-flow"
-    assert "a loop of 5 rounds" in finding.detail
-    assert finding.place == line_of(loop, "tf.while_loop")
+@pytest.mark.parametrize(
+    ("call", "kind", "said", "line"),
+    [
+        (python, "python-function", "", "tf.numpy_function"),
+        (branch, "control-flow", "a branch", "tf.cond"),
+        (loop, "control-flow", "a loop of 5 rounds", "tf.while_loop"),
+    ],
+)
+def test_what_holds_up_a_step_is_named_once_with_its_line(call, kind, said, line):
+    [finding] = found(call)
+    assert finding.kind == kind
+    assert said in finding.detail
+    assert finding.place == line_of(call, line)
+    assert found(once) == []
 
 
 def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
@@ -100,3 +93,55 @@ def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():
     other = tf.function(lambda x: tf.cos(x))
     nodes = optimized_graph(lambda: other(tf.ones(3)))[1]
     assert "Cos" in {node.op for node in nodes}
+
+
+# The share of a model's weights that are frozen
+
+
+def test_weights_of_nested_frozen_layers_count_once_and_statistics_of_trained_ones_do_not():
+    base = keras.Sequential([keras.Input((4,)), layers.Dense(10), layers.BatchNormalization()])
+    base.trainable = False
+    inputs = keras.Input((4,))
+    hidden = layers.BatchNormalization()(base(inputs))
+    model = keras.Model(inputs, layers.Dense(1)(hidden))
+    # 50 + 40 frozen, 40 + 11 not
+    assert frozen_share(model) == pytest.approx(90 / 141)
+    base.trainable = True
+    assert frozen_share(model) == 0
+
+
+# The validation loss without the penalties on weights
+
+
+def model_of(*names, **arguments):
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="ones", **arguments)]
+    )
+    model.layers[0].trainable = "frozen" not in names
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "data_loss"),
+    [
+        (lambda: model_of(), 9.0),
+        (lambda: model_of(kernel_regularizer=keras.regularizers.L2(0.5)), 7.5),
+        (lambda: model_of("frozen", kernel_regularizer="l2"), 9.0),
+        (lambda: model_of(activity_regularizer="l1"), 9.0),  # it is a loss of the data
+    ],
+)
+def test_the_penalties_on_trained_weights_are_taken_off(model, data_loss):
+    metrics = with_data_loss({"loss": 10.0, "val_loss": 9.0}, model())
+    assert metrics == {"loss": 10.0, "val_loss": 9.0, "val_data_loss": pytest.approx(data_loss)}
+
+
+def test_what_is_taken_off_is_what_keras_adds():
+    model = model_of(kernel_regularizer="l2")
+    model.compile("sgd", "mse")
+    logs = model.evaluate(np.ones((1, 3)), np.zeros((1, 1)), return_dict=True, verbose=0)
+    metrics = with_data_loss({"val_loss": logs["loss"]}, model)
+    assert metrics["val_data_loss"] == pytest.approx(9.0)
+
+
+def test_without_a_validation_there_is_none():
+    assert with_data_loss({"loss": 1.0}, None) == {"loss": 1.0}

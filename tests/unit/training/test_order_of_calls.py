@@ -1,8 +1,7 @@
-"""The whole order of a run's hook calls, asserted once."""
-
-from __future__ import annotations
+"""The order of a run's hook calls, and of the callbacks of a fit."""
 
 from time import perf_counter_ns
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -15,10 +14,13 @@ from tfopt_core.plugins import Control, Effect, Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import build
+from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.fit import train
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import Job
 
 pytestmark = pytest.mark.tensorflow
+
 CALLS: list[str] = []
 
 
@@ -116,3 +118,20 @@ def test_the_whole_order_of_calls(tmp_path):
         "a report_effect 6",
         "b report_effect 7",
     ] == CALLS
+
+
+# The order of the callbacks of a fit: tfopt's own stand around the user's
+
+
+def test_steps_end_before_the_user_s_callbacks_and_the_last_sees_what_all_have_done():
+    calls = []
+
+    def noting(name, **more):
+        return SimpleNamespace(on_epoch_end=lambda epoch, logs=None: calls.append(name), **more)
+
+    clock = noting("clock", end_steps=lambda: calls.append("steps end"))
+    monitor = noting("monitor", clock=clock, counter=noting("counts"), batches=None)
+    users = [keras_callback(noting("first")), keras_callback(noting("second"))]
+    for callback in FitMonitor.callbacks(monitor, users, noting("checkpoints")):
+        callback.on_epoch_end(0)
+    assert calls == ["steps end", "counts", "first", "second", "clock", "monitor", "checkpoints"]

@@ -1,7 +1,5 @@
 """Which shuffles of a script nothing may replace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

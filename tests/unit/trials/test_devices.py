@@ -1,7 +1,5 @@
 """The GPUs that TensorFlow uses, on pretended machines."""
 
-from __future__ import annotations
-
 import pytest
 from support.lazy_modules import tf
 

@@ -1,7 +1,5 @@
 """What a dry build does with resolved settings."""
 
-from __future__ import annotations
-
 import attrs
 from support.in_process import job_here
 from tfopt_data.prefetch import Prefetch

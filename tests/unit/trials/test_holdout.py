@@ -1,7 +1,5 @@
 """What a search by time to a target reads in place of the validation data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """When a training that takes turns stops, and when it ends."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The options in which a stack differs from its baseline: who trains with them, what is refused."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages of worker processes: what is sent arrives the same, and nothing else is a message."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """A process that closes its connection and goes on can give no result, and is not waited for."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ctrl-C while it is held back: raised later, once, and lost never."""
 
-from __future__ import annotations
-
 import signal
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A cluster on this machine, its roles played by small scripts: ends, causes, silence."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -30,12 +28,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.outcomes import remove_private_files
 from tfopt_core.workers import supervise
-from tfopt_core.workers.local_cluster import (
-    LocalCluster,
-    environment_of,
-    free_addresses,
-    roles_of,
-)
+from tfopt_core.workers.local_cluster import LocalCluster, environment_of, free_addresses, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import PrepareTask, RunTask
@@ -109,8 +102,7 @@ def later(monkeypatch):
 
     def go(condition):
         clock = SimpleNamespace(
-            monotonic=lambda: time.monotonic() + AHEAD_SECONDS * bool(condition()),
-            sleep=time.sleep,
+            monotonic=lambda: time.monotonic() + AHEAD_SECONDS * bool(condition()), sleep=time.sleep
         )
         monkeypatch.setattr(supervise, "time", clock)
 
@@ -143,9 +135,7 @@ def play(tmp_path):
         )
         begun = time.monotonic()
         outcome = runner(
-            task_of(tmp_path, **cluster),
-            {**os.environ, "SCENARIO": json.dumps(scenario)},
-            tell,
+            task_of(tmp_path, **cluster), {**os.environ, "SCENARIO": json.dumps(scenario)}, tell
         )
         assert left_behind() == []
         assert time.monotonic() - begun < FOR_EVER / 2

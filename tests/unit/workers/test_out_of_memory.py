@@ -1,12 +1,12 @@
-"""What is called "out of memory", and what only looks like it."""
-
-from __future__ import annotations
+"""Why a process is said to have ended: memory, time limits, others that did not come."""
 
 import errno
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -14,12 +14,14 @@ import pytest
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
 from tfopt_core.hooks.card import guarded
-from tfopt_core.records.messages import Failure
+from tfopt_core.hooks.context import Cluster
+from tfopt_core.records.messages import EpochDone, Failure, TurnOver
 from tfopt_core.records.run import RunReport
+from tfopt_core.training.distributed.serving import answers
 from tfopt_core.workers import supervise
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.supervise import NO_LIMITS, converse
-from tfopt_core.workers.task import failure_of
+from tfopt_core.workers.supervise import NO_LIMITS, Gathering, Limits, converse
+from tfopt_core.workers.task import RunTask, encode, failure_of
 
 
 class ResourceExhaustedError(Exception):
@@ -134,3 +136,86 @@ def test_a_sigkill_is_out_of_memory_only_if_the_kernel_counted_it(
         message, said = converse(Killed(number), ours, None, NO_LIMITS, lambda message: None)
     assert message is None
     assert said == cause
+
+
+# What counts for the time limits of a process
+
+TOTAL, SILENCE = 50.0, 20.0
+
+
+@pytest.mark.parametrize(
+    ("seconds_of_turn", "seconds_of_epoch", "cause"),
+    [
+        (100.0, 10.0, "ended with status 0 without a result"),
+        (100.0, 60.0, "took longer than its limit of 50 s"),
+        (0.0, 25.0, "hung: no sign of life for 20 s"),
+    ],
+)
+def test_the_turns_of_other_processes_do_not_count(
+    monkeypatch, seconds_of_turn, seconds_of_epoch, cause
+):
+    """A process is stopped while it waits for its next turn; `tell` returns when it goes on."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        supervise, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None)
+    )
+    monkeypatch.setattr(supervise, "send_task", lambda channel, task: None)
+    monkeypatch.setattr(supervise, "_end_gently", lambda process: None)
+    process = SimpleNamespace(
+        pid=2**22 + 1, peak_rss_bytes=None, poll=lambda: None, wait=lambda timeout=None: 0
+    )
+
+    def tell(message):
+        clock.now += seconds_of_turn if isinstance(message, TurnOver) else seconds_of_epoch
+
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            for message in (TurnOver(1), EpochDone(0, {}), TurnOver(1)):
+                theirs.send(encode(message))
+        limits = Limits(total=TOTAL, silence=SILENCE)
+        said = converse(process, ours, object.__new__(RunTask), limits, tell)
+    assert said == (None, cause)
+
+
+# Who is said to be missing when a cluster does not form
+
+ADDRESSES = {"worker": ("10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222")}
+OTHERS = Cluster(addresses=ADDRESSES, job="worker", index=0).others
+
+
+@pytest.mark.parametrize(
+    ("there", "cause"),
+    [
+        ({"10.0.0.3:2222"}, "worker 1 (10.0.0.2:2222) did not come within 60 s"),
+        (set(),
+         "worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222) did not come within 60 s"),
+        ({"10.0.0.2:2222", "10.0.0.3:2222"},
+         "the cluster did not form within 60 s although every address answers"),
+    ],
+)  # fmt: skip
+def test_who_did_not_come_is_named_with_address_and_limit(there, cause):
+    assert Gathering(OTHERS, 60.0, there.__contains__).cause() == cause
+
+
+def test_who_came_and_went_again_is_not_said_never_to_have_come():
+    there = {"10.0.0.2:2222", "10.0.0.3:2222"}
+    found = Gathering(OTHERS, 60.0, lambda address: address in there)
+    found.begin()
+    until = time.monotonic() + 60
+    while len(found._seen) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    there.remove("10.0.0.3:2222")
+    assert found.cause() == "worker 2 (10.0.0.3:2222) came, and ended before all had come"
+
+
+def test_an_address_answers_while_somebody_listens_there():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert answers(address)
+    assert not answers(address)
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1:x", "127.0.0.1:99999"])
+def test_what_is_no_address_answers_nothing(address):
+    assert not answers(address)

@@ -1,7 +1,5 @@
 """A run's process is started below one that ends what it leaves behind, and tells of it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

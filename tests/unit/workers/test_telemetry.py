@@ -1,7 +1,5 @@
 """Counters of the machine: the kernel's kills, what else ran, and the line that says so."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,13 +87,7 @@ def tree_of(folder: Path, files: dict[str, str]) -> Path:
             },
             5,
         ),
-        (
-            {
-                "proc/self/cgroup": "0::/\n",
-                "sys/fs/cgroup/memory.events": "oom_kill many\n",
-            },
-            0,
-        ),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.events": "oom_kill many\n"}, 0),
     ],
     ids=["nothing", "version 2", "version 1", "container", "no number"],
 )

@@ -1,8 +1,6 @@
 """Processes that train in turns, here without a training: one computes while the others are
 stopped."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """The workload `clipart-transfer`: which classes, the trained base, what is frozen."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.lazy_modules import tf

@@ -1,7 +1,5 @@
 """The workload `fashion-efficientnet`: its pictures, its classes, and the size of its model."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

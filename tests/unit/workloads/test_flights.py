@@ -1,7 +1,5 @@
 """The options that the hyperparameter study of `flights` searches."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfopt_core import WorkloadError

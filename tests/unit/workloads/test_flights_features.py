@@ -1,7 +1,5 @@
 """The workload `flights-features`: what its map over batches makes of the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.lazy_modules import keras

@@ -12,18 +12,20 @@ def columns():
     return bundled.load("weather")
 
 
-def table(hours, airports=None, temperature=None):
-    """Columns of made-up hours."""
-    size = len(hours)
-    return {
-        "hour": np.array(hours, np.int32),
-        "airport": np.zeros(size, np.uint8) if airports is None else np.array(airports, np.uint8),
-        "temperature": (
-            np.arange(size, dtype=np.float32)
-            if temperature is None
-            else np.array(temperature, np.float32)
-        ),
-    }
+@pytest.mark.parametrize(
+    ("columns", "length", "starts"),
+    [
+        ({"hour": [0, 1, 2, 3, 5, 6, 7, 8]}, 3, [0, 4]),  # over no gap
+        ({"hour": range(8), "airport": [0, 0, 0, 0, 1, 1, 1, 1]}, 2, [0, 1, 4, 5]),
+        # the last hours are rows 1 to 4, the targets rows 2 to 5: row 3 is missing
+        ({"hour": range(6), "temperature": [1, 2, 3, np.nan, 5, 6]}, 2, [0, 3]),
+    ],
+)
+def test_a_window_spans_no_gap_and_one_airport_and_has_a_target(columns, length, starts):
+    size = len(columns["hour"])
+    given = {"airport": np.zeros(size, np.uint8), "temperature": np.arange(size, dtype=np.float32)}
+    given |= {name: np.array(values) for name, values in columns.items()}
+    assert weather.window_starts(given, hours=length, ahead=1).tolist() == starts
 
 
 def test_windows_fit_the_model():
@@ -32,22 +34,6 @@ def test_windows_fit_the_model():
     assert (inputs.shape, inputs.dtype) == ((10, 24, len(weather.FEATURES)), "float32")
     assert (change.shape, change.dtype) == ((10, 1), "float32")
     assert workload.build_model()(inputs).shape == (10, 1)
-
-
-def test_a_window_never_spans_a_gap():
-    made = table([0, 1, 2, 3, 5, 6, 7, 8])
-    assert weather.window_starts(made, hours=3, ahead=1).tolist() == [0, 4]
-
-
-def test_a_window_never_spans_two_airports():
-    made = table([0, 1, 2, 3, 4, 5, 6, 7], airports=[0, 0, 0, 0, 1, 1, 1, 1])
-    assert weather.window_starts(made, hours=2, ahead=1).tolist() == [0, 1, 4, 5]
-
-
-def test_no_target_is_made_of_a_missing_temperature():
-    made = table(range(6), temperature=[1, 2, 3, np.nan, 5, 6])
-    # the last hours are rows 1 to 4, the targets rows 2 to 5: row 3 is missing
-    assert weather.window_starts(made, hours=2, ahead=1).tolist() == [0, 3]
 
 
 def test_missing_values_are_the_last_known_of_the_same_airport():

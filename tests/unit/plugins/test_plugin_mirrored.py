@@ -1,22 +1,83 @@
-"""The global batch over several replicas, and the learning-rate rules."""
-
-from __future__ import annotations
+"""Strategies of one process, the global batch over replicas, and the rules of the rate."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import keras
+from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
 from tfopt_data.batch import with_last_batch_padded
-from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
+from tfopt_distribute.mirrored import (
+    Mirrored,
+    check_communication,
+    choose_devices,
+    cross_device_ops,
+)
+from tfopt_distribute.one_device import OneDevice
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch
+from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import PluginRefused, TrainingOptions
 from tfopt_core.testing import make_run
 from tfopt_core.toolkit import rate_factor, with_scaled_rate
+
+
+def test_auto_takes_the_first_gpu_or_the_cpu() -> None:
+    assert OneDevice().resolve(FakeProbe(machine=CPU)).device == "/cpu:0"
+    assert OneDevice().resolve(FakeProbe(machine=machine_with((8, 0)))).device == "/gpu:0"
+
+
+@pytest.mark.tensorflow
+def test_one_device_reads_strategy_and_device_back(train: Callable[..., Driven]) -> None:
+    effect = train(OneDevice(device="/cpu:0")).effect
+    assert effect.applied
+    assert "OneDeviceStrategy" in effect.detail
+    assert "cpu:0" in effect.detail.lower()
+
+
+@pytest.mark.tensorflow
+def test_one_device_leaves_a_generator_where_plain_keras_does() -> None:
+    """Distributed data are read ahead, and a second fit would go on further behind."""
+    import tensorflow as tf
+
+    strategy = OneDevice(device="/cpu:0").build_strategy(make_run())
+    data = tf.data.Dataset.range(3)
+    assert strategy.experimental_distribute_dataset(data) is data
+    assert int(strategy.run(lambda x: x, (next(iter(data)),))) == 0
+
+
+@pytest.mark.tensorflow
+def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
+    with pytest.raises(PluginRefused, match=r'no device "/gpu:9"; TensorFlow sees cpu:0'):
+        train(OneDevice(device="/gpu:9"))
+
+
+@pytest.mark.tensorflow
+def test_one_device_trains_as_a_baseline(train: Callable[..., Driven]) -> None:
+    effect = train(Mirrored(devices=("/cpu:0",))).effect
+    assert not effect.applied
+    assert effect.detail == "the strategy has one replica, on CPU:0"
+
+
+def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
+    assert choose_devices(("/gpu:1", "/gpu:3"), None, 4) == ("/gpu:1", "/gpu:3")
+    assert choose_devices((), 2, 4) == ("/cpu:0", "/cpu:1")
+    assert choose_devices((), None, 2) == ("/gpu:0", "/gpu:1")
+    with pytest.raises(PluginRefused, match="logical_cpu_devices = 2"):
+        choose_devices((), None, 0)
+
+
+def test_logical_devices_are_runtime_options() -> None:
+    stack = Stack([StackedPlugin("mirrored", Mirrored(logical_cpu_devices=2))])
+    options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    assert options.logical_cpu_devices == 2
+
+
+# The global batch over several replicas, and the learning-rate rules
 
 PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
 
@@ -127,11 +188,6 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
     planned = attrs.evolve(TrainingOptions(optimizer="adam"), schedule=Own())
     with pytest.raises(PluginRefused, match="move the plugin that plans it down"):
         with_scaled_rate(planned, "linear", 2)
-
-
-def test_mirrored_is_another_training_with_a_larger_batch() -> None:
-    assert Mirrored().equivalence() == "rounding"
-    assert Mirrored(batch_size="per-replica").equivalence() == "changes"
 
 
 @pytest.mark.tensorflow

@@ -1,19 +1,61 @@
-"""What is projected from a training that was cut short, against one whose course is known."""
-
-from __future__ import annotations
+"""The figures of a fit: steps, totals that are projected, retraces, epochs to the target."""
 
 import attrs
 import pytest
+from support.measure_runs import make_fit, make_outcome, make_run
 
-from tfopt_core.records.run import TURN, Block, FitOutcome
+from tfopt_core.recipe.model import TargetSpec
+from tfopt_core.records.run import TURN, Block, StepTrace
 from tfopt_core.statistics.fit_figures import (
     LEAST_STARTS,
     NO_EDGE,
     UNKNOWN_STEPS,
+    epochs_to_target,
     mean_step,
+    one_time_seconds,
     project,
+    retraced_runs,
     summarize,
 )
+
+
+def outcome(**changes):
+    """A fit of one epoch, without a block."""
+    return make_outcome(**{
+        "setup_seconds": 0.5, "blocks": (), "planned_epochs": 1, "steps_per_epoch": 10,
+        "epochs": 1, "steps": 10, "history": {}, **changes,
+    })  # fmt: skip
+
+
+def test_one_time_cost_is_what_cold_blocks_take_beyond_their_share():
+    cold = (Block(1, 2.01, 0, "trace"), Block(10, 0.1, 0))
+    fit = outcome(blocks=cold, validation_seconds=(0.7, 0.2, 0.2))
+    assert one_time_seconds(fit, 0.01) == pytest.approx(0.5 + 2.0 + 0.5)
+
+
+def test_epochs_to_target_count_from_one():
+    history = {"val_accuracy": [0.7, 0.8, 0.9], "val_loss": [0.5, 0.4, 0.3]}
+    assert epochs_to_target(history, TargetSpec(metric="val_accuracy", at_least=0.8)) == 2
+    assert epochs_to_target(history, TargetSpec(metric="val_loss", at_most=0.3)) == 3
+    assert epochs_to_target(history, TargetSpec(metric="val_loss", at_most=0.1)) is None
+
+
+def test_a_step_takes_the_mean_of_warm_blocks_stalls_included():
+    timed = (Block(1, 5.0, 0, "trace"), Block(10, 0.1), Block(10, 0.1), Block(10, 0.4))
+    found = summarize(outcome(blocks=timed), None)
+    assert found.step_seconds == pytest.approx(0.02)
+    assert found.examples_per_second == pytest.approx(1600)
+    assert summarize(outcome(blocks=timed[:1]), None).step_seconds is None
+
+
+def test_a_run_that_took_turns_is_timed_in_them():
+    alone = (Block(10, 0.9), Block(10, 0.9))
+    turns = tuple(Block(10, seconds, 0, "", in_turns=True) for seconds in (0.1, 0.3))
+    assert mean_step((*alone, *turns)) == pytest.approx(0.02)
+    assert mean_step(alone) == pytest.approx(0.09)
+
+
+# What is projected from a training that was cut short, against one whose course is known
 
 STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
 STEPS_PER_EPOCH, EPOCHS = 300, 10
@@ -28,16 +70,13 @@ def cut_after_a_warm_epoch(**changes):
     for epoch in range(1, LEAST_STARTS + 1):
         blocks += [Block(10, REFILL + 10 * STEP, epoch)] + [Block(10, 10 * STEP, epoch)] * 29
     del blocks[-15:]
-    plain = {
-        "wall_seconds": 99.0, "setup_seconds": SET_UP, "blocks": tuple(blocks),
-        "validation_seconds": (FIRST_VALIDATION, VALIDATION),
-        "epoch_begin_seconds": (), "epoch_end_seconds": (), "edge_seconds": (EDGE,),
-        "cut_short": True, "planned_epochs": EPOCHS, "steps_per_epoch": STEPS_PER_EPOCH,
-        "epochs": 4, "steps": 1350, "batch_size": 32, "replicas": 1, "trainable_parameters": 1,
-        "jit_compile": False, "float32_layers": (), "stop_reason": None,
-        "history": {"val_accuracy": (0.5,)},
-    }  # fmt: skip
-    return FitOutcome(**{**plain, **changes})
+    return make_outcome(**{
+        "setup_seconds": SET_UP, "blocks": tuple(blocks), "epoch_begin_seconds": (),
+        "validation_seconds": (FIRST_VALIDATION, VALIDATION), "epoch_end_seconds": (),
+        "edge_seconds": (EDGE,), "cut_short": True, "planned_epochs": EPOCHS, "epochs": 4,
+        "steps": 1350, "steps_per_epoch": STEPS_PER_EPOCH, "history": {"val_accuracy": (0.5,)},
+        **changes,
+    })  # fmt: skip
 
 
 WHOLE = (
@@ -131,3 +170,33 @@ def test_the_total_of_a_whole_training_in_turns_is_that_of_its_pieces():
     fit = summarize(outcome, None)
     assert fit.complete
     assert fit.projected_seconds == pytest.approx(WHOLE)
+
+
+# Traces of a step that cost time while it ran are counted, with their cause
+
+FIRST = StepTrace(steps=0, shapes="(8, 3)", cause="first")
+
+
+def traced(variant, round_, *traces):
+    return make_run(variant, round_, 10.0, fit=make_fit(traces=traces))
+
+
+def test_the_first_trace_is_no_retrace():
+    assert retraced_runs([traced("baseline", 0, FIRST), traced("full", 0, FIRST, FIRST)]) == []
+
+
+def test_traces_are_counted_by_variant_and_cause_with_the_mend():
+    new = [StepTrace(steps=n, shapes=f"(8, {n})", cause="shapes") for n in (10, 20, 30)]
+    again = StepTrace(steps=40, shapes="(8, 3)", cause="python")
+    runs = [
+        traced("baseline", 0, FIRST),
+        traced("full", 0, FIRST),
+        traced("full", 1, FIRST, *new, again),
+    ]
+    assert retraced_runs(runs) == [
+        'in a run of "full" the step was traced again 3 times for new shapes: (8, 10); (8, 20); '
+        "(8, 30); pad batches to few shapes, or leave the changing axis None in the signature",
+        'in a run of "full" the step was traced again once for the same shapes: a Python value or '
+        "the train function changed; keep what changes in a tf.Variable, and build the train "
+        "function once",
+    ]

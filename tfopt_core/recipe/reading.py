@@ -210,6 +210,8 @@ def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem
 
 
 def _mend_unknown(key: str, table: type[Any]) -> str:
+    if table is MeasureSpec and key == "length":  # of earlier recipes
+        return 'say how long each run trains: seconds = 5, or seconds = "whole"'
     homes = [home for home, keys in _homes(Recipe) if key in keys]
     if homes:
         return f"it belongs {' or '.join(homes)}"

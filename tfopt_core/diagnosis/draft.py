@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class LeftOut:
 class NothingToMeasure:
     """The result if no plugin is worth measuring on a script; `--json` writes it.
 
+    :param arguments: those of the script.
     :param bound: what bounds a step, in a sentence.
     :param left_out: the proposed plugins that were left out, each with its reason.
     :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
@@ -67,10 +69,17 @@ class NothingToMeasure:
 
     schema_version: int = 2
     script: str
+    arguments: tuple[str, ...] = ()
     measured: bool = False
     bound: str
     left_out: tuple[LeftOut, ...] = ()
     diagnosis: Diagnosed
+
+    def command(self, options: str) -> str:
+        """Return the command that applies tfopt to the script with further options."""
+        module = "" if self.script.endswith(".py") else "-m "
+        arguments = f" -- {shlex.join(self.arguments)}" if self.arguments else ""
+        return f"tfopt apply {module}{shlex.quote(self.script)} {options}{arguments}"
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -139,7 +148,11 @@ class Draft:
         """Return what is known of a training for which no proposed plugin is left."""
         found = self.diagnosed
         return NothingToMeasure(
-            script=target, bound=what_bounds(found), left_out=self.left_out, diagnosis=found
+            script=target,
+            arguments=tuple(self.workload.get("args", ())),
+            bound=what_bounds(found),
+            left_out=self.left_out,
+            diagnosis=found,
         )
 
     def text(self, outcome: Sequence[str] = ()) -> str:
@@ -147,6 +160,7 @@ class Draft:
 
         :param outcome: the result of measuring it, in sentences.
         """
+        metric = "val_accuracy" if self.measured is None else self.measured.prepared.quality_metric
         body = recipe_text(
             name=WorkloadSpec(**self.workload).stem,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
@@ -155,7 +169,7 @@ class Draft:
             measure=self.measure,
             heading=[*self._heading(), *([""] if outcome else []), *outcome],
             notes=NOTES,
-            spare=spare_keys(self.workload, self.measure),
+            spare=spare_keys(self.workload, self.measure, metric),
         )  # fmt: skip
         return sealed(body)
 

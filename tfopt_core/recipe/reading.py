@@ -19,7 +19,7 @@ from tfopt_core.recipe.layers import (
     parse_overrides,
     read_layer,
 )
-from tfopt_core.recipe.model import PluginEntry, Recipe, WorkloadSpec
+from tfopt_core.recipe.model import MeasureSpec, PluginEntry, Recipe, WorkloadSpec
 from tfopt_core.recipe.shipped import find_recipe, folder_of, is_stream, names_nearby
 from tfopt_core.recipe.table import Table, configure, keys_of
 from tfopt_core.recipe.toml import parse_toml, read_bytes

@@ -235,17 +235,24 @@ _SPARE = (
      "fit factory"),
     (SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
      "fit loop factory"),
-    (SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
-              "what must not get worse; if left out, what the training reports"), "fit factory"),
 )  # fmt: skip
 
 
-def spare_keys(workload: Mapping[str, Any], measure: Mapping[str, Any]) -> list[SpareKey]:
-    """Return further keys of these tables that a recipe may have, with what each is for."""
+def spare_keys(
+    workload: Mapping[str, Any], measure: Mapping[str, Any], metric: str
+) -> list[SpareKey]:
+    """Return further keys of these tables that a recipe may have, with what each is for.
+
+    :param metric: that of quality, "" if the training reports none.
+    """
     kind = "fit" if {"script", "module"} & set(workload) else "factory"
     kind = "loop" if workload.get("loop") == "own" else kind
     given = {"workload": workload, "measure": measure}
-    return [
+    spare = [
         key for key, kinds in _SPARE
         if kind in kinds.split() and given[key.table].get(key.key) is None
     ]  # fmt: skip
+    if metric and kind != "loop" and measure.get("quality") is None:
+        quality = {"metric": metric, "tolerance": 0.005}
+        spare.append(SpareKey("measure", "quality", quality, "what must not get worse"))
+    return spare

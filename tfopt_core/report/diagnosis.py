@@ -338,9 +338,8 @@ def render_nothing_in_full(nothing: NothingToMeasure) -> RenderableType:
     """Return what bounds a step, what was tried, and that nothing is measured."""
     lines = [paragraph(sentence) for sentence in nothing.sentences]
     if any(one.estimate is not None for one in nothing.left_out):
-        lines.append(
-            paragraph("tfopt apply --measure-anyway measures the plugin that costs least", "dim")
-        )
+        command = nothing.command("--measure-anyway")
+        lines.append(paragraph(f"{command} measures the plugin that costs least", "dim"))
     title = "Nothing found so far" if untried(nothing.left_out) else "Nothing to gain"
     by_hand = findings_section(nothing.diagnosis.findings)
     return Group(_left_out(nothing.left_out, "Tried"), section(title, *lines), by_hand)

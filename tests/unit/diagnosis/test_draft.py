@@ -101,9 +101,12 @@ def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
         assert said in told
 
 
-def test_the_next_command_names_a_module_as_one():
-    nothing = draft().nothing("package.train")
-    assert "tfopt apply -m package.train --verbose" in shown(render_nothing(nothing))
+def test_the_next_command_names_a_module_as_one_and_has_the_arguments_of_the_script():
+    proposed = draft()
+    nothing = attrs.evolve(proposed, workload={**proposed.workload, "args": ["--fast"]})
+    told = shown(render_nothing(nothing.nothing("package.train")))
+    assert "tfopt apply -m package.train --verbose" in told
+    assert told.rstrip().endswith("-- --fast")
 
 
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])

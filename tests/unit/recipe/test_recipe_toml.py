@@ -94,3 +94,8 @@ def test_any_bytes_give_data_or_one_problem(data):
         assert problem.message
     else:
         assert isinstance(node.value, dict)
+
+
+def test_a_key_of_earlier_recipes_is_refused_with_the_one_in_its_place(complaints):
+    (line,) = complaints(MINIMAL + '[measure]\nlength = "auto"\n')
+    assert "measure.length: unknown key; say how long each run trains: seconds = 5" in line

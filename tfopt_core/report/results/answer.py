@@ -85,11 +85,9 @@ def render_nothing(nothing: NothingToMeasure) -> RenderableType:
     if findings := nothing.diagnosis.findings:
         more = f" ({len(findings) - 1} more)" if len(findings) > 1 else ""
         lines["by hand"] = _short(finding_in_words(findings[0]), LINE - len(more)) + more
-    module = "" if nothing.script.endswith(".py") else "-m "
-    command = f"tfopt apply {module}{shlex.quote(nothing.script)}"
     if tried:
-        lines["next"] = f"{command} --measure-anyway"
-    lines["more"] = f"{command} --verbose      --html report.html"
+        lines["next"] = nothing.command("--measure-anyway")
+    lines["more"] = nothing.command("--verbose --html report.html")
     return _page(title, lines)
 
 
@@ -142,7 +140,10 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
         lines["failed"] = _short(f"{title}: {causes[0]}", REASON)
     if results.warnings:
         more = f" ({len(results.warnings) - 1} more)" if len(results.warnings) > 1 else ""
-        lines["note"] = _short(results.warnings[0], LINE - len(more)) + more
+        note, room = results.warnings[0], LINE - len(more)
+        if len(note) > room and len(what := note.partition(": ")[0]) > LINE / 3:
+            note = what  # without what to do about it, which may be a command
+        lines["note"] = _short(note, room) + more
     if results.saved_model:
         lines["saved"] = results.saved_model
     here = None if target is None else shlex.quote(target)

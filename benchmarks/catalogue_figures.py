@@ -13,12 +13,7 @@ from tfopt_core.statistics.figures import (
     seconds_in_steps,
     verdict_on_interval,
 )
-from tfopt_core.statistics.intervals import (
-    MINIMUM_PAIRS,
-    log_ratios,
-    speedup_interval,
-    t_interval,
-)
+from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval
 
 # The rounds of the catalogue end at looks, each with 98% intervals (Pocock's boundary for three
 # looks; see Jennison & Turnbull, Group Sequential Methods, 1999).

@@ -14,12 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfopt_core.statistics.intervals import (
-    LEVEL,
-    log_ratios,
-    speedup_interval,
-    t_interval,
-)
+from tfopt_core.statistics.intervals import LEVEL, log_ratios, speedup_interval, t_interval
 
 T = TypeVar("T")
 

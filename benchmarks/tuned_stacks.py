@@ -33,12 +33,7 @@ from typing import Any
 import attrs
 from options import make_parser, output, positive
 from pacing import OutOfTime, add_pacing, fits, run_within, say, say_what_is_left
-from peers.course import (
-    OUT,
-    SMOKE_TURNS_SECONDS,
-    Store,
-    with_what_was_written,
-)
+from peers.course import OUT, SMOKE_TURNS_SECONDS, Store, with_what_was_written
 from peers.lines import LINES, PEERS, recipe_text
 from peers.processes import LIMIT_SECONDS, run_process
 from peers.standings import Ratio, mean_ratio

@@ -3,13 +3,7 @@
 What is listed here is public: plugins import it, and nothing below it. No TensorFlow is imported.
 """
 
-from tfopt_core.data.anatomy import (
-    function_graph,
-    overhead_bytes,
-    random_ops,
-    still,
-    tensor_bytes,
-)
+from tfopt_core.data.anatomy import function_graph, overhead_bytes, random_ops, still, tensor_bytes
 from tfopt_core.data.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.dissect.split_map import split_map
 from tfopt_core.data.dissect.walk import datasets, has_stage, stage_names

@@ -35,11 +35,7 @@ from tfopt_core.scripts.own.loop import parameters, trained_models
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job
-from tfopt_core.training.model.graphs import (
-    StepGraph,
-    supports_xla,
-    traced_step,
-)
+from tfopt_core.training.model.graphs import StepGraph, supports_xla, traced_step
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.workload import Workload

@@ -17,12 +17,7 @@ from tfopt_core.errors import first_line
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
-from tfopt_core.measurement.plan import (
-    MeasurementState,
-    judgement_of,
-    leave_one_out,
-    schedule,
-)
+from tfopt_core.measurement.plan import MeasurementState, judgement_of, leave_one_out, schedule
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, TurnOver

@@ -13,14 +13,7 @@ from attrs.validators import gt, optional
 from tfopt_core.errors import did_you_mean
 from tfopt_core.recipe.table import configure, keys_of
 from tfopt_core.recipe.tree import Fault
-from tfopt_core.recipe.values import (
-    Format,
-    Invalid,
-    checked,
-    expected,
-    faults_of,
-    setting_schema,
-)
+from tfopt_core.recipe.values import Format, Invalid, checked, expected, faults_of, setting_schema
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
 _SECONDS = "a number of seconds above 0"

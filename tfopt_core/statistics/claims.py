@@ -11,12 +11,7 @@ from tfopt_core.records.results import Quality, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import unlike_counts
-from tfopt_core.statistics.figures import (
-    Judgement,
-    Pair,
-    applied_plugins,
-    runs_of,
-)
+from tfopt_core.statistics.figures import Judgement, Pair, applied_plugins, runs_of
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     QUALITY_LEVEL,

@@ -30,14 +30,7 @@ from tfopt_core.tuning.results import (
 )
 from tfopt_core.tuning.search import GOES_ON, INTERRUPTED
 from tfopt_core.tuning.search_log import digest
-from tfopt_core.tuning.stacks import (
-    Tunable,
-    against,
-    stacked,
-    tunables,
-    with_options,
-    with_values,
-)
+from tfopt_core.tuning.stacks import Tunable, against, stacked, tunables, with_options, with_values
 from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import ProposedTrial, Study, study_facts, study_name, values_key
 from tfopt_core.tuning.trials import (

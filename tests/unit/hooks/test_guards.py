@@ -10,13 +10,7 @@ import attrs
 import pytest
 
 from tfopt_core.data import Batch, DataPlan, MapExamples, Repeat
-from tfopt_core.errors import (
-    PluginDefinitionError,
-    PluginError,
-    StageError,
-    cure_of,
-    describe,
-)
+from tfopt_core.errors import PluginDefinitionError, PluginError, StageError, cure_of, describe
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.contract import check_class
 from tfopt_core.hooks.values import Change

@@ -7,13 +7,7 @@ import signal
 import attrs
 import numpy as np
 import pytest
-from support.simulated_search import (
-    SimulatedMachine,
-    candidate,
-    make_search,
-    names_of,
-    traits_of,
-)
+from support.simulated_search import SimulatedMachine, candidate, make_search, names_of, traits_of
 
 from tfopt_core.recipe.model import PAIRS
 from tfopt_core.statistics.figures import verdict_on_interval

@@ -10,13 +10,7 @@ from support.simulated_search import plugin
 
 from tfopt_core.errors import InputError, StoreError
 from tfopt_core.tuning.results import BoundStep, StackTrial, TrialOutcome
-from tfopt_core.tuning.search_log import (
-    LOG_FILE,
-    SearchLog,
-    key_of,
-    newest_stopped,
-    read_searches,
-)
+from tfopt_core.tuning.search_log import LOG_FILE, SearchLog, key_of, newest_stopped, read_searches
 
 FACTS = {"CPU": "one"}
 

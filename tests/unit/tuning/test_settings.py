@@ -12,12 +12,7 @@ from unittest.mock import Mock
 import attrs
 import pytest
 from support.simulated_search import plugin
-from support.simulated_settings import (
-    RATES,
-    SimulatedTrainings,
-    make_value_search,
-    searched,
-)
+from support.simulated_settings import RATES, SimulatedTrainings, make_value_search, searched
 
 from tfopt_core.errors import RecipeError, StoreError
 from tfopt_core.hooks.installed.discovery import find, registrations

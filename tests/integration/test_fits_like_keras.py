@@ -357,6 +357,12 @@ KINDS = {
         for number, data in enumerate((drawn, mixed, twice)):
             fit(f"fit {number}", network(), data.batch(8), epochs=3)
     """,
+    "numbers that are no whole ones": """
+        data = slices((x, y)).batch(8).repeat()
+        fit("steps", network(), data, epochs=2, steps_per_epoch=np.ceil(43 / 8))
+        fit("epochs", network(), x, y, epochs=2.0, shuffle=False)
+        fit("first epoch", network(), x, y, epochs=2, initial_epoch=1.0, shuffle=False)
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import attrs
@@ -54,12 +55,12 @@ class FitCall:
     @property
     def initial_epoch(self) -> int:
         """The first epoch, counted from 0; Keras reads `BackupAndRestore` later."""
-        return int(self.arguments["initial_epoch"] or 0)
+        return index(self.arguments["initial_epoch"] or 0)
 
     @property
     def last_epoch(self) -> int:
         """The last epoch, counted from 1; Keras calls it `epochs`."""
-        epochs = int(self.arguments["epochs"])
+        epochs = index(self.arguments["epochs"])
         if self.cut is None or self.cut.epochs is None:
             return epochs
         return min(epochs, self.initial_epoch + self.cut.epochs)
@@ -83,8 +84,8 @@ class FitCall:
         """The steps of an epoch; None for a whole pass over the data."""
         steps = self.arguments["steps_per_epoch"]
         if self.cut is not None and self.cut.steps is not None:
-            return self.cut.steps if steps is None else min(int(steps), self.cut.steps)
-        return None if steps is None else int(steps)
+            return self.cut.steps if steps is None else min(index(steps), self.cut.steps)
+        return None if steps is None else index(steps)
 
     @property
     def callbacks(self) -> tuple[Any, ...]:
@@ -233,7 +234,7 @@ class FitCall:
         if not array_data_adapter.can_convert_arrays(train):
             return None
         steps = self.arguments["steps_per_epoch"]
-        return -(-len(_first_leaf(train)) // int(steps)) if steps else KERAS_BATCH_SIZE
+        return -(-len(_first_leaf(train)) // index(steps)) if steps else KERAS_BATCH_SIZE
 
 
 def _first_batches(parts: Any, batches: int, batch_size: int) -> Any:
@@ -279,7 +280,7 @@ def lengthen(
     limited = bool(epochs) and call.cut is not None and epochs[-1] + 1 >= call.last_epoch
     if not epochs or not (stopped or limited):
         return 0
-    planned = int(call.arguments["epochs"])
+    planned = index(call.arguments["epochs"])
     missing = range(epochs[-1] + 1, planned)
     validations = sum(call.validates_after(epoch) for epoch in missing)
     for name, values in history.history.items():

@@ -112,8 +112,6 @@ class TimedFunction:
             self._own_test_function, self._wraps_tests = model.test_function, True
             model.test_step, model.test_function = wrap(model.test_step), None
         vars(model)["make_train_function"] = self._make_train_function
-        if self.of_stack is not None:
-            vars(model)["fit"] = self._fit_within
         if self.of_stack is not None and self._ends.unknown:
             # `fit` sees the logs of a call that ends its epoch by an error too
             own, ends = model._get_metrics_result_or_logs, self._ends
@@ -181,6 +179,8 @@ class TimedFunction:
             vars(model).update({name: self._own[name] for name in names if name in self._own})
             self._set_train_function()
             vars(model).update(replaced)
+        if self.of_stack is not None:  # from here on, since this fit may be asked of the model too
+            vars(model)["fit"] = self._fit_within
 
     def _set_train_function(self) -> None:
         model = self.built.model

@@ -23,7 +23,7 @@ from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.xla import Xla
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
-from tfopt_training.own_rate import with_fixed_rate
+from tfopt_training.lr_schedule import with_fixed_rate
 
 from tfopt_core import DataPlan, Workload, private_api
 from tfopt_core.data.anatomy import random_ops

@@ -152,7 +152,10 @@ def with_kept_results(plan: DataPlan, prefix: Prefix, part: Part, heavy: str) ->
         ordered=last.ordered,
         kept_bytes=part.fitting * part.each_bytes,
     )
-    stages: list[Stage] = [_numbered(head.upto(part.cut), part.count)]
+    numbers = Source(value=(0, part.count, 1), origin="range", count=part.count)
+    # pairs: the number of an element, and the element
+    pairs = (DataPlan((numbers,)), head.upto(part.cut))
+    stages: list[Stage] = [Source(value=pairs, origin="zip", count=part.count, deterministic=True)]
     for stage in plan.stages:
         if stage is last:
             stages.append(look_up)
@@ -163,12 +166,6 @@ def with_kept_results(plan: DataPlan, prefix: Prefix, part: Part, heavy: str) ->
         done=f"results in memory in part: {part.describe()}, in {last.describe()}",
         confirmed=lambda dataset: kept.count() > 0,
     )
-
-
-def _numbered(base: DataPlan, count: int) -> Source:
-    """A source of pairs: the number of an element, and the element."""
-    numbers = DataPlan((Source(value=(0, count, 1), origin="range", count=count),))
-    return Source(value=(numbers, base), origin="zip", count=count, deterministic=True)
 
 
 def _is_of_one_shape(spec: Any) -> bool:

@@ -194,12 +194,7 @@ def _bytes(element: Any) -> float:
 
 
 def _reading(
-    plan: DataPlan,
-    found: MapsOverBatches,
-    maps: Maps,
-    kept: KeptRows,
-    *,
-    mapped: bool,
+    plan: DataPlan, found: MapsOverBatches, maps: Maps, kept: KeptRows, *, mapped: bool
 ) -> DataPlan:
     """Return the plan over what is kept, with all stages but those that it replaces."""
     source = RowSource(

@@ -24,8 +24,8 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import number_or
 from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
 from tfopt_data.frozen_prefix import KEY, without_head
+from tfopt_data.frozen_stage import TRACED, FrozenPart, Storage
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
-from tfopt_data.frozen_stage import FrozenPart, Storage, traced_on_features
 from tfopt_data.prefix import deterministic_prefix, kept_by_chance, unsteady
 from tfopt_data.rewrite import Rewrite
 
@@ -178,7 +178,7 @@ class FrozenFeatures(Plugin):
             inputs, *_ = run.datasets[split].element_spec
             if not isinstance(inputs, dict) or KEY not in inputs:
                 return Effect.not_applied(f"{split}: the lowered data hold no features")
-        if not traced_on_features(model):
+        if model not in TRACED:
             return Effect.not_applied("no step was traced on features")
         if changed := part.changed():
             raise PluginRefused(

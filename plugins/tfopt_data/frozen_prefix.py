@@ -68,7 +68,6 @@ class Halves:
     :param head: from the features to the model's outputs.
     :param last: the names of the operations that make the features.
     :param weights: the frozen weights of the prefix.
-    :param ends: why the prefix ends where it does.
     """
 
     prefix: Any
@@ -76,7 +75,6 @@ class Halves:
     head: Any
     last: tuple[str, ...]
     weights: tuple[Any, ...]
-    ends: tuple[str, ...]
 
     def features(self, inputs: Any) -> tuple[Any, ...]:
         """Return the features of a batch, as the model computes them while it trains."""
@@ -109,8 +107,8 @@ def halves(model: Any) -> Halves | str:
         cut = _cut(nodes, outputs, frozen)
         layers = [node.operation for node in nodes if node in frozen and not node.is_input]
         weights = tuple(w for layer in layers for w in getattr(layer, "weights", ()))
-        ends = _reasons(nodes, frozen, ended)
         if not weights:
+            ends = _reasons(nodes, frozen, ended)
             return f"nothing with weights is frozen at the model's begin: {' and '.join(ends)}"
         if not any(
             node.operation.trainable_weights
@@ -134,7 +132,7 @@ def halves(model: Any) -> Halves | str:
     head = keras.Model(
         cut, model.outputs[0] if isinstance(model, keras.Sequential) else model.output
     )
-    return Halves(prefix, function, head, _made_by(cut), weights, ends)
+    return Halves(prefix, function, head, _made_by(cut), weights)
 
 
 def mixes_examples(cut: Halves, inputs: Any) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 from weakref import WeakSet
 
 import attrs
 
-from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
+from tfopt_core.data import Count, ModelStage, lower_plan
 from tfopt_core.plugins import DataPlan
 from tfopt_core.toolkit import keras, np, tf
 from tfopt_data.cache_storage import about, too_large, too_large_for_disk
@@ -49,7 +49,7 @@ class FrozenPart:
         """Have the model take features."""
         self._begin = [keras.ops.convert_to_numpy(weight).copy() for weight in cut.weights]
         without_head(self._model)
-        with_head(self._model, cut, lambda: _TRACED.add(self._model))
+        with_head(self._model, cut, lambda: TRACED.add(self._model))
 
     def changed(self) -> str:
         """Return which frozen weight is not what it was when the features were made, "" if none."""
@@ -61,22 +61,16 @@ class FrozenPart:
         return ""
 
 
-TRACED_BEFORE = (
-    "an earlier fit has traced the training step, which stays as it is until the model is compiled "
-    "again"
-)
 # The models whose head was traced on features: a second fit of a model reuses its train function,
 # and traces nothing.
-_TRACED: WeakSet[Any] = WeakSet()
-
-
-def traced_on_features(model: Any) -> bool:
-    """Return whether a fit of this model traced its head on features."""
-    return model in _TRACED
+TRACED: WeakSet[Any] = WeakSet()
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class FrozenFeatures(ModelStage):
+class FrozenFeatures(
+    ModelStage, kind="frozen_features", yields="mapped", order="kept", computes=True,
+    chooses=False, stops_early=False,
+):  # fmt: skip
     """Replaces the inputs of each example by the features of the frozen part, computed once.
 
     Those that are kept in memory are computed once the model is known. Those that are kept on the
@@ -94,12 +88,6 @@ class FrozenFeatures(ModelStage):
         computes them.
     """
 
-    kind: ClassVar[str] = "frozen_features"
-    yields: ClassVar[Yields] = "mapped"
-    order: ClassVar[Order] = "kept"
-    computes: ClassVar[bool] = True
-    chooses: ClassVar[bool] = False
-    stops_early: ClassVar[bool] = False
     deterministic: bool | None = True
 
     split: str
@@ -136,9 +124,12 @@ class FrozenFeatures(ModelStage):
         if self.split != "train" and "train" not in self.part.done:
             self.part.reasons[self.split] = "the training data have none"
             return None
-        if model.train_function is not None and not traced_on_features(model):
+        if model.train_function is not None and model not in TRACED:
             # what was frozen since then is trained all the same
-            self.part.reasons[self.split] = TRACED_BEFORE
+            self.part.reasons[self.split] = (
+                "an earlier fit has traced the training step, which stays as it is until the model "
+                "is compiled again"
+            )
             return None
         cut = self.part.of(model)
         data = lower_plan(self.before)
@@ -147,27 +138,20 @@ class FrozenFeatures(ModelStage):
             self.part.reasons[self.split] = reason
             return None
         needed = self._needed_bytes(cut)
-        storage = self._place(needed)
-        too_large = self._shortage(storage, needed)
-        if too_large:
-            self.part.reasons[self.split] = too_large
+        storage, shortage = self._place(needed)
+        if shortage:
+            self.part.reasons[self.split] = shortage
             return None
         if self.split == "train":
             self.part.use(cut)
-        stage = attrs.evolve(self, cut=cut, storage=storage).with_rows(data)
+        stage = attrs.evolve(self, cut=cut, storage=storage)
+        if stage.takes_rows(data):
+            # not when it is lowered: each new global seed has TensorFlow prepare all graphs anew
+            rows = computed_rows(self._batches(data), _with_features(cut.features))
+            self.part.before_training.add(self.split)
+            stage = attrs.evolve(stage, rows=rows)
         self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {about(needed)}"
         return stage
-
-    def with_rows(self, data: Any) -> FrozenFeatures:
-        """Return the stage with the rows of these data, if memory is to hold them.
-
-        Not when it is lowered: each new global seed has TensorFlow prepare all graphs anew.
-        """
-        if self.cut is None or not self._can_be_rows(data):
-            return self
-        rows = computed_rows(self._batches(data), _with_features(self.cut.features))
-        self.part.before_training.add(self.split)
-        return attrs.evolve(self, rows=rows)
 
     def release(self, model: Any) -> None:
         """Have the model take its own inputs only."""
@@ -195,13 +179,12 @@ class FrozenFeatures(ModelStage):
         if cut is None:
             return dataset
         compute = _in_python(cut) if self.in_python else cut.features
-
         return dataset.map(_with_features(compute))
 
     def _batches(self, dataset: Any) -> Any:
         return dataset if self.batch_size is None else dataset.batch(self.batch_size)
 
-    def _can_be_rows(self, dataset: Any) -> bool:
+    def takes_rows(self, dataset: Any) -> bool:
         """Return whether all examples can be held as tensors, of which batches are made again."""
         if self.storage != "memory" or self.before.examples is None:
             return False
@@ -243,19 +226,15 @@ class FrozenFeatures(ModelStage):
             sum(math.prod(shape) * tf.as_dtype(dtype).size for shape, dtype in shapes)
         )
 
-    def _place(self, needed: float | None) -> Literal["memory", "disk"]:
-        """Return where the features are kept."""
-        if self.storage != "auto":
-            return self.storage
-        return "memory" if needed is not None and needed <= self.budget_bytes else "disk"
-
-    def _shortage(self, storage: str, needed: float | None) -> str:
-        """Return why the features cannot be kept there, "" if they can or nobody knows."""
+    def _place(self, needed: float | None) -> tuple[Literal["memory", "disk"], str]:
+        """Return where the features are kept, and why they do not fit there, "" if they do or
+        nobody knows."""
         what = "the features need"
-        if storage == "disk":
-            return too_large_for_disk(what, needed, self.path.parent)
+        fits = needed is not None and needed <= self.budget_bytes
+        if self.storage == "disk" or (self.storage == "auto" and not fits):
+            return "disk", too_large_for_disk(what, needed, self.path.parent)
         where = 'of memory may be used; set storage = "auto" or "disk"'
-        return too_large(what, needed, self.budget_bytes, where)
+        return "memory", too_large(what, needed, self.budget_bytes, where)
 
 
 def _with_features(compute: Any) -> Any:

@@ -80,12 +80,8 @@ def effect(plugin: Any, run: RunContext, stage: str) -> Effect:
 
     :param stage: a word in the class name of the tf.data stage that must be there.
     """
-    return effect_if(
-        plugin,
-        run,
-        seen_through(lambda data: has_stage(data, stage)),
-        f'no stage "{stage}"',
-    )
+    is_there = seen_through(lambda data: has_stage(data, stage))
+    return effect_if(plugin, run, is_there, f'no stage "{stage}"')
 
 
 def effect_if(

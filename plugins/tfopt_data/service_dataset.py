@@ -155,16 +155,12 @@ def received(dataset: Any, address: str, sharding: Literal["dynamic", "off"]) ->
     leaves = tf.nest.flatten(spec)
     if not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
         service = tf.data.experimental.service
-        policy = service.ShardingPolicy
-        return service.from_dataset_id(
-            policy.DYNAMIC if sharding == "dynamic" else policy.OFF, address, identity, spec
-        )
+        policy = getattr(service.ShardingPolicy, sharding.upper())
+        return service.from_dataset_id(policy, address, identity, spec)
     mode = data_service_pb2.ProcessingModeDef
     variant = tf.raw_ops.DataServiceDatasetV4(
         dataset_id=identity,
-        processing_mode=mode(
-            sharding_policy=mode.DYNAMIC if sharding == "dynamic" else mode.OFF
-        ).SerializeToString(),
+        processing_mode=mode(sharding_policy=sharding.upper()).SerializeToString(),
         address=address.removeprefix("grpc://"),
         protocol="grpc",
         job_name="",

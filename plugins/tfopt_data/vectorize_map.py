@@ -54,10 +54,7 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
             break
         function, how = outcome
         moved = MapBatches(
-            function=function,
-            deterministic=True,
-            parallel=stage.parallel,
-            ordered=stage.ordered,
+            function=function, deterministic=True, parallel=stage.parallel, ordered=stage.ordered
         )
         before, between = plan.stages[:place], plan.stages[place + 1 : batch]
         behind = (batching, moved, *plan.stages[batch + 1 :])

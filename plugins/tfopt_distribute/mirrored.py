@@ -27,6 +27,12 @@ from tfopt_distribute.strategy_settings import (
 )
 
 Communication = Literal["auto", "nccl", "hierarchical", "reduce-to-one"]
+# What TensorFlow calls them.
+OPERATIONS = {
+    "nccl": "NcclAllReduce",
+    "hierarchical": "HierarchicalCopyAllReduce",
+    "reduce-to-one": "ReductionToOneDevice",
+}
 # Which of them send gradients in packs.
 PACKING = ("nccl", "hierarchical")
 
@@ -63,14 +69,10 @@ def check_communication(communication: Communication, devices: Sequence[str]) ->
 
 def cross_device_ops(communication: Communication, packs: int) -> Any:
     """Return the `tf.distribute.CrossDeviceOps` that sums gradients, None for TensorFlow's own."""
-    match communication:
-        case "nccl":
-            return tf.distribute.NcclAllReduce(num_packs=packs)
-        case "hierarchical":
-            return tf.distribute.HierarchicalCopyAllReduce(num_packs=packs)
-        case "reduce-to-one":
-            return tf.distribute.ReductionToOneDevice()
-    return None
+    if communication == "auto":
+        return None
+    operations = getattr(tf.distribute, OPERATIONS[communication])
+    return operations(num_packs=packs) if communication in PACKING else operations()
 
 
 @plugin
@@ -166,17 +168,11 @@ class Mirrored(ReplicaStrategy):
     def by_hand(self) -> str:
         """The same in plain code."""
         devices = repr(list(self.devices)) if self.devices else ""
-        summed = {
-            "nccl": f"NcclAllReduce({self.packs})",
-            "hierarchical": f"HierarchicalCopyAllReduce({self.packs})",
-            "reduce-to-one": "ReductionToOneDevice()",
-        }.get(self.communication)
-        if summed is not None:
-            devices += f"{', ' if devices else ''}cross_device_ops=tf.distribute.{summed}"
-        lines = [
-            f"strategy = tf.distribute.MirroredStrategy({devices})",
-            IN_SCOPE,
-        ]
+        if self.communication != "auto":
+            packs = self.packs if self.communication in PACKING else ""
+            summed = f"tf.distribute.{OPERATIONS[self.communication]}({packs})"
+            devices += f"{', ' if devices else ''}cross_device_ops={summed}"
+        lines = [f"strategy = tf.distribute.MirroredStrategy({devices})", IN_SCOPE]
         if self.logical_cpu_devices is not None:
             parts = f"[tf.config.LogicalDeviceConfiguration()] * {self.logical_cpu_devices}"
             lines[:0] = [

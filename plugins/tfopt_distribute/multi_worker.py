@@ -26,13 +26,13 @@ from tfopt_core.toolkit import tf, why_without
 from tfopt_distribute.roles import ClusterKind, resolver
 from tfopt_distribute.sharing import ShardPolicy, in_words, shared_plan
 from tfopt_distribute.strategy_settings import (
+    CLUSTER,
+    JOIN_SECONDS,
+    SLURM_PORT,
     ReplicaStrategy,
     addresses_setting,
     announced_workers,
-    cluster_setting,
-    join_seconds_setting,
     others,
-    slurm_port_setting,
 )
 
 Communication = Literal["auto", "ring", "nccl"]
@@ -98,12 +98,12 @@ class MultiWorker(ReplicaStrategy):
         help="How examples are shared out: batch gives each worker its rows of each global "
         "batch; source every n-th element of the source; off leaves it to the workload.",
     )
-    cluster: ClusterKind = cluster_setting()
+    cluster: ClusterKind = CLUSTER
     addresses: tuple[str, ...] = addresses_setting(
         'The workers, ["host:port", ...], the chief first'
     )
-    slurm_port: int = slurm_port_setting()
-    join_seconds: float = join_seconds_setting()
+    slurm_port: int = SLURM_PORT
+    join_seconds: float = JOIN_SECONDS
 
     def equivalence(self) -> Literal["rounding", "changes"]:
         """The same batches, their gradients summed in parts; else another training.

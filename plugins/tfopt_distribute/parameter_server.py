@@ -24,11 +24,11 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import process_cpus, tf, why_without
 from tfopt_distribute.roles import PROTOCOL, ClusterKind, resolver
 from tfopt_distribute.strategy_settings import (
+    CLUSTER,
+    JOIN_SECONDS,
+    SLURM_PORT,
     addresses_setting,
-    cluster_setting,
-    join_seconds_setting,
     others,
-    slurm_port_setting,
 )
 
 ROLES = ("chief", "worker", "ps")
@@ -91,12 +91,12 @@ class ParameterServer(Plugin):
         validator=validators.ge(1),
         help="Steps that a worker is handed at once; more cost fewer messages.",
     )
-    cluster: ClusterKind = cluster_setting()
+    cluster: ClusterKind = CLUSTER
     addresses: tuple[str, ...] = addresses_setting(
         'All processes, ["host:port", ...]: the chief, the workers, the parameter servers'
     )
-    slurm_port: int = slurm_port_setting()
-    join_seconds: float = join_seconds_setting()
+    slurm_port: int = SLURM_PORT
+    join_seconds: float = JOIN_SECONDS
 
     @hookimpl
     def configure_runtime(self, options: RuntimeOptions) -> RuntimeOptions:

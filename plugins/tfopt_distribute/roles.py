@@ -134,15 +134,11 @@ def own_place(
     :raises PluginRefused: if there are too few or too many, or it is unclear which is this one's.
     """
     numbers = _shared_out(jobs, len(addresses), "there are", 'addresses; set "addresses"')
-    place = _own_index(addresses, environment)
+    roles = [(job, index) for job, number in numbers.items() for index in range(number)]
     by_job: dict[str, list[str]] = {}
-    begin, own = 0, ("", 0)
-    for job, number in numbers.items():
-        by_job[job] = list(addresses[begin : begin + number])
-        if begin <= place < begin + number:
-            own = (job, place - begin)
-        begin += number
-    return *own, by_job
+    for (job, _), address in zip(roles, addresses, strict=True):
+        by_job.setdefault(job, []).append(address)
+    return *roles[_own_index(addresses, environment)], by_job
 
 
 def _own_index(addresses: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -155,7 +151,8 @@ def _own_index(addresses: Sequence[str], environment: Mapping[str, str]) -> int:
             )
         return int(told)
     names = _names_of_this_machine()
-    own = [i for i, address in enumerate(addresses) if _host(address) in names]
+    hosts = [address.rpartition(":")[0].strip("[]").lower() for address in addresses]
+    own = [index for index, host in enumerate(hosts) if host in names]
     if len(own) == 1:
         return own[0]
     found = "none" if not own else f"{len(own)}"
@@ -163,10 +160,6 @@ def _own_index(addresses: Sequence[str], environment: Mapping[str, str]) -> int:
         f'{found} of the "addresses" are of this machine, so it is unclear which is this '
         f"process' own; set the environment variable {ADDRESS_INDEX} to its place, counted from 0"
     )
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]").lower()
 
 
 def _names_of_this_machine() -> frozenset[str]:

@@ -35,13 +35,22 @@ def others(name: str) -> tuple[str, ...]:
     return tuple(owner for owner in OWNERS if owner != name)
 
 
-def cluster_setting() -> Any:
-    """Return the setting that says what describes the cluster."""
-    return setting(
-        default="auto",
-        help="What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the "
-        "addresses below; auto takes the first of these that is there.",
-    )
+# The settings of strategies over several processes.
+CLUSTER = setting(
+    default="auto",
+    help="What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the addresses "
+    "below; auto takes the first of these that is there.",
+)
+SLURM_PORT = setting(
+    default=8888,
+    validator=[validators.ge(1), validators.lt(2**16)],
+    help="The first port that processes listen on under Slurm; one more for each of a node.",
+)
+JOIN_SECONDS = setting(
+    default=300.0,
+    validator=validators.gt(0),
+    help="How many seconds a process waits for the others to start.",
+)
 
 
 def addresses_setting(whose: str) -> Any:
@@ -51,21 +60,6 @@ def addresses_setting(whose: str) -> Any:
     """
     help = f"{whose}; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
     return setting(default=(), converter=tuple, validator=_check_addresses, help=help)
-
-
-def slurm_port_setting() -> Any:
-    """Return the setting for the ports of a Slurm job."""
-    return setting(
-        default=8888,
-        validator=[validators.ge(1), validators.lt(2**16)],
-        help="The first port that processes listen on under Slurm; one more for each of a node.",
-    )
-
-
-def join_seconds_setting() -> Any:
-    """Return the setting for how long processes wait for each other."""
-    help = "How many seconds a process waits for the others to start."
-    return setting(default=300.0, validator=validators.gt(0), help=help)
 
 
 def _check_addresses(_: Any, attribute: Any, value: Sequence[str]) -> None:

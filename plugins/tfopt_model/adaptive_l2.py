@@ -19,7 +19,6 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import why_without
 from tfopt_model.l2 import Penalties, follower, layers_with_kernels, scale_penalties, unscale
 
 
@@ -105,13 +104,8 @@ class AdaptiveL2(Plugin):
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:
-        """Give the L2 penalties of the model that comes a common scale.
-
-        :raises PluginRefused: if the layers cannot be listed with the installed Keras.
-        """
-        missing = why_without("nested-layers")
-        if missing:
-            raise PluginRefused(missing)
+        """Give the L2 penalties of the model that comes a common scale; see
+        `layers_with_kernels`."""
         layers = tuple(layers_with_kernels(model))
         run.state_of(self)["penalties"] = scale_penalties(layers, self.strength)
         return model

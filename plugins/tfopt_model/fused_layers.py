@@ -11,7 +11,6 @@ import attrs
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
-    Machine,
     Plugin,
     PluginRefused,
     RunContext,
@@ -103,7 +102,7 @@ def _is_fused(layer: Any, method: str) -> bool:
 class FusingPlugin(Plugin):
     """A plugin that has layers compute by other operations, in steps that XLA does not compile.
 
-    A subclass sets what is declared here, and overrides the methods that raise.
+    A subclass sets what is declared here.
     """
 
     __slots__ = ()
@@ -112,25 +111,18 @@ class FusingPlugin(Plugin):
     _kinds: ClassVar[frozenset[str]]
     # what XLA does or lacks
     _xla: ClassVar[str]
-    # the reasons where the workload compiles its steps, and where no layer was traced
+    # the reasons on a GPU, where the workload compiles its steps, and where no layer was traced
+    _on_gpu: ClassVar[str]
     _compiled: ClassVar[str]
     _nothing: ClassVar[str]
-
-    def _why_not_here(self, machine: Machine) -> str:
-        """Return why nothing is replaced on this machine, "" if it is."""
-        raise NotImplementedError
-
-    def _layers(self, model: Any) -> list[Any]:
-        """Return the layers of a model that may be replaced."""
-        raise NotImplementedError
-
-    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
-        """Replace what a layer computes. Return why it is left alone, "" if it is not."""
-        raise NotImplementedError
-
-    def _in_words(self, layers: list[Any]) -> str:
-        """Return how these layers compute, "" for none."""
-        raise NotImplementedError
+    # the private parts of Keras that it needs
+    _needs: ClassVar[tuple[str, ...]] = ("nested-layers",)
+    # returns the layers of a model that may be replaced
+    _layers: ClassVar[Callable[..., list[Any]]]
+    # replaces what a layer computes; returns why it is left alone, "" if it is not
+    _fuse: ClassVar[Callable[..., str]]
+    # returns how these layers compute, "" for none
+    _in_words: ClassVar[Callable[..., str]]
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it for such layers on a CPU in float32, without XLA."""
@@ -142,7 +134,8 @@ class FusingPlugin(Plugin):
     def wrap_model(self, run: RunContext, model: Any) -> Any:
         """Replace what the layers compute."""
         fused = run.state_of(self)["fused"] = FusedLayers()
-        reason = why_without("nested-layers") or self._why_not_here(run.machine)
+        missing = next(filter(None, map(why_without, self._needs)), "")
+        reason = missing or (self._on_gpu if run.machine.gpus else "")
         run.state_of(self)["reason"] = reason
         for layer in [] if reason else self._layers(model):
             if why := self._fuse(layer, fused):

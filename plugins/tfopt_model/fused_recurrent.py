@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfopt_core.plugins import Machine, plugin
+from tfopt_core.plugins import plugin
 from tfopt_core.toolkit import keras, nested_layers, tf
 from tfopt_model.fused_layers import FusedLayers, FusingPlugin, listed, why_not_free
 from tfopt_model.recurrent_kernels import gru, lstm
-from tfopt_model.sequences import Compute, Weights, run_sequence
 
 
 def recurrent_layers(model: Any) -> list[Any]:
-    """Return all layers of a model that run a cell over steps, each once."""
+    """Return all layers of a model that run a cell over steps."""
     layers = [model, *nested_layers(model)]
-    return list(
-        {id(layer): layer for layer in layers if isinstance(layer, keras.layers.RNN)}.values()
-    )
+    return [layer for layer in layers if isinstance(layer, keras.layers.RNN)]
 
 
-def _ways() -> dict[type, tuple[str, Compute]]:
+def _ways() -> dict[type, tuple[str, Callable[..., Any]]]:
     """Return what computes a cell over a whole sequence, and its name for a message."""
     cells = keras.layers
     return {cells.LSTMCell: ("BlockLSTM", lstm), cells.GRUCell: ("a shorter loop", gru)}
@@ -87,16 +85,91 @@ def _computed(
     if layer.go_backwards:
         sequences = tf.reverse(sequences, [1])
         mask = None if mask is None else tf.reverse(mask, [1])
-    given = (cell.kernel, cell.recurrent_kernel, *((cell.bias,) if cell.use_bias else ()))
+    given = [cell.kernel, cell.recurrent_kernel, cell.bias if cell.use_bias else None]
+    weights = [None if one is None else keras.ops.convert_to_tensor(one) for one in given]
+    compute = _ways()[type(cell)][1]
     return run_sequence(
-        _ways()[type(cell)][1],
-        sequences,
-        mask,
-        tuple(initial_state),
-        Weights(*(keras.ops.convert_to_tensor(weight) for weight in given)),
-        return_sequences=layer.return_sequences,
-        zero_output_for_mask=layer.zero_output_for_mask,
+        layer, lambda *steps: compute(*steps, *weights), sequences, mask, tuple(initial_state)
     )
+
+
+def run_sequence(
+    layer: Any, compute: Callable[..., Sequence[Any]], inputs: Any, mask: Any, states: Sequence[Any]
+) -> tuple[Any, Any, list[Any]]:
+    """Return the last output, the outputs and the last states, as Keras' loop over steps does.
+
+    A masked step changes no state, so an example's unmasked steps are moved to the front, in their
+    order, and the outputs back to their places.
+
+    :param layer: says whether the outputs hold all steps, or the last one only (return_sequences),
+        and whether the output of a masked step is zero (zero_output_for_mask); else it is the one
+        of the step before, and zero before the first unmasked step.
+    :param compute: given inputs of (steps, batch, features), how many of the steps to compute (None
+        for all) and the states, returns the states after each step, the hidden one first, each
+        (steps, batch, units); of steps that are not computed nothing is read.
+    :param inputs: (batch, steps, features), float32.
+    :param mask: (batch, steps), False for steps to skip; None for no mask.
+    :param states: those before the first step, the hidden one first, each (batch, units).
+    """
+    all_steps = layer.return_sequences
+    if mask is None:
+        computed = compute(tf.transpose(inputs, [1, 0, 2]), None, states)
+        last_states = [state[-1] for state in computed]
+        last = last_states[0]
+        outputs = tf.transpose(computed[0], [1, 0, 2]) if all_steps else last[:, None]
+        return last, outputs, last_states
+
+    counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+    moved = tf.transpose(_unmasked_first(inputs, mask), [1, 0, 2])
+    # at least one step, for gathers that find nothing in no steps
+    computed = compute(moved, tf.maximum(tf.reduce_max(counts), 1), states)
+    rows = tf.range(tf.shape(inputs)[0])
+
+    def after(state: Any, numbers: Any, before: Any) -> Any:
+        """Return the state after this many steps of each example; `before` after none."""
+        places = tf.stack(
+            [tf.maximum(numbers - 1, 0), tf.broadcast_to(rows, tf.shape(numbers))], -1
+        )
+        return tf.where(numbers[..., None] > 0, tf.gather_nd(state, places), before)
+
+    shown = mask if all_steps else mask[:, -1:]
+    numbers = tf.cumsum(tf.cast(mask, tf.int32), axis=1) if all_steps else counts[:, None]
+    outputs = tf.transpose(after(computed[0], tf.transpose(numbers), 0.0), [1, 0, 2])
+    if layer.zero_output_for_mask:
+        outputs = tf.where(shown[..., None], outputs, 0.0)
+    last_states = [
+        after(state, counts, before) for state, before in zip(computed, states, strict=True)
+    ]
+    return outputs[:, -1], outputs, last_states
+
+
+def _unmasked_first(inputs: Any, mask: Any) -> Any:
+    """Return the inputs with each example's unmasked steps first, in their order."""
+    steps = tf.shape(mask)[1]
+    here = tf.range(steps)
+    # all keys of a row differ, so that the order does not depend on how ties are sorted
+    order = tf.argsort(tf.where(mask, here, here + steps), axis=1)
+    back = tf.argsort(order, axis=1)
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def moved(inputs: Any) -> Any:
+        # it is a permutation, whose gradient is another gather, not a sum of scattered slices
+        def gradient(upstream: Any) -> Any:
+            return tf.gather(upstream, back, batch_dims=1)
+
+        return tf.gather(inputs, order, batch_dims=1), gradient
+
+    return moved(inputs)
+
+
+def _in_words(layers: list[Any]) -> str:
+    done = []
+    for cell, (way, _) in _ways().items():
+        names = [f'"{layer.name}"' for layer in layers if type(layer.cell) is cell]
+        what = "layer" if len(names) == 1 else "layers"
+        if names:
+            done.append(f"{way} computes {len(names)} {what}: {listed(names, ', ')}")
+    return "; ".join(done)
 
 
 @plugin
@@ -139,26 +212,12 @@ class FusedRecurrent(FusingPlugin):
 
     _kinds = frozenset({"LSTM", "LSTMCell", "GRU", "GRUCell"})
     _xla = "has no kernel for a whole sequence"
+    _on_gpu = "on a GPU Keras has cuDNN compute these layers"
     _compiled = "the workload compiles its steps by XLA, which compiles Keras' loop"
     _nothing = "the model has no recurrent layer that was traced"
-
-    def _why_not_here(self, machine: Machine) -> str:
-        return "on a GPU Keras has cuDNN compute these layers" if machine.gpus else ""
-
-    def _layers(self, model: Any) -> list[Any]:
-        return recurrent_layers(model)
-
-    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
-        return fuse(layer, fused)
-
-    def _in_words(self, layers: list[Any]) -> str:
-        done = []
-        for cell, (way, _) in _ways().items():
-            names = [f'"{layer.name}"' for layer in layers if type(layer.cell) is cell]
-            what = "layer" if len(names) == 1 else "layers"
-            if names:
-                done.append(f"{way} computes {len(names)} {what}: {listed(names, ', ')}")
-        return "; ".join(done)
+    _layers = staticmethod(recurrent_layers)
+    _fuse = staticmethod(fuse)
+    _in_words = staticmethod(_in_words)
 
     def by_hand(self) -> str:
         """The same in plain code."""

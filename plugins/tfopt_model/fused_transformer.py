@@ -7,19 +7,106 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tfopt_core.plugins import Machine, plugin
-from tfopt_core.toolkit import keras, nested_layers, tf, why_without
-from tfopt_model import layer_kernels
-from tfopt_model.fused_layers import FusedLayers, FusingPlugin, why_not_free
+from tfopt_core.plugins import plugin
+from tfopt_core.toolkit import keras, nested_layers, tf
+from tfopt_model.fused_layers import FusedLayers, FusingPlugin, once, why_not_free
+
+# What a masked score becomes: so small that its share is zero, unless the whole row is masked.
+MASKED = -0.7 * 3.4028235e38
+
+
+def attend(query: Any, key: Any, value: Any, scale: float, mask: Any = None) -> Any:
+    """Return the values, weighted by the softmax of the scaled products of queries and keys.
+
+    The gradient needs the sum of each row of weights times their gradients. It is taken from the
+    outputs, which have fewer numbers than the weights.
+
+    :param query: (batch, queries, heads, size), float32; `key` and `value` (batch, keys, heads, _).
+    :param mask: bool, to be broadcast to (batch, heads, queries, keys), False for keys to leave
+        out; None for no mask.
+    """
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def attended(query: Any, key: Any, value: Any) -> Any:
+        scaled = query * scale
+        scores = tf.matmul(scaled, key, transpose_b=True)
+        weights = tf.nn.softmax(scores if mask is None else tf.where(mask, scores, MASKED))
+        outputs = tf.matmul(weights, value)
+
+        def gradient(upstream: Any) -> Any:
+            of_weights = tf.matmul(upstream, value, transpose_b=True)
+            row_sums = tf.reduce_sum(upstream * outputs, -1, keepdims=True)
+            of_scores = weights * (of_weights - row_sums)
+            if mask is not None:
+                of_scores = tf.where(mask, of_scores, 0.0)
+            of_query = tf.matmul(of_scores, key) * scale
+            of_key = tf.matmul(of_scores, scaled, transpose_a=True)
+            return of_query, of_key, tf.matmul(weights, upstream, transpose_a=True)
+
+        return outputs, once(gradient, "fused-transformer", query, key, value)
+
+    by_head = [tf.transpose(part, [0, 2, 1, 3]) for part in (query, key, value)]
+    return tf.transpose(attended(*by_head), [0, 2, 1, 3])
+
+
+def normalize(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Return the inputs normalized along their last axis, times `gamma` plus `beta`.
+
+    All sums are products of matrices, which on a CPU are several times as fast as reductions.
+
+    :param inputs: float32, with a last axis of known size.
+    :param gamma: (size,), and `beta` (size,).
+    """
+    size = inputs.shape[-1]
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def normalized(rows: Any, gamma: Any, beta: Any) -> Any:
+        mean_of = tf.fill([size, 1], 1.0 / size)
+        centred = rows - tf.matmul(rows, mean_of)
+        inverse = tf.math.rsqrt(tf.matmul(tf.square(centred), mean_of) + epsilon)
+        normal = centred * inverse
+
+        def gradient(upstream: Any) -> Any:
+            both = upstream * normal
+            sum_of = tf.ones([1, tf.shape(both)[0]])
+            of_gamma, of_beta = tf.matmul(sum_of, both), tf.matmul(sum_of, upstream)
+            mean_scaled = tf.reshape(gamma, [size, 1]) / size
+            means = tf.matmul(upstream, mean_scaled), tf.matmul(both, mean_scaled)
+            of_rows = inverse * (upstream * gamma - means[0] - normal * means[1])
+            return of_rows, tf.reshape(of_gamma, [size]), tf.reshape(of_beta, [size])
+
+        return normal * gamma + beta, once(gradient, "fused-transformer", rows, gamma, beta)
+
+    outputs = normalized(tf.reshape(inputs, [-1, size]), gamma, beta)
+    outputs = tf.reshape(outputs, tf.shape(inputs))
+    outputs.set_shape(inputs.shape)
+    return outputs
+
+
+def gelu(inputs: Any) -> Any:
+    """Return x * Phi(x), where Phi is the normal distribution, as Keras' gelu without its
+    approximation. The gradient uses the Phi(x) that was computed."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def activated(inputs: Any) -> Any:
+        below = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
+
+        def gradient(upstream: Any) -> Any:
+            density = tf.exp(-0.5 * tf.square(inputs)) / math.sqrt(2 * math.pi)
+            return upstream * (below + inputs * density)
+
+        return inputs * below, once(gradient, "fused-transformer", inputs)
+
+    return activated(inputs)
 
 
 def fusible_layers(model: Any) -> list[Any]:
-    """Return the layers of a model of these kinds, each once: attention, layer normalization, and
+    """Return the layers of a model of these kinds: attention, layer normalization, and
     dense layers and activations whose function is gelu."""
-    kinds, layers = keras.layers, {id(layer): layer for layer in nested_layers(model)}
+    kinds = keras.layers
     return [
         layer
-        for layer in layers.values()
+        for layer in nested_layers(model)
         if isinstance(layer, kinds.MultiHeadAttention | kinds.LayerNormalization)
         or (
             isinstance(layer, kinds.Dense | kinds.Activation)
@@ -76,14 +163,16 @@ def _attention(
         mask = tf.cast(mask, tf.bool)
         mask = mask[:, None] if mask.shape.rank == 3 else mask  # the same for all heads
     if use_causal_mask:
-        causal = layer_kernels.causal_mask(tf.shape(query)[1], tf.shape(key)[1])
+        # each query sees the keys up to its own place
+        everything = tf.ones((tf.shape(query)[1], tf.shape(key)[1]), tf.bool)
+        causal = tf.linalg.band_part(everything, -1, 0)
         mask = causal if mask is None else tf.logical_and(mask, causal)
-    return layer_kernels.attend(query, key, value, 1 / math.sqrt(layer.key_dim), mask), None
+    return attend(query, key, value, 1 / math.sqrt(layer.key_dim), mask), None
 
 
 def _normalization(layer: Any, own: Any, inputs: Any) -> Any:
     gamma, beta = (tf.convert_to_tensor(weight) for weight in (layer.gamma, layer.beta))
-    return layer_kernels.normalize(inputs, gamma, beta, layer.epsilon)
+    return normalize(inputs, gamma, beta, layer.epsilon)
 
 
 def _with_gelu(layer: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +181,7 @@ def _with_gelu(layer: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
     The layer has its own activation again before anything can save it.
     """
     activation = layer.activation
-    layer.activation = layer_kernels.gelu
+    layer.activation = gelu
     try:
         return own(layer, *args, **kwargs)
     finally:
@@ -116,6 +205,12 @@ def fuse(layer: Any, fused: FusedLayers) -> str:
         method, compute = _COMPUTED[type(layer).__name__]
         fused.replace(layer, method, compute, _why_not_traced)
     return reason
+
+
+def _in_words(layers: list[Any]) -> str:
+    counts = Counter(type(layer).__name__ for layer in layers)
+    what = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return f"computes {what}" if what else ""
 
 
 @plugin
@@ -150,23 +245,13 @@ class FusedTransformer(FusingPlugin):
 
     _kinds = frozenset({"MultiHeadAttention", "LayerNormalization"})
     _xla = "fuses these operations itself"
+    _on_gpu = "on a GPU other operations are the faster ones"
     _compiled = "the workload has XLA compile the steps, which fuses these operations itself"
     _nothing = "the model has no attention, layer normalization or gelu that was traced"
-
-    def _why_not_here(self, machine: Machine) -> str:
-        on_gpu = "on a GPU other operations are the faster ones" if machine.gpus else ""
-        return why_without("attention") or on_gpu
-
-    def _layers(self, model: Any) -> list[Any]:
-        return fusible_layers(model)
-
-    def _fuse(self, layer: Any, fused: FusedLayers) -> str:
-        return fuse(layer, fused)
-
-    def _in_words(self, layers: list[Any]) -> str:
-        counts = Counter(type(layer).__name__ for layer in layers)
-        what = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        return f"computes {what}" if what else ""
+    _needs = ("nested-layers", "attention")
+    _layers = staticmethod(fusible_layers)
+    _fuse = staticmethod(fuse)
+    _in_words = staticmethod(_in_words)
 
     def by_hand(self) -> str:
         """The same in plain code."""

@@ -77,11 +77,7 @@ def scale_penalties(layers: Sequence[Any], strength: float) -> Penalties:
         if own is None or type(own) is keras.regularizers.L2:
             first = strength if own is None else float(own.l2)
             added += own is None
-            penalty = _scaled_l2()(first, variable)
-            if layer.built:
-                layer.kernel.regularizer = penalty
-            else:
-                layer.kernel_regularizer = penalty
+            _set_penalty(layer, _scaled_l2()(first, variable))
         elif not _is_scaled(own):
             continue
         scaled.append(layer)
@@ -92,6 +88,15 @@ def scale_penalties(layers: Sequence[Any], strength: float) -> Penalties:
 
 def _own_penalty(layer: Any) -> Any:
     return layer.kernel.regularizer if layer.built else layer.kernel_regularizer
+
+
+def _set_penalty(layer: Any, penalty: Any) -> None:
+    if layer.built:
+        # set on a built layer, `kernel_regularizer` would add no loss: the variable's does
+        layer.kernel.regularizer = penalty
+    if not layer.built or _UNBUILT in vars(layer):
+        # a saved model is loaded from what the layer says
+        layer.kernel_regularizer = penalty
 
 
 def _is_scaled(penalty: Any) -> bool:
@@ -147,22 +152,20 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
     """
     names = []
     for layer in layers_with_kernels(model):
-        if layer.built:
-            # set on a built layer, `kernel_regularizer` would add no loss: the variable's does
-            if layer.kernel.regularizer is None and layer.kernel.trainable:
-                layer.kernel.regularizer = keras.regularizers.L2(strength)
-                if "kernel_regularizer" in vars(layer):
-                    # adds nothing here, but a saved model is loaded from what the layer says
-                    layer.kernel_regularizer = keras.regularizers.L2(strength)
-                names.append(layer.name)
-        elif layer.kernel_regularizer is None:
-            layer.kernel_regularizer = keras.regularizers.L2(strength)
+        frozen = layer.built and not layer.kernel.trainable
+        if _own_penalty(layer) is None and not frozen:
+            _set_penalty(layer, keras.regularizers.L2(strength))
             names.append(layer.name)
     return tuple(names)
 
 
 def layers_with_kernels(model: Any) -> Iterator[Any]:
-    """Yield the layers of a model that have a kernel, or will once they are built."""
+    """Yield the layers of a model that have a kernel, or will once they are built.
+
+    :raises PluginRefused: if the layers cannot be listed with the installed Keras.
+    """
+    if missing := why_without("nested-layers"):
+        raise PluginRefused(missing)
     for layer in model._flatten_layers(include_self=False):
         if layer.built:
             found = isinstance(getattr(layer, "kernel", None), keras.Variable)
@@ -207,10 +210,7 @@ class L2(Plugin):
 
     @hookimpl
     def wrap_model(self, run: RunContext, model: Any) -> Any:
-        """Add the penalties to the model that comes."""
-        missing = why_without("nested-layers")
-        if missing:
-            raise PluginRefused(missing)
+        """Add the penalties to the model that comes; see `layers_with_kernels`."""
         run.state_of(self)["layers"] = add_l2(model, self.strength)
         return model
 

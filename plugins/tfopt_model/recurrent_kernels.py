@@ -18,21 +18,64 @@ from typing import Any
 
 from tfopt_core.toolkit import tf
 from tfopt_model.fused_layers import once
-from tfopt_model.sequences import Weights, scan
 
 
-def lstm(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, Any]:
+def scan(
+    step: Callable[..., tuple[Any, Sequence[Any]]],
+    inputs: Sequence[Any],
+    state: Any,
+    outputs: int,
+    *,
+    count: Any = None,
+    backwards: bool = False,
+) -> tuple[Any, list[Any]]:
+    """Run a function for each step of a sequence. Return the last state and the outputs.
+
+    The outputs are in the order of time, (steps, batch, _) each, and zero for steps that are not
+    run.
+
+    :param step: given the inputs of a step and the state, returns the new state and the outputs.
+    :param inputs: (steps, batch, _) each.
+    :param state: before the first step that is run: a tensor or a tuple of tensors, (batch, units).
+    :param outputs: the number of outputs of a step.
+    :param count: the number of steps to run, None for all.
+    :param backwards: whether to run the last of these steps first.
+    """
+    steps = tf.shape(inputs[0])[0]
+    count = steps if count is None else count
+    # not inputs[0][place]: XLA compiles a slice for each value of `count` that its place depends on
+    reading = [tf.TensorArray(one.dtype, steps).unstack(one) for one in inputs]
+    arrays = [tf.TensorArray(inputs[0].dtype, steps) for _ in range(outputs)]
+
+    def body(taken: Any, state: Any, arrays: list[Any]) -> Any:
+        # counted down: a copy in reverse, by [::-1], took more than half of a training step
+        place = count - 1 - taken if backwards else taken
+        after, results = step(*(array.read(place) for array in reading), state)
+        written = [
+            array.write(place, result) for array, result in zip(arrays, results, strict=True)
+        ]
+        return taken + 1, after, written
+
+    _, state, arrays = tf.while_loop(
+        lambda taken, *_: taken < count, body, (0, state, arrays), maximum_iterations=steps
+    )
+    return state, [array.stack() for array in arrays]
+
+
+def lstm(
+    inputs: Any, count: Any, states: Sequence[Any], kernel: Any, recurrent: Any, bias: Any
+) -> tuple[Any, Any]:
     """Return the hidden and the cell states after each step, both (steps, batch, units).
 
     :param inputs: (steps, batch, features), float32.
     :param count: how many steps are computed, None for all; the states after further ones are zero.
     :param states: the hidden and the cell state before the first step, (batch, units).
-    :param weights: the gates in Keras' order: input, forget, candidate, output.
+    :param kernel: (features, 4 * units), and `recurrent` (units, 4 * units), the gates in Keras'
+        order: input, forget, candidate, output; `bias` None for zeros.
     """
-    bias = weights.bias
     if bias is None:
-        bias = tf.zeros([weights.recurrent.shape[1]], inputs.dtype)
-    given = (inputs, *states, weights.kernel, weights.recurrent, bias)
+        bias = tf.zeros([recurrent.shape[1]], inputs.dtype)
+    given = (inputs, *states, kernel, recurrent, bias)
     # a variable within a custom gradient would have to be returned a gradient apart
     given = tuple(tf.convert_to_tensor(one) for one in given)
     # eagerly, the number of steps is known and may be another in each batch
@@ -159,30 +202,32 @@ def _backpropagate(
     return of_gates, hidden, cell
 
 
-def gru(inputs: Any, count: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
+def gru(
+    inputs: Any, count: Any, states: Sequence[Any], kernel: Any, recurrent: Any, bias: Any
+) -> tuple[Any]:
     """Return the states after each step that is computed, (count, batch, units).
 
     :param inputs: (steps, batch, features), float32.
     :param count: how many steps are computed, None for all.
     :param states: the state before the first step, (batch, units).
-    :param weights: the gates in Keras' order: update, reset, candidate; the bias, (2, 3 * units),
-        that of the inputs first. The reset gate is applied behind the product of the states.
+    :param kernel: (features, 3 * units), and `recurrent` (units, 3 * units), the gates in Keras'
+        order: update, reset, candidate. The reset gate is applied behind the product of the states.
+    :param bias: (2, 3 * units), that of the inputs first; None for zeros.
     """
-    units = weights.recurrent.shape[0]
+    units = recurrent.shape[0]
     inputs = inputs if count is None else inputs[:count]
     steps, batch = tf.unstack(tf.shape(inputs)[:2])
     rows = tf.reshape(inputs, [steps * batch, inputs.shape[-1]])
-    projected = tf.matmul(rows, weights.kernel)
-    bias = tf.zeros([units], inputs.dtype)
-    if weights.bias is not None:
-        of_inputs, of_states = tf.unstack(weights.bias)
+    projected = tf.matmul(rows, kernel)
+    of_candidate = tf.zeros([units], inputs.dtype)
+    if bias is not None:
+        of_inputs, of_states = tf.unstack(bias)
         # those of the gates are added to the same sums
-        projected += of_inputs + tf.concat([of_states[: 2 * units], tf.zeros_like(bias)], 0)
-        bias = of_states[2 * units :]
+        projected += of_inputs + tf.concat([of_states[: 2 * units], tf.zeros_like(of_candidate)], 0)
+        of_candidate = of_states[2 * units :]
     projected = tf.reshape(projected, [steps, batch, 3 * units])
     # a variable within would have to be returned a gradient apart
-    recurrent = tf.convert_to_tensor(weights.recurrent)
-    return (_states(projected, states[0], recurrent, bias),)
+    return (_states(projected, states[0], tf.convert_to_tensor(recurrent), of_candidate),)
 
 
 def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:

@@ -18,12 +18,12 @@ from tfopt_core.plugins import (
 from tfopt_core.toolkit import trained_part
 from tfopt_model.segments import (
     LEAST_SAVING,
+    TRACED,
     Piece,
     Segment,
     cheapest,
     held,
     pieces_of,
-    was_traced,
     with_segments,
     without_segments,
 )
@@ -117,7 +117,7 @@ class Rematerialize(Plugin):
         state = run.state_of(self)
         if "reason" in state:
             return Effect.not_applied(state["reason"])
-        if not was_traced(trained_part(model)):
+        if trained_part(model) not in TRACED:
             return Effect.not_applied(
                 "no training step called the model on dense tensors without a mask"
             )

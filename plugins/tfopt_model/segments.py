@@ -22,7 +22,7 @@ from tfopt_core.toolkit import (
 )
 
 # The models whose segments a training step has traced: a later fit of a script uses its trace.
-_TRACED: WeakSet[Any] = WeakSet()
+TRACED: WeakSet[Any] = WeakSet()
 # Below this part of the activations there is not enough to gain for computing them twice.
 LEAST_SAVING = 0.1
 # The attribute of its class that holds the model's own.
@@ -166,7 +166,7 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
         dense = all(isinstance(one, tf.Tensor) for one in leaves)
         if training is not True or masked or not dense:
             return own.call(self, inputs, training=training, mask=mask)
-        _TRACED.add(self)
+        TRACED.add(self)
         if len(leaves) == 1:
             [inputs] = leaves
         for segment in segments:
@@ -179,11 +179,6 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
 def without_segments(model: Any) -> None:
     """Undo `with_segments`, if it was done."""
     without_members(model, OWN_CLASS)
-
-
-def was_traced(model: Any) -> bool:
-    """Return whether a training step has called the segments of the model."""
-    return model in _TRACED
 
 
 def _why_not_cut(model: Any) -> str:

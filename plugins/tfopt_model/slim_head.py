@@ -26,7 +26,7 @@ def with_slim_head(
     if reason:
         return reason
     calls = calls_of(model)
-    pooled = _flattened_maps(calls) if pool else {}
+    pooled = _flattened_maps(calls) if pool else set()
     changes: list[str] = []
 
     def replace(call: Call) -> Any:
@@ -50,29 +50,28 @@ def with_slim_head(
     return slim, changes
 
 
-def _flattened_maps(calls: Sequence[Call]) -> dict[int, Call]:
-    """Return the calls of Flatten on feature maps of several places that only lead to a dense
-    layer, by their index."""
+def _flattened_maps(calls: Sequence[Call]) -> set[int]:
+    """Return the indices of the calls of Flatten on feature maps of several places that only lead
+    to dense layers."""
     layers = keras.layers
     shapeless = (layers.Dropout, layers.Activation, layers.ReLU, layers.LeakyReLU)
-    found = {}
+
+    def leads_to_dense(call: Call) -> bool:
+        behind = [other for other in calls if other.reads(call)]
+        return bool(behind) and all(
+            leads_to_dense(one) if isinstance(one.layer, shapeless) else _is_dense(one)
+            for one in behind
+        )
+
+    found = set()
     for call in calls:
         if not isinstance(call.layer, layers.Flatten) or _called_again(calls, call):
             continue
         places = call.tensors[0].shape[1:-1]
         if not places or None in places or max(places) == 1:
             continue
-        if call.layer.data_format == "channels_first":
-            continue
-        behind = _readers(calls, call)
-        while any(isinstance(one.layer, shapeless) for one in behind):
-            behind = [
-                reader
-                for one in behind
-                for reader in (_readers(calls, one) if isinstance(one.layer, shapeless) else [one])
-            ]
-        if behind and all(_is_dense(one) for one in behind):
-            found[call.index] = call
+        if call.layer.data_format != "channels_first" and leads_to_dense(call):
+            found.add(call.index)
     return found
 
 
@@ -129,10 +128,6 @@ def _factored(dense: Any, rank: int) -> tuple[Any, Any] | None:
 
 def _is_dense(call: Call) -> bool:
     return type(call.layer) is keras.layers.Dense and len(call.tensors[0].shape) == 2
-
-
-def _readers(calls: Sequence[Call], call: Call) -> list[Call]:
-    return [other for other in calls if other.reads(call)]
 
 
 def _called_again(calls: Sequence[Call], call: Call) -> bool:

@@ -309,11 +309,7 @@ class SwapBackbone(Plugin):
     def by_hand(self) -> str:
         """The same in plain code."""
         weights = None if self.weights == "none" else self.weights
-        scaled = (
-            ""
-            if self.pixel_scale is None
-            else f"x = keras.layers.Rescaling({self.pixel_scale})(x)\n"
-        )
+        scaled = f"x = keras.layers.Rescaling({self.pixel_scale})(x)\n" if self.pixel_scale else ""
         return (
             f"{scaled}backbone = keras.applications.{self.application}("
             f"include_top=False, weights={weights!r})"

@@ -52,8 +52,8 @@ def operation_table(times: Sequence[OperationTime], shown: int, steps: int) -> F
     whole = sum(time.seconds for time in times)
     rows = tuple(
         (
-            _short(time.name), time.kind, time.part, _milliseconds(time.seconds / steps),
-            f"{time.seconds / whole:.1%}",
+            "/".join(time.name.split("/")[-NAME_PARTS:]), time.kind, time.part,
+            _milliseconds(time.seconds / steps), f"{time.seconds / whole:.1%}",
         )
         for time in times[:shown]
     )  # fmt: skip
@@ -68,11 +68,6 @@ def operation_table(times: Sequence[OperationTime], shown: int, steps: int) -> F
 def _milliseconds(seconds: float) -> str:
     thousandths = seconds * 1e3
     return f"{thousandths:,.0f}" if thousandths >= 100 else f"{thousandths:.3g}"
-
-
-def _short(name: str) -> str:
-    """Return the layer and what it computes, without the names of what is around them."""
-    return "/".join(name.split("/")[-NAME_PARTS:])
 
 
 @plugin

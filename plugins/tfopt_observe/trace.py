@@ -165,23 +165,20 @@ def _operation(event: Event) -> tuple[str, str, str]:
 
 def _own_seconds(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
     """Yield each event with its seconds less those of the events within it on the same line."""
-    lines: dict[str, list[Event]] = {}
+    lines: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        lines.setdefault(event.line, []).append(event)
+        lines[event.line].append(event)
     for line in lines.values():
-        around: list[tuple[Event, list[float]]] = []
+        found: list[list[Any]] = []
+        around: list[list[Any]] = []
         for event in sorted(line, key=lambda e: (e.start, -e.end)):
             while around and around[-1][0].end <= event.start:
-                yield _less(*around.pop())
+                around.pop()
             if around:
-                around[-1][1].append(event.end - event.start)
-            around.append((event, []))
-        while around:
-            yield _less(*around.pop())
-
-
-def _less(event: Event, within: list[float]) -> tuple[Event, float]:
-    return event, max(0.0, event.end - event.start - sum(within))
+                around[-1][1] -= event.end - event.start
+            around.append([event, event.end - event.start])
+            found.append(around[-1])
+        yield from ((event, max(0.0, seconds)) for event, seconds in found)
 
 
 def _covered(events: Iterable[Event]) -> float:

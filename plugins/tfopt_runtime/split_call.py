@@ -53,43 +53,38 @@ class SplitCalls:
             if self.reason:
                 return own(inputs, *args, **kwargs)
             self.traced += 1
-            return split(model, own, inputs, args, kwargs, self.parts, self.jit_compile)
+            return self._split(model, own, inputs, args, kwargs)
 
         with method_replaced(model, "call", call):
             yield
 
+    def _split(self, model: Any, call: Any, inputs: Any, args: Any, kwargs: Any) -> Any:
+        """Return what a model's call returns, computed in parts of the batch.
 
-def split(
-    model: Any,
-    call: Callable[..., Any],
-    inputs: Any,
-    args: Any,
-    kwargs: Any,
-    parts: int,
-    jit_compile: bool,
-) -> Any:
-    """Return what a model's call returns, computed in parts of the batch.
+        Each part is a function of its own, which changes no variable: TensorFlow runs such
+        functions at once, and their gradients too. What is drawn at random is drawn from a seed for
+        each part.
+        """
+        seeds = seed_states(model)
 
-    Each part is a function of its own, which changes no variable: TensorFlow runs such functions at
-    once, and their gradients too. What is drawn at random is drawn from a seed for each part.
-    """
-    seeds = seed_states(model)
+        def part(piece: Any, states: Any) -> Any:
+            with keras.StatelessScope(list(zip(seeds, states, strict=True))) as scope:
+                outputs = call(piece, *args, **kwargs)
+            return outputs, [scope.get_current_value(seed) for seed in seeds]
 
-    def part(piece: Any, states: Any) -> Any:
-        with keras.StatelessScope(list(zip(seeds, states, strict=True))) as scope:
-            outputs = call(piece, *args, **kwargs)
-        return outputs, [scope.get_current_value(seed) for seed in seeds]
-
-    compute = tf.function(part, autograph=False, jit_compile=jit_compile, reduce_retracing=True)
-    begun = [tf.convert_to_tensor(seed.value) for seed in seeds]
-    computed = [
-        # the first number of a state is the seed itself, the second counts what was drawn
-        compute(piece, [state + tf.constant([number, 0], state.dtype) for state in begun])
-        for number, piece in enumerate(pieces_of(inputs, parts))
-    ]
-    for seed, after in zip(seeds, computed[0][1], strict=True):
-        seed.assign(after)
-    return tf.nest.map_structure(lambda *one: tf.concat(one, 0), *(made for made, _ in computed))
+        compute = tf.function(
+            part, autograph=False, jit_compile=self.jit_compile, reduce_retracing=True
+        )
+        begun = [tf.convert_to_tensor(seed.value) for seed in seeds]
+        computed = [
+            # the first number of a state is the seed itself, the second counts what was drawn
+            compute(piece, [state + tf.constant([number, 0], state.dtype) for state in begun])
+            for number, piece in enumerate(pieces_of(inputs, self.parts))
+        ]
+        for seed, after in zip(seeds, computed[0][1], strict=True):
+            seed.assign(after)
+        outputs = (made for made, _ in computed)
+        return tf.nest.map_structure(lambda *one: tf.concat(one, 0), *outputs)
 
 
 def build_before_trace(model: Any, inputs: Any) -> None:

@@ -151,18 +151,18 @@ class Xla(Plugin):
         """Read back whether Keras kept XLA on, or name the layer that blocks it."""
         if run.state_of(self).get("reason"):
             return Effect.not_applied(run.state_of(self)["reason"])
-        if self.mode == "off":
-            return _effect_of_off(model, on_before=run.state_of(self).get("on_before", False))
-        if not model.jit_compile:
-            return Effect.not_applied(_why_off(model, run.machine))
-        missing = why_without("xla-choice")
+        on = self.mode != "off"
+        if bool(model.jit_compile) is not on:
+            reason = _why_off(model, run.machine) if on else "model.jit_compile reads True"
+            return Effect.not_applied(reason)
+        done, missing = f"model.jit_compile is {on}", why_without("xla-choice")
         if missing:
-            return Effect.applied_as(f"model.jit_compile is True; {missing}{self._kept()}")
-        if model._resolve_auto_jit_compile():
-            return Effect.not_applied(
-                'Keras compiles this model by XLA anyway (jit_compile="auto")'
-            )
-        return Effect.applied_as(f"model.jit_compile is True{self._kept()}")
+            return Effect.applied_as(f"{done}; {missing}{self._kept()}")
+        was_on = run.state_of(self).get("on_before", False)
+        if not was_on and bool(model._resolve_auto_jit_compile()) is on:
+            does = "compiles" if on else "does not compile"
+            return Effect.not_applied(f'Keras {does} this model by XLA anyway (jit_compile="auto")')
+        return Effect.applied_as(f"{done}{self._kept()}")
 
     def _kept(self) -> str:
         """What the folder of compiled programs holds, read back; "" where none are kept."""
@@ -198,16 +198,3 @@ def _why_off(model: Any, machine: Machine) -> str:
     if machine.gpus and any(isinstance(layer, recurrent) for layer in layers):
         reason += ", which cuDNN computes on a GPU, usually faster"
     return reason
-
-
-def _effect_of_off(model: Any, *, on_before: bool) -> Effect:
-    if model.jit_compile:
-        return Effect.not_applied("model.jit_compile reads True")
-    missing = why_without("xla-choice")
-    if missing:
-        return Effect.applied_as(f"model.jit_compile is False; {missing}")
-    if not on_before and not model._resolve_auto_jit_compile():
-        return Effect.not_applied(
-            'Keras does not compile this model by XLA anyway (jit_compile="auto")'
-        )
-    return Effect.applied_as("model.jit_compile is False")

@@ -27,11 +27,12 @@ def in_parts(step: Step, model: Any, parts: int, note: Callable[[str], None]) ->
     """
 
     def train_step(data: Any) -> Any:
-        reason = why_not_divided(model, data)
-        divided = None if reason else _Divided.traced(step, model, parts, data)
-        reason = reason or divided.why_not  # type: ignore[union-attr]
-        note(reason)
-        return step(data) if divided is None or reason else divided.update()
+        divided = why_not_divided(model, data) or _Divided.traced(step, model, parts, data)
+        if isinstance(divided, str):
+            note(divided)
+            return step(data)
+        note("")
+        return divided.update()
 
     return train_step
 
@@ -91,11 +92,10 @@ class _Divided:
     whole: Any
     rest: Any
     variables: list[Any]
-    why_not: str
 
     @classmethod
-    def traced(cls, step: Step, model: Any, parts: int, data: Any) -> _Divided:
-        """Trace the step of one part."""
+    def traced(cls, step: Step, model: Any, parts: int, data: Any) -> _Divided | str:
+        """Trace the step of one part. Return the parts, or why the batch is not divided."""
         first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
         count = tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
         size = -(-count // parts)
@@ -127,19 +127,16 @@ class _Divided:
 
         batch = tf.nest.map_structure(spec, data)
         concrete = part.get_concrete_function(batch, tf.TensorSpec((), tf.float32))
-        reason = ""
         if any(masked):
-            reason = (
+            return (
                 "the outputs have a mask, so the loss is a mean over what is not masked, of which "
                 "each part has another number"
             )
-        elif set(applied) != {1}:
-            reason = f"the step applies gradients {applied[0]} times"
-        else:
-            reason = _why_state(model, concrete.graph)
-        return cls(
+        if set(applied) != {1}:
+            return f"the step applies gradients {applied[0]} times"
+        return _why_state(model, concrete.graph) or cls(
             model=model, data=data, part=part, outputs=concrete.structured_outputs, count=count,
-            size=size, whole=count // size, rest=count % size, variables=variables, why_not=reason,
+            size=size, whole=count // size, rest=count % size, variables=variables,
         )  # fmt: skip
 
     def update(self) -> Any:

@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     setting,
 )
 from tfopt_core.toolkit import keras, method_replaced, optimizers_of, tf, why_without
-from tfopt_training.own_rate import inner
+from tfopt_training.lr_schedule import inner
 from tfopt_training.update_kernels import Kernels, Update, kernels_of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import warnings
 from typing import Any, Literal
 
 import attrs
@@ -19,8 +19,64 @@ from tfopt_core.plugins import (
     plugin,
     setting,
 )
-from tfopt_core.toolkit import keras
-from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
+from tfopt_core.toolkit import keras, why_without
+
+
+def own_rate(optimizer: Any) -> float:
+    """The constant learning rate of what `compile` takes as an optimizer; nothing is changed.
+
+    :param optimizer: a name, a function that returns an optimizer, or an optimizer.
+    :raises PluginRefused: if it has a schedule of its own.
+    """
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        optimizer = optimizer() if callable(optimizer) else keras.optimizers.get(optimizer)
+    name = schedule_name(optimizer)
+    if name is not None:
+        raise PluginRefused(
+            f"the workload's optimizer has a schedule of its own ({name}); set peak to replace it"
+        )
+    # not float(optimizer.learning_rate), which fails for a variable with replicas
+    return float(inner(optimizer).get_config()["learning_rate"])
+
+
+def schedule_name(optimizer: Any) -> str | None:
+    """The class of the optimizer's learning-rate schedule, None for a constant rate."""
+    rate = inner(optimizer).get_config()["learning_rate"]
+    return None if isinstance(rate, float | int) else str(rate["class_name"])
+
+
+def inner(optimizer: Any) -> Any:
+    """The optimizer without the loss scaling around it."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def with_fixed_rate(model: Any) -> Any:
+    """Give the model's optimizer its present learning rate as a number, all else kept.
+
+    Keras lets nobody set the rate of an optimizer that was made with a schedule, so it is made
+    anew and its slots are copied.
+    """
+    if schedule_name(model.optimizer) is None:
+        return model
+    old = inner(model.optimizer)
+    rate = float(old.learning_rate)
+    new = type(old).from_config({**old.get_config(), "learning_rate": rate})
+    new.build(model.trainable_variables)
+    kept = [variable for variable in new.variables if variable is not new.learning_rate]
+    for variable, value in zip(kept, old.variables, strict=True):
+        variable.assign(value)
+    if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+        model.optimizer.inner_optimizer = new
+    else:
+        model.optimizer = new
+    # what is saved as the model's compile options names the optimizer a second time
+    missing = why_without("optimizer-replaced")
+    if missing:
+        warnings.warn(f"tfopt: {missing}", stacklevel=2)
+    elif model._compile_config.config["optimizer"] is old:
+        model._compile_config.config["optimizer"] = new
+    model.train_function = None  # a traced one would go on with the old optimizer
+    return model
 
 
 def warm_up(schedule: Any, peak: float, steps: int) -> Any:
@@ -69,12 +125,6 @@ def planned_steps(
             f"a warm-up of {warmup_epochs:g} epochs leaves nothing of {epochs}; lower warmup_epochs"
         )
     return rising, total - rising
-
-
-def rival_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
-    """The classes of the Keras callbacks that set the learning rate themselves."""
-    rivals = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
-    return tuple(type(callback).__name__ for callback in callbacks if isinstance(callback, rivals))
 
 
 @plugin
@@ -175,13 +225,14 @@ class LrSchedule(Plugin):
         """
         if self.keeps_own_rate:
             return options
-        rivals = rival_callbacks(options.callbacks)
-        if rivals:
-            raise PluginRefused(
-                f"the workload's callback {rivals[0]} sets the learning rate too, which Keras does "
-                "not allow beside a schedule; take it out of the callbacks, or lr-schedule out of "
-                "the recipe"
-            )
+        rivals = keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler
+        for callback in options.callbacks:
+            if isinstance(callback, rivals):
+                raise PluginRefused(
+                    f"the workload's callback {type(callback).__name__} sets the learning rate "
+                    "too, which Keras does not allow beside a schedule; take it out of the "
+                    "callbacks, or lr-schedule out of the recipe"
+                )
         peak = own_rate(options.optimizer) if self.peak is None else self.peak
         schedule = self.build(float(peak), run.steps_per_epoch, run.epochs)
         return attrs.evolve(options, schedule=schedule)

@@ -23,7 +23,7 @@ from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.xla import Xla
 from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
-from tfopt_training.own_rate import with_fixed_rate
+from tfopt_training.lr_schedule import with_fixed_rate
 
 from tfopt_core import DataPlan, Workload, private_api
 from tfopt_core.data.anatomy import random_ops
@@ -33,7 +33,7 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.hooks.values import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, all_missing, disabled_so_far
 from tfopt_core.scripts.fit_workload import FitWorkload
-from tfopt_core.training.callbacks import unset_initial_epoch
+from tfopt_core.training.callbacks import batch_callbacks, unset_initial_epoch
 from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.input import sources
@@ -215,6 +215,11 @@ def test_where_the_count_is_unknown_keras_trains(without, tmp_path):
     chunked = attrs.evolve(built, training=attrs.evolve(built.training, loop="chunked"))
     assert not why_no_loop(chunked)
     assert why_no_loop(attrs.evolve(chunked, batches={})) == sentence
+
+
+def test_where_a_tensorboard_does_not_tell_whether_it_traces_it_acts_on_batches(without):
+    without("tensorboard")
+    assert batch_callbacks([keras.callbacks.TensorBoard("logs")]) == ("TensorBoard",)
 
 
 def on_replicas(strategy: Any) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.cases import few_examples
 from support.compared import plain
 from support.lazy_modules import tf
-from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
+from tfopt_distribute.sharing import PartOfBatch, PartOfExamples, PartOfSource
 
 from tfopt_core.data import Batch, DataPlan, EvenSteps, Filter, Unbatch, rows_of
 from tfopt_core.data.lower import lower

@@ -12,8 +12,15 @@ from support.lazy_modules import tf
 from support.pipelines import kinds
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
-from tfopt_distribute.parts import PartOfBatch, PartOfExamples, PartOfSource
-from tfopt_distribute.sharing import by_batch, by_source, in_words, shared_plan
+from tfopt_distribute.sharing import (
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
+    by_batch,
+    by_source,
+    in_words,
+    shared_plan,
+)
 
 from tfopt_core import DataPlan
 from tfopt_core.data import (

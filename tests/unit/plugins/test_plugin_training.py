@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from support.lazy_modules import keras
 from support.plugin_drive import Driven
-from tfopt_training.lr_schedule import LrSchedule, planned_steps
-from tfopt_training.own_rate import own_rate
+from tfopt_training.lr_schedule import LrSchedule, own_rate, planned_steps
 from tfopt_training.target_stop import TargetStop
 
 from tfopt_core.errors import PluginError, PluginRefused

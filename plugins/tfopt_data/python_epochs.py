@@ -35,7 +35,6 @@ def compared_epochs(python: PythonSource, count: int = 2) -> tuple[Order, Epoch]
     Return how the second is ordered, and the first.
 
     :param count: the epochs of the training.
-
     :raises PluginRefused: if they do not hold the same examples, or hold what cannot be kept.
     """
     epochs = python.epochs()
@@ -65,8 +64,7 @@ def order_of(python: PythonSource, first: Epoch, later: Epoch, number: int) -> O
     raise PluginRefused(
         f"{python.name} yields other examples in each epoch: {new:,} of the "
         f"{len(later.examples):,} in epoch {number} are not among the {len(first.examples):,} of "
-        "the first; "
-        "materialize would repeat the first epoch, so leave it out of the stack"
+        "the first; materialize would repeat the first epoch, so leave it out of the stack"
     )
 
 

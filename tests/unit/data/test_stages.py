@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.compared import plain
 from support.lazy_modules import tf
-from tfopt_distribute import parts
+from tfopt_distribute import sharing
 
 from tfopt_core import data as stages
 from tfopt_core.data import DataPlan, Stage
@@ -20,7 +20,7 @@ NUMBERS = [*range(11), 3]  # a stage may drop what it has seen
 def all_stages(base: type[Stage] = Stage) -> Iterator[type[Stage]]:
     for kind in base.__subclasses__():
         module = sys.modules[kind.__module__]
-        ours = module is parts or module.__name__.startswith("tfopt_core.")
+        ours = module is sharing or module.__name__.startswith("tfopt_core.")
         # (attrs makes each class anew, and the first one lives on for a while)
         if ours and getattr(module, kind.__name__) is kind:
             if not inspect.isabstract(kind):
@@ -70,7 +70,7 @@ def example_of(kind: type[Stage]) -> Stage:
 
 KINDS = sorted(set(all_stages()) - {stages.Source}, key=lambda kind: kind.kind)
 # These are given batches.
-OF_BATCHES = (stages.Unbatch, stages.MapBatches, parts.PartOfBatch, stages.EvenSteps)
+OF_BATCHES = (stages.Unbatch, stages.MapBatches, sharing.PartOfBatch, stages.EvenSteps)
 
 of_every_stage = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 

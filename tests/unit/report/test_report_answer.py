@@ -201,3 +201,16 @@ def test_every_page_and_the_json_say_what_a_first_look_found_to_change_by_hand(t
         assert said.index("To change by hand") < said.index("sequential map: one by one")
     (tmp_path / "results.json").write_text(json.dumps(to_json(results)))
     assert read_results(tmp_path / "results.json").findings == (found,)
+
+
+@pytest.mark.parametrize(
+    ("warning", "told"),
+    [
+        ("no time was left to try xla: tfopt tune train.tfopt.toml tries more of them",
+         "no time was left to try xla (1 more)"),
+        ("steps alone are judged (--full: whole trainings), as a run ended within its first epoch",
+         "steps alone are judged (1 more)"),
+    ],
+)  # fmt: skip
+def test_a_note_that_is_too_long_is_cut_before_a_command_and_not_within_it(warning, told):
+    assert answer_lines(make_results(warnings=(warning, "another")), None)["note"] == told

@@ -141,8 +141,10 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
     if results.warnings:
         more = f" ({len(results.warnings) - 1} more)" if len(results.warnings) > 1 else ""
         note, room = results.warnings[0], LINE - len(more)
-        if len(note) > room and len(what := note.partition(": ")[0]) > LINE / 3:
-            note = what  # without what to do about it, which may be a command
+        if len(note) > room:  # without what to do about it, which may be a command
+            what = note.partition(": ")[0]
+            what = what.rpartition(" (")[0] if what.count("(") > what.count(")") else what
+            note = what if len(what) > LINE / 4 else note
         lines["note"] = _short(note, room) + more
     if results.saved_model:
         lines["saved"] = results.saved_model

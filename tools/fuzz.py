@@ -44,7 +44,7 @@ TARGETS = {
         UNIT / "report" / "test_report_json.py",
     ),
     "plan": (UNIT / "data" / "test_round_trip.py",),
-    "private-folder": (UNIT / "training" / "scripts" / "test_private_operations.py",),
+    "private-folder": (UNIT / "scripts" / "test_private_operations.py",),
     FITS: (ROOT / "tests" / "integration" / "test_drawn_fits.py",),
 }  # fmt: skip
 # Examples of one turn of a test: enough for hypothesis to build on those before.

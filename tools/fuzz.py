@@ -41,7 +41,7 @@ TARGETS = {
     "set": (UNIT / "recipe" / "test_recipe_overrides.py",),
     "results": (
         ROOT / "tests" / "faults" / "test_mangled_results.py",
-        UNIT / "report" / "test_report_json.py",
+        UNIT / "report" / "test_report_text.py",
     ),
     "plan": (UNIT / "data" / "test_round_trip.py",),
     "private-folder": (UNIT / "scripts" / "test_private_operations.py",),

@@ -126,9 +126,9 @@ class Materialize(RewritingPlugin):
 
     When it does not: for one epoch, and where a step waits for the model rather than for its input.
     Random augmentation in Python is refused. Equal epochs are no proof of a further one: a
-    measurement compares two, and more for three seconds; where a callback has changed what is read
-    first, the training ends in an error. Only examples of one
-    shape are kept. on_epoch_begin and on_epoch_end are not called in training.
+    measurement compares two, and further ones for three seconds; where a callback has changed what
+    is read first, the training ends in an error. Only examples of one shape are kept.
+    on_epoch_begin and on_epoch_end are not called in training.
 
     Mixes with: resident, chunked, prefetch and cache, all of which stand behind it. Not with a
     generator that `fit` is given without steps_per_epoch: it is read once in any case. Files are

@@ -60,8 +60,9 @@ def with_resident(plan: DataPlan, device: str | None = None) -> DataPlan | str:
     if source.origin == "pydataset":
         return "a PyDataset is read by Keras itself, not by tf.data"
     if not source.deterministic:
-        drawn = f" ({', '.join(random_ops(plan, 0))})" if source.parts else ""
-        return f"the {source.origin} is not known to yield the same examples each time{drawn}"
+        drawing = ", ".join(random_ops(plan, 0)) if source.parts else ""
+        reason = f"the {source.origin} is not known to yield the same examples each time"
+        return f"{reason} ({drawing})" if drawing else reason
     head: list[Stage] = [source]
     behind: list[Stage] = []
     for stage in plan.stages[1:]:

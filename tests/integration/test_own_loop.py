@@ -242,6 +242,25 @@ def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
     assert "configure_training" in effects["xla"].detail
 
 
+def test_what_keras_reads_of_the_data_between_epochs_moves_their_order_on(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    def first_rows():
+        data = tf.data.Dataset.from_tensor_slices(examples()[0]).shuffle(96, seed=3)
+        data, rows = data.map(lambda x: x * 2.0).batch(32), []
+        for _ in range(3):
+            rows += [batch[0, 0].numpy() for batch in data]
+            keras.layers.Normalization().adapt(data)
+        return rows
+
+    plain = first_rows()
+    with watched(tmp_path, Cache(storage="memory", memory_mib=16)) as own:
+        ours = first_rows()
+        assert own.effects()["cache"].applied
+    assert ours == plain
+
+
 def test_a_data_set_that_each_epoch_makes_anew_is_training_data_in_all_of_them(tmp_path):
     import keras
     import tensorflow as tf

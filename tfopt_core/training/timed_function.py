@@ -139,7 +139,7 @@ class TimedFunction:
         if was_reset:
             model.train_function = None
         elif self.shared_functions is not None:
-            model.train_function = cache.left = self.single_steps()
+            model.train_function = cache.left = self._single_steps()
         if self.distribution is not None:
             self.distribution.uninstall()
 
@@ -157,7 +157,7 @@ class TimedFunction:
         """Make a fit that a callback of this one asks for, in single steps: the stack's loop would
         hide batches from the callbacks of that, or train on the data that it holds."""
         model = self.built.model
-        before, single = model.train_function, self.single_steps()
+        before, single = model.train_function, self._single_steps()
         model.train_function = single
         try:
             return self._own.get("fit", functools.partial(type(model).fit, model))(*given, **named)
@@ -179,7 +179,7 @@ class TimedFunction:
             vars(model).update({name: self._own[name] for name in names if name in self._own})
             self._set_train_function()
             vars(model).update(replaced)
-        if self.of_stack is not None:  # from here on, since this fit may be asked of the model too
+        if self.of_stack is not None:  # not before: this training may begin by `model.fit` itself
             vars(model)["fit"] = self._fit_within
 
     def _set_train_function(self) -> None:
@@ -244,7 +244,7 @@ class TimedFunction:
         function: Callable[[Any], Any] = cache.function
         return function
 
-    def single_steps(self) -> Any:
+    def _single_steps(self) -> Any:
         """Return what a fit leaves as the model's train function, for `train_on_batch`."""
         cache = self._functions
         if isinstance(made := cache.function, ChunkedFunction | ResidentFunction):

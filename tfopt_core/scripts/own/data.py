@@ -197,6 +197,6 @@ class OwnData:
         if not unchanged(after, before):
             with stack.blamed("build_dataset"):
                 data = lower(after)
-            session.shuffle_draws.follow(dataset, data)
+            session.shuffle_draws.link(dataset, data)
         run = attrs.evolve(run, datasets={split: data})
         return OwnDataSet(split, form, before, after, stack, run, data)

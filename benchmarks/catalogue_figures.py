@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.verdict import ComparisonKind, Verdict
-from tfopt_core.statistics.figures import (
-    Pair,
-    compared_seconds,
-    seconds_in_steps,
-    verdict_on_interval,
-)
+from tfopt_core.statistics.figures import compared_seconds, seconds_in_steps, verdict_on_interval
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.results import ComparisonKind, Verdict
+from tfopt_core.statistics.runs import Pair, RunResult
 
 # The rounds of the catalogue end at looks, each with 98% intervals (Pocock's boundary for three
 # looks; see Jennison & Turnbull, Group Sequential Methods, 1999).

@@ -22,9 +22,10 @@ from catalogue_rows import ROWS, Place
 from measured import speedup
 
 from tfopt_core.hooks.machine import read_machine
-from tfopt_core.records.verdict import Verdict
-from tfopt_core.statistics.figures import INDIFFERENCE, Pair
+from tfopt_core.statistics.figures import INDIFFERENCE
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS
+from tfopt_core.statistics.results import Verdict
+from tfopt_core.statistics.runs import Pair
 from tfopt_core.workers.telemetry import seen_in_words
 
 HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",

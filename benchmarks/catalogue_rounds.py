@@ -15,7 +15,8 @@ from pacing import OutOfTime, fits, say
 from peers.course import Store
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.statistics.figures import Pair, seconds_in_steps
+from tfopt_core.statistics.figures import seconds_in_steps
+from tfopt_core.statistics.runs import Pair
 
 # What has failed so often and never trained is not tried again.
 MAX_FAILURES = 2

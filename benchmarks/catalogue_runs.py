@@ -22,10 +22,9 @@ from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks.card import Equivalence, equivalence_of
 from tfopt_core.hooks.machine import Machine, read_machine
 from tfopt_core.hooks.plugin_class import overrides
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import ScheduledRun, Variant
+from tfopt_core.statistics.runs import RunResult
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import Request, with_settings
+from tfopt_core.trials.request import Request, ScheduledRun, Variant, with_settings
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import Runner, SpawnRunner

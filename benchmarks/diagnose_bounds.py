@@ -86,8 +86,8 @@ def step_seconds(
     requests: Mapping[str, Any], runner: Any, rounds: int
 ) -> dict[str, list[float | None]]:
     """Return the seconds of a steady step by request and round; None for a failed run."""
-    from tfopt_core.records.variants import ScheduledRun, Variant
     from tfopt_core.trials.processes import Processes
+    from tfopt_core.trials.request import ScheduledRun, Variant
 
     seconds: dict[str, list[float | None]] = {name: [] for name in requests}
     for round_ in range(rounds):

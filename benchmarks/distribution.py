@@ -22,9 +22,9 @@ from statistics import median
 from options import make_parser, positive
 
 from tfopt_core.commands.request import make_request
-from tfopt_core.records.results import FitResult
-from tfopt_core.records.variants import FULL, ScheduledRun, Variant
+from tfopt_core.statistics.runs import FULL, FitResult
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 

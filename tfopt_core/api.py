@@ -26,8 +26,9 @@ from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.machine import read_machine
-from tfopt_core.records.results import FitResult, Results, RunResult
 from tfopt_core.scripts.in_process import Stacked, optimized_dataset, stacked_here
+from tfopt_core.statistics.results import Results
+from tfopt_core.statistics.runs import FitResult, RunResult
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import check_environment
 

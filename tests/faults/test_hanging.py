@@ -12,8 +12,9 @@ from support.forked_command import runs_forked
 from support.real_process import environment, tfopt, tiny_project, wait_until
 
 from tfopt_core.commands.request import make_request
-from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
+from tfopt_core.statistics.runs import BASELINE
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers import supervise
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits

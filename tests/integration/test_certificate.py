@@ -24,11 +24,11 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.variants import Variant
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.state import restore_variables, save_variables, state_difference
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Variant
 
 pytestmark = pytest.mark.tensorflow
 

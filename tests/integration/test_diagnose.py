@@ -14,10 +14,10 @@ from support.real_process import make_distribution, make_project
 from tfopt_core.commands.main import run
 from tfopt_core.diagnosis import matmul, step_rounds
 from tfopt_core.diagnosis import process as diagnosing
+from tfopt_core.diagnosis.results import Diagnosed, PartsMeasured, PluginAsked
 from tfopt_core.diagnosis.step_parts import RecordingLimits
 from tfopt_core.errors import PreparationFailed
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.messages import PartsMeasured, PluginAsked, Progress
+from tfopt_core.training.messages import Message
 from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow
@@ -203,7 +203,7 @@ def request_for(project: Path):
 class Dies:
     """A process that says this much and is gone."""
 
-    messages: tuple[Progress, ...]
+    messages: tuple[Message, ...]
 
     def __call__(self, task, environment, tell):
         for message in self.messages:

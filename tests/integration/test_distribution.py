@@ -10,13 +10,13 @@ import pytest
 from support.forked_command import runs_forked
 
 from tfopt_core.commands.request import make_request
-from tfopt_core.records.messages import EpochDone
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import FULL, ScheduledRun, Variant
+from tfopt_core.statistics.runs import FULL, RunResult
 from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.training.job import CheckpointConfig
+from tfopt_core.training.messages import EpochDone
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 

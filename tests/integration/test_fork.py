@@ -19,13 +19,13 @@ from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.run import RunReport
-from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import RunReport
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Request, ScheduledRun, Variant
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, may_fork
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner

@@ -23,15 +23,16 @@ from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.run import OWN_LOOP
-from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.scripts.session import Session
+from tfopt_core.statistics.runs import BASELINE
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import OWN_LOOP
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.trials.scripts.work import ScriptTraining
 from tfopt_core.workers.spawn import SpawnRunner

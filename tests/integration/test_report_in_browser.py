@@ -13,8 +13,8 @@ import pytest
 from support.hostile_results import hostile_results
 from support.report_results import make_attribution, make_fit, make_results, make_run
 
-from tfopt_core.records.results import Results
-from tfopt_core.records.run import Block
+from tfopt_core.statistics.results import Results
+from tfopt_core.training.messages import Block
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 

@@ -19,11 +19,11 @@ from tfopt_core import DataPlan, Workload
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
 from tfopt_core.plugins import Plugin, hookimpl
-from tfopt_core.records.messages import Note
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.checkpoints.folder import names_in
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import CheckpointConfig
+from tfopt_core.training.messages import Note
 
 pytestmark = pytest.mark.tensorflow
 

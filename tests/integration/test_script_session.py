@@ -28,12 +28,12 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.variants import Variant
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.scripts.session import Session
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.replay import replay
+from tfopt_core.trials.request import Variant
 from tfopt_core.workers.task import ReplayTask
 
 pytestmark = pytest.mark.tensorflow

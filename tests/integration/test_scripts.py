@@ -21,12 +21,12 @@ from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.card import equivalence_of
 from tfopt_core.recipe.model import WorkloadSpec
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, ScheduledRun, Variant
 from tfopt_core.report.style.console import make_console
 from tfopt_core.scripts.folders.private_folder import why_no_overlay
+from tfopt_core.statistics.runs import BASELINE, RunResult
 from tfopt_core.trials import processes
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, Round, StepPart
+from tfopt_core.diagnosis.results import Bounds, Diagnosed, Round, StepPart
 
 
 def make_part(share: float, low: float | None = None, high: float | None = None) -> StepPart:

@@ -4,10 +4,10 @@ import attrs
 
 from support.report_results import make_prepared
 from tfopt_core.diagnosis.draft import Draft, LeftOut, Tried
+from tfopt_core.diagnosis.results import StepPart
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.records.diagnosis import StepPart
-from tfopt_core.records.dry_build import Estimate, PluginPlan
+from tfopt_core.trials.request import Estimate, PluginPlan
 
 
 class Diagnosed:

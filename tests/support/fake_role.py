@@ -11,15 +11,14 @@ import sys
 import time
 
 from tfopt_core.hooks.context import Cluster
-from tfopt_core.records.messages import (
+from tfopt_core.training.messages import (
     ClusterJoined,
     ClusterJoining,
     EpochDone,
-    Failure,
-    OthersServed,
+    FitOutcome,
+    RunReport,
 )
-from tfopt_core.records.run import FitOutcome, RunReport
-from tfopt_core.workers.task import encode, receive_task
+from tfopt_core.workers.task import Failure, OthersServed, encode, receive_task
 
 FIT = FitOutcome(
     wall_seconds=1.0, setup_seconds=0.0, blocks=(), validation_seconds=(),

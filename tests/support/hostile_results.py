@@ -10,8 +10,8 @@ from support.report_results import (
     make_run,
 )
 from tfopt_core.hooks.values import Effect, FoundTable
-from tfopt_core.records.results import Results
-from tfopt_core.records.run import Block
+from tfopt_core.statistics.results import Results
+from tfopt_core.training.messages import Block
 
 
 def hostile_results(text: str) -> Results:

@@ -20,12 +20,11 @@ from tfopt_core.data.stages import COPIED
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.messages import Tell
-from tfopt_core.records.run import FitOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import FitOutcome, Tell
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.task import Task, failure_of
 

@@ -4,7 +4,7 @@ import attrs
 import tomlkit
 
 from support.measure_runs import make_judgement, make_pairs
-from tfopt_core.records.results import Results
+from tfopt_core.statistics.results import Results
 from tfopt_core.statistics.verdict import compare
 
 BASE = (10.0, 10.1, 9.9, 10.05)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.results import FitResult, RunResult
-from tfopt_core.records.run import Block, FitOutcome
 from tfopt_core.statistics.figures import Judgement
+from tfopt_core.statistics.runs import FitResult, RunResult
 from tfopt_core.testing import make_machine
+from tfopt_core.training.messages import Block, FitOutcome
 from tfopt_core.trials.request import Request
 
 

@@ -7,19 +7,21 @@ import attrs
 from rich.console import RenderableType
 
 from tfopt_core.hooks.values import Effect
-from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
-from tfopt_core.records.results import (
+from tfopt_core.report.style.console import make_console
+from tfopt_core.statistics.results import (
     Attribution,
     Comparison,
-    FitResult,
+    ComparisonKind,
     MemoryContrast,
+    MemoryVerdict,
     Quality,
+    QualityVerdict,
     Results,
-    RunResult,
+    Verdict,
 )
-from tfopt_core.records.run import Block
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
-from tfopt_core.report.style.console import make_console
+from tfopt_core.statistics.runs import FitResult, RunResult
+from tfopt_core.training.messages import Block
+from tfopt_core.trials.request import HookChange, PluginPlan, Prepared
 
 
 def show(page: RenderableType, width: int = 80) -> str:

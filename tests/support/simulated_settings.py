@@ -11,10 +11,9 @@ from support.report_results import make_prepared
 from support.simulated_search import make_tune
 from support.tuned import make_tuned
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan, Prepared
-from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
-from tfopt_core.records.run import RunReport
+from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.trials.holdout import PLACE
+from tfopt_core.trials.request import PluginPlan, Prepared
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.settings import ValueSearch
@@ -23,7 +22,7 @@ from tfopt_core.tuning.study import Study
 from tfopt_core.tuning.trials import TrialMaker
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import PrepareTask
+from tfopt_core.workers.task import Failure, PrepareTask, ProcessStarted
 
 RATES = {"low": 1e-4, "high": 1.0, "log": True}
 EPOCHS = 6

@@ -16,12 +16,12 @@ from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.card import equivalence_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.replay import Replayed
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.figures import stack_equivalence
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult
+from tfopt_core.training.replay.data import Replayed
 from tfopt_core.trials.processes import Processes, prepare
+from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits

@@ -2,8 +2,8 @@
 
 from support.measure_runs import make_fit
 from tfopt_core.hooks.values import Effect
-from tfopt_core.records.results import Comparison, Results, RunResult
-from tfopt_core.records.verdict import ComparisonKind, Verdict
+from tfopt_core.statistics.results import Comparison, ComparisonKind, Results, Verdict
+from tfopt_core.statistics.runs import RunResult
 from tfopt_core.store.database import Store
 
 FIRST, SECOND = "20261120-090000-aa01", "20261121-100000-bb02"

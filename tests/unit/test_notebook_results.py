@@ -9,8 +9,8 @@ from support.report_results import make_results
 from tfopt_core.api import NotebookResults
 from tfopt_core.commands.output import to_json
 from tfopt_core.errors import InputError
-from tfopt_core.records.results import Results
 from tfopt_core.report.results.markdown import markdown_report
+from tfopt_core.statistics.results import Results
 
 
 def results() -> NotebookResults:

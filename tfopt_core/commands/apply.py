@@ -14,8 +14,8 @@ from tfopt_core.commands import options as shared
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError
-from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.report.style.console import make_console
+from tfopt_core.statistics.results import MemoryVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tfopt_core.diagnosis.draft import NothingToMeasure
     from tfopt_core.recipe.model import WorkloadSpec
-    from tfopt_core.records.results import Comparison, Results
+    from tfopt_core.statistics.results import Comparison, Results
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner
     from tfopt_core.workers.supervise import Limits

@@ -33,21 +33,20 @@ from tfopt_core.diagnosis.draft import (
     untried,
 )
 from tfopt_core.diagnosis.process import diagnose
+from tfopt_core.diagnosis.results import Diagnosed
 from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import CannotShare, InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks.installed.inspection import inspect_plugins
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.writing import recipe_text
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Results
 from tfopt_core.report.diagnosis import render_look, render_written
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.style.layout import words
 from tfopt_core.statistics.intervals import seconds_in_words
+from tfopt_core.statistics.results import Results
 from tfopt_core.trials.processes import prepare
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Prepared, Request
 from tfopt_core.workers import spawn
 from tfopt_core.workers.supervise import Limits
 

@@ -19,13 +19,12 @@ from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import most_batches, replay_all
 from tfopt_core.recipe.table import to_json
-from tfopt_core.records.variants import FULL, ScheduledRun, Variant
 from tfopt_core.report.listing import DoctorFinding
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.figures import stack_equivalence
+from tfopt_core.statistics.runs import FULL
 from tfopt_core.testing import check_plugin
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import Request, with_settings
+from tfopt_core.trials.request import Request, ScheduledRun, Variant, with_settings
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import Runner
 
@@ -135,10 +134,9 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     yield DoctorFinding("dry build", True, changes)
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
-    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
     stack = Variant(FULL, request.plugins)
     [certificate] = replay_all(
-        processes, [(stack, equivalence)], seed=SEED, batches=most_batches(prepared)
+        processes, [(stack, prepared.equivalence)], seed=SEED, batches=most_batches(prepared)
     )
     run = processes.run(ScheduledRun(0, 0, stack, SEED), "check", lambda message: None)
     mathematics = exactness(

@@ -13,7 +13,7 @@ from tfopt_core.commands.output import ReportFiles
 from tfopt_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from tfopt_core.records.results import Results
+    from tfopt_core.statistics.results import Results
     from tfopt_core.store.database import Store
     from tfopt_core.store.decoding import Interim
 
@@ -28,8 +28,8 @@ CANDIDATES = 5
 @shared.debug_option
 def runs(files: ReportFiles, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
-    from tfopt_core.records.results import SCHEMA_VERSION
     from tfopt_core.report.results.pages import render_runs
+    from tfopt_core.statistics.results import SCHEMA_VERSION
 
     with _opened(project) as store:
         found = store.overview()
@@ -48,11 +48,11 @@ def report(id_: str, files: ReportFiles, project: Path | None, verbose: bool, de
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
-    from tfopt_core.records.results import Results
     from tfopt_core.report.html.page import html_page
     from tfopt_core.report.results.answer import render_answer
     from tfopt_core.report.results.markdown import markdown_report
     from tfopt_core.report.results.pages import render_interim, render_summary
+    from tfopt_core.statistics.results import Results
 
     found = _stored(id_, project)
     if not isinstance(found, Results):
@@ -143,7 +143,7 @@ def _concluded(text: str, project: Path | None) -> Results:
 
     :raises InputError: if they are unknown, ambiguous, or without a verdict.
     """
-    from tfopt_core.records.results import Results
+    from tfopt_core.statistics.results import Results
     from tfopt_core.store.decoding import read_results
 
     if text != LAST and (Path(text).suffix or os.sep in text or os.path.isfile(text)):

@@ -12,7 +12,7 @@ from tfopt_core.commands import options as shared
 from tfopt_core.report.style.console import make_console
 
 if TYPE_CHECKING:
-    from tfopt_core.records.messages import Progress
+    from tfopt_core.training.messages import Message
     from tfopt_core.workers.local_cluster import Role, RoleEnd
 
 
@@ -95,8 +95,8 @@ def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
     To train on several machines, start `tfopt train` on each of them.
     """
     from tfopt_core.commands.training import make_cluster_request, train_once
-    from tfopt_core.records.messages import EpochDone
     from tfopt_core.report import training as pages
+    from tfopt_core.training.messages import EpochDone
     from tfopt_core.workers.local_cluster import LocalCluster
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS
@@ -105,7 +105,7 @@ def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
     console = make_console()
     ended: list[RoleEnd] = []
 
-    def on_message(role: Role, message: Progress) -> None:
+    def on_message(role: Role, message: Message) -> None:
         if isinstance(message, EpochDone):
             console.print(pages.epoch_of_role(role, message))
 

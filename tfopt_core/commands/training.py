@@ -24,14 +24,12 @@ from tfopt_core.measurement.fingerprint import (
     fingerprint,
     portable_facts,
 )
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import FULL, ScheduledRun, Variant
+from tfopt_core.statistics.runs import FULL, RunResult
 from tfopt_core.training.job import CheckpointConfig, ResumePoint
+from tfopt_core.training.messages import ClusterJoining, EpochDone, Message, Note
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant, with_prepared
 from tfopt_core.workers import fork, spawn
 from tfopt_core.workers.interrupts import sigterm_interrupts
 from tfopt_core.workers.spawn import Runner
@@ -72,7 +70,7 @@ def train_once(
         for text in prepared.search_notes if resuming is None else ():
             on_note(text)
 
-        def tell(message: Progress) -> None:
+        def tell(message: Message) -> None:
             match message:
                 case EpochDone():
                     on_epoch(message.epoch + 1, prepared.epochs, message.metrics)

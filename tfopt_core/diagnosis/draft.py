@@ -11,15 +11,14 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.diagnosis.results import Diagnosed
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.writing import NOTES, PlannedPlugin, SpareKey, recipe_text, spare_keys
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.dry_build import Estimate, Prepared
 from tfopt_core.statistics.intervals import bound_in_words
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Estimate, Prepared, Request
 
 NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "

@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.diagnosis.results import VALIDATION, EpochPart
 from tfopt_core.diagnosis.step_loops import repeated
 from tfopt_core.errors import describe
-from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.training.build import Built
 from tfopt_core.trials.step_timing import wrapped_step
 

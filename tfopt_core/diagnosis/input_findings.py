@@ -17,8 +17,8 @@ from tfopt_core.data.stages import Shuffle
 from tfopt_core.diagnosis.step_loops import DataLoop
 from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step
 from tfopt_core.hooks.diagnosis import Finding
-from tfopt_core.records.run import StepTrace
 from tfopt_core.statistics.fit_figures import retraces
+from tfopt_core.training.messages import StepTrace
 
 # A stage below this share of a step is not reported.
 WORTH = 0.02

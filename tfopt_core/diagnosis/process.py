@@ -8,10 +8,10 @@ from importlib.metadata import version
 
 import attrs
 
+from tfopt_core.diagnosis.results import Diagnosed, PartsMeasured, PluginAsked
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import NoAnswer
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Progress
+from tfopt_core.training.messages import Message, Note
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import error_of
 from tfopt_core.trials.processes import Processes
@@ -48,7 +48,7 @@ def diagnose(
     measured: Diagnosed | None = None
     asking: str | None = None
 
-    def hear(message: Progress) -> None:
+    def hear(message: Message) -> None:
         nonlocal measured, asking
         match message:
             case Note():

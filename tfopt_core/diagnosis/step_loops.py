@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.step_parts import RecordingLimits, TimedEpoch
-from tfopt_core.records.run import Block, StepTrace
 from tfopt_core.training.build import Built
 from tfopt_core.training.input.sources import weighed
+from tfopt_core.training.messages import Block, StepTrace
 from tfopt_core.training.runtime import device_sync
 from tfopt_core.training.timed_function import TimedFunction
 

@@ -8,8 +8,8 @@ from statistics import median
 
 import attrs
 
-from tfopt_core.records.diagnosis import Round, StepPart
-from tfopt_core.records.run import Block
+from tfopt_core.diagnosis.results import Round, StepPart
+from tfopt_core.training.messages import Block
 
 
 @attrs.frozen

@@ -10,12 +10,12 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.diagnosis.results import Round
 from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
 from tfopt_core.diagnosis.step_parts import RecordingLimits, seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
-from tfopt_core.records.diagnosis import Round
-from tfopt_core.records.run import StepTrace
 from tfopt_core.training.build import Built
+from tfopt_core.training.messages import StepTrace
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5

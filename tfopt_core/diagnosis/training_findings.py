@@ -12,10 +12,10 @@ from tfopt_core.diagnosis.input_findings import (
     retracing_findings,
     stage_costs,
 )
+from tfopt_core.diagnosis.results import VALIDATION, EpochPart
 from tfopt_core.diagnosis.step_parts import Parts
 from tfopt_core.diagnosis.step_rounds import LoopRounds
 from tfopt_core.hooks.diagnosis import Finding
-from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.scripts.running import place_now
 from tfopt_core.training.build import Built
 from tfopt_core.training.model.graphs import (

@@ -13,6 +13,7 @@ from tfopt_core.data import Cache, DataPlan
 from tfopt_core.diagnosis.epoch_parts import epoch_parts, with_files_in
 from tfopt_core.diagnosis.input_findings import plan_findings
 from tfopt_core.diagnosis.matmul import matmul_peaks, matmul_share, operations_of
+from tfopt_core.diagnosis.results import Bounds, Diagnosed, PartsMeasured, PluginAsked, StepPart
 from tfopt_core.diagnosis.step_parts import parts_of
 from tfopt_core.diagnosis.step_rounds import LOOK_SECONDS, time_rounds
 from tfopt_core.diagnosis.training_findings import (
@@ -29,12 +30,11 @@ from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.table import to_json
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, StepPart
-from tfopt_core.records.messages import Note, PartsMeasured, PluginAsked, Tell
 from tfopt_core.scripts.own.loop import parameters, trained_models
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import Note, Tell
 from tfopt_core.training.model.graphs import StepGraph, supports_xla, traced_step
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.runtime import device_sync

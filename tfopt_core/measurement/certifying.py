@@ -12,14 +12,12 @@ from tfopt_core.errors import first_line
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.replay import Replayed, ReplayPart
-from tfopt_core.records.variants import BASELINE, FULL, Variant
 from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady
 from tfopt_core.statistics.contrasts import AddedStack
-from tfopt_core.statistics.figures import stack_equivalence
+from tfopt_core.statistics.runs import BASELINE, FULL
+from tfopt_core.training.replay.data import Replayed, ReplayPart
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Prepared, Request, Variant
 from tfopt_core.workers.spawn import Runner
 
 ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
@@ -37,7 +35,7 @@ def certified(
     :param prepared: the dry build of the measurement.
     :param seed: of all replays.
     """
-    equivalence = stack_equivalence([plugin.equivalence for plugin in prepared.plugins])
+    equivalence = prepared.equivalence
     # of a loop of the script's own no batch can be replayed
     if equivalence == "changes" or prepared.own_loop:
         return None, added

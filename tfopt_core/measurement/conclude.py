@@ -13,13 +13,20 @@ from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import judgement_of, leave_one_out
 from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.writing import text_of
-from tfopt_core.records.results import Addition, Attribution, Comparison, Results, RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.contrasts import attribute, judge_addition
-from tfopt_core.statistics.figures import Judgement, not_projected, pairs_of, ratios
+from tfopt_core.statistics.figures import Judgement, not_projected, ratios
 from tfopt_core.statistics.fit_figures import retraced_runs
 from tfopt_core.statistics.intervals import seconds_in_words
+from tfopt_core.statistics.results import (
+    Addition,
+    Attribution,
+    Comparison,
+    MemoryVerdict,
+    QualityVerdict,
+    Results,
+    Verdict,
+)
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.statistics.verdict import compare
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.outcomes import MODEL_FILE, run_folder

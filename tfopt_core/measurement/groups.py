@@ -19,19 +19,19 @@ from tfopt_core.measurement import progress
 from tfopt_core.measurement.fingerprint import CodeAtStart
 from tfopt_core.measurement.plan import MeasurementState, judgement_of, leave_one_out, schedule
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell, TurnOver
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, ScheduledRun, Variant
-from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.figures import Judgement, compared_seconds, pairs_of
+from tfopt_core.statistics.contrasts import Contrast
+from tfopt_core.statistics.figures import Judgement, compared_seconds
 from tfopt_core.statistics.intervals import log_ratios
+from tfopt_core.statistics.results import ComparisonKind
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.store.database import Store
+from tfopt_core.training.messages import EpochDone, Message, StepDone, Tell
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.fork import called_off
 from tfopt_core.workers.interrupts import HoldInterrupt
 from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.task import TurnOver
 from tfopt_core.workers.telemetry import disturbance, read_counters
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses, can_take_turns
 
@@ -219,7 +219,7 @@ class Groups:
         )
         self.observer(started)
 
-        def tell(message: Progress) -> None:
+        def tell(message: Message) -> None:
             nonlocal stopped
             if isinstance(message, TurnOver) and turn_over is not None:
                 since = time.monotonic()

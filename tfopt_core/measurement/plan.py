@@ -10,14 +10,12 @@ import attrs
 from tfopt_core.hooks.card import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS, Recipe
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, Contrast, ScheduledRun, Variant
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import AddedStack
-from tfopt_core.statistics.figures import Judgement, not_projected, stack_equivalence
+from tfopt_core.statistics.contrasts import AddedStack, Contrast
+from tfopt_core.statistics.figures import Judgement, not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
-from tfopt_core.trials.request import Request
+from tfopt_core.statistics.runs import BASELINE, RunResult
+from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.trials.turns import longest_uninterrupted
 
 # What a run takes beside its training, at least: its process, and validations behind the cut.
@@ -112,6 +110,18 @@ def plan_of(
     if left is None:
         return plan
     return _within(left, plan, prepared, sides, open_seconds=measure.seconds is None)
+
+
+def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
+    """Return the stack of the second contrast.
+
+    :param prepared, extended: the dry builds of the stack, and of that with the additions.
+    """
+    before, now = prepared.resolved, extended.resolved
+    return AddedStack(
+        additions=tuple(name for name in now if before.get(name) != now[name]),
+        resolved=now, equivalence=extended.equivalence,
+    )  # fmt: skip
 
 
 def _within(
@@ -214,7 +224,7 @@ def judgement_of(
         direction="max" if prepared.quality_direction == "max" else "min",
         tolerance=measure.quality.tolerance if measure.quality else None,
         examples=prepared.validation_examples,
-        equivalence=stack_equivalence([plugin.equivalence for plugin in prepared.plugins]),
+        equivalence=prepared.equivalence,
         target=measure.target,
         projected=any(run.ok and not run.complete for run in runs),
         per_step=any(run.ok and not_projected(run) is not None for run in runs),

@@ -8,8 +8,8 @@ from typing import Protocol
 import attrs
 
 from tfopt_core.measurement.plan import MeasurementState
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import RunResult
+from tfopt_core.statistics.runs import RunResult
+from tfopt_core.trials.request import Prepared
 
 
 @attrs.frozen

@@ -18,12 +18,11 @@ from tfopt_core.measurement.plan import MeasurementState, recipe_path
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import conduct
 from tfopt_core.recipe.model import PluginEntry, Recipe
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Results
+from tfopt_core.statistics.results import Results
 from tfopt_core.store.database import Store
 from tfopt_core.store.decoding import Overview, reading
 from tfopt_core.store.lock import held
-from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.trials.request import Prepared, Request, with_prepared
 from tfopt_core.workers.spawn import Runner
 
 # Keys of a recipe that do not change what is measured.

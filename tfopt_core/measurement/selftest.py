@@ -17,8 +17,7 @@ from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe.model import MeasureSpec, Recipe, WorkloadSpec
-from tfopt_core.records.results import Results
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Results, Verdict
 from tfopt_core.store.database import Store
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.request import Request

@@ -15,16 +15,13 @@ from tfopt_core.measurement.certifying import certified
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import CodeAtStart, fingerprint
 from tfopt_core.measurement.groups import Groups
-from tfopt_core.measurement.plan import plan_of, recipe_path
+from tfopt_core.measurement.plan import added_stack, plan_of, recipe_path
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Results
-from tfopt_core.records.variants import ScheduledRun, Variant
-from tfopt_core.statistics.contrasts import added_stack
+from tfopt_core.statistics.results import Results
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.trials.processes import Processes, prepare
-from tfopt_core.trials.request import OBSERVED, Request
+from tfopt_core.trials.request import OBSERVED, Prepared, Request, ScheduledRun, Variant
 from tfopt_core.workers.spawn import Runner
 
 

@@ -22,12 +22,12 @@ from tfopt_core.measurement.progress import (
     RunProgress,
     RunStarted,
 )
-from tfopt_core.records.results import RunResult
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import Items, Page, grid, indented, words
 from tfopt_core.report.style.vocabulary import variant_in_words
 from tfopt_core.statistics.intervals import seconds_in_words
+from tfopt_core.statistics.runs import RunResult
 
 # Nothing else runs beside a run (docs/guide/measuring.md, "The steps"), so redraw seldom.
 REDRAWS_PER_SECOND = 1

@@ -8,7 +8,6 @@ from difflib import SequenceMatcher
 from rich.console import RenderableType
 
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.report.results.sections import software_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
@@ -23,6 +22,7 @@ from tfopt_core.report.style.layout import (
     words,
 )
 from tfopt_core.report.style.vocabulary import setting_in_words
+from tfopt_core.trials.request import PluginPlan, Prepared
 
 # Fits "build_dataset, validation"; the same for every plugin.
 HOOK_WIDTHS = (26, 25)

@@ -10,10 +10,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.hooks.values import Effect
-from tfopt_core.records.messages import EpochDone, OthersServed
-from tfopt_core.records.results import FitResult, RunResult
-from tfopt_core.records.run import NAME as DATA_LOSS
-from tfopt_core.records.run import OWN_LOOP, differs_from_loss
 from tfopt_core.report.results.sections import effect_tables
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import (
@@ -29,7 +25,11 @@ from tfopt_core.report.style.layout import (
     words,
 )
 from tfopt_core.report.style.units import NOTHING, counted, metric_text, seconds_text
+from tfopt_core.statistics.runs import FitResult, RunResult
+from tfopt_core.training.messages import NAME as DATA_LOSS
+from tfopt_core.training.messages import OWN_LOOP, EpochDone, differs_from_loss
 from tfopt_core.workers.local_cluster import Role, RoleEnd
+from tfopt_core.workers.task import OthersServed
 
 if TYPE_CHECKING:
     from tfopt_core.training.job import ResumePoint

@@ -12,14 +12,13 @@ import attrs
 from tfopt_core.errors import CannotShare
 from tfopt_core.hooks.values import Effect
 from tfopt_core.private_api import why_without
-from tfopt_core.records.messages import Tell
-from tfopt_core.records.run import FitOutcome
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import running_ns
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import CutsShort, FitMonitor
+from tfopt_core.training.messages import FitOutcome, Tell
 from tfopt_core.training.model.layers import nested_layers
 from tfopt_core.training.timed_function import TimedFunction
 

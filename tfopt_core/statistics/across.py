@@ -16,19 +16,17 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics import intervals
 from tfopt_core.statistics.figures import (
     band_in_words,
     compared_seconds,
     no_difference_in_words,
     not_projected,
-    pairs_of,
     verdict_on_interval,
 )
 from tfopt_core.statistics.intervals import range_in_words
+from tfopt_core.statistics.results import SCHEMA_VERSION, ComparisonKind, Results, Verdict
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 
 
 @attrs.frozen(kw_only=True)

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.results import Quality, RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import unlike_counts
-from tfopt_core.statistics.figures import Judgement, Pair, applied_plugins, runs_of
+from tfopt_core.statistics.figures import Judgement
 from tfopt_core.statistics.intervals import (
     MINIMUM_PAIRS,
     QUALITY_LEVEL,
@@ -22,6 +19,8 @@ from tfopt_core.statistics.intervals import (
     seconds_in_words,
     t_interval,
 )
+from tfopt_core.statistics.results import ComparisonKind, Quality, QualityVerdict, Verdict
+from tfopt_core.statistics.runs import BASELINE, FULL, Pair, RunResult, applied_plugins, runs_of
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100

@@ -8,10 +8,6 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks.card import Equivalence
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Addition, Attribution, RunResult
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, plus
-from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.claims import (
     compare_quality,
@@ -20,15 +16,7 @@ from tfopt_core.statistics.claims import (
     not_finite,
     unlike_amounts,
 )
-from tfopt_core.statistics.figures import (
-    Judgement,
-    Pair,
-    compared_seconds,
-    pairs_of,
-    runs_of,
-    stack_equivalence,
-    verdict_on_interval,
-)
+from tfopt_core.statistics.figures import Judgement, compared_seconds, verdict_on_interval
 from tfopt_core.statistics.intervals import (
     LEVEL,
     MINIMUM_PAIRS,
@@ -38,12 +26,26 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
+from tfopt_core.statistics.results import Addition, Attribution, ComparisonKind, Verdict
+from tfopt_core.statistics.runs import BASELINE, FULL, PLUS, Pair, RunResult, pairs_of, runs_of
 
 WORDS = {
     Verdict.FASTER: "faster with it",
     Verdict.SLOWER: "slower with it",
     Verdict.NO_DIFFERENCE: "no measurable difference",
 }
+
+
+@attrs.frozen
+class Contrast:
+    """The full stack against the variant without one plugin and those that require it.
+
+    `group` holds all of them, and `without` is the name of that variant.
+    """
+
+    plugin: str
+    group: tuple[str, ...]
+    without: str
 
 
 @attrs.frozen(kw_only=True)
@@ -64,22 +66,7 @@ class AddedStack:
     @property
     def variant(self) -> str:
         """The name of its runs."""
-        return plus(self.additions)
-
-
-def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
-    """Return the stack of the second contrast.
-
-    :param prepared, extended: the dry builds of the stack, and of that with the additions.
-    """
-    before = prepared.resolved
-    return AddedStack(
-        additions=tuple(
-            name for name, settings in extended.resolved.items() if before.get(name) != settings
-        ),
-        resolved=extended.resolved,
-        equivalence=stack_equivalence([plugin.equivalence for plugin in extended.plugins]),
-    )
+        return f"{PLUS}{' and '.join(self.additions)}"
 
 
 def attribute(

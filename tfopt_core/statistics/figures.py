@@ -10,11 +10,10 @@ import attrs
 
 from tfopt_core.hooks.card import EQUIVALENCES, Equivalence
 from tfopt_core.recipe.model import Objective, TargetSpec
-from tfopt_core.records.results import FigureRatio, RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.results import ComparisonKind, FigureRatio, Verdict
+from tfopt_core.statistics.runs import Pair, RunResult, pairs_of, wall_seconds
 
 # Smaller differences are of no interest (docs/guide/measuring.md, "Verdicts").
 INDIFFERENCE = 0.05
@@ -138,51 +137,6 @@ FIGURES: dict[str, Read] = {
     "peak_rss_bytes": lambda run: run.peak_rss_bytes,
     "peak_device_bytes": lambda run: run.peak_device_bytes,
 }
-
-
-@attrs.frozen
-class Pair:
-    """Two runs of one round; a gain is `without` against `with_`."""
-
-    without: RunResult
-    with_: RunResult
-
-
-def runs_of(pairs: Sequence[Pair]) -> list[RunResult]:
-    """Return both runs of each pair."""
-    return [run for pair in pairs for run in (pair.without, pair.with_)]
-
-
-def pairs_of(
-    runs: Sequence[RunResult], without: str = BASELINE, with_: str = FULL
-) -> tuple[Pair, ...]:
-    """Return the pairs of the rounds in which both variants ended well, in order."""
-    rounds: dict[int, dict[str, RunResult]] = {}
-    for run in runs:
-        if run.ok:
-            rounds.setdefault(run.round, {})[run.variant] = run
-    return tuple(
-        Pair(rounds[round_][without], rounds[round_][with_])
-        for round_ in sorted(rounds)
-        if without in rounds[round_] and with_ in rounds[round_]
-    )
-
-
-def wall_seconds(run: RunResult) -> float:
-    """Return the wall time of a run that ended well."""
-    assert run.wall_seconds is not None
-    return run.wall_seconds
-
-
-def applied_plugins(runs: Sequence[RunResult]) -> tuple[str, ...]:
-    """Return the plugins whose effect every one of these runs confirmed."""
-    if not runs:
-        return ()
-    return tuple(
-        name
-        for name in runs[0].effects
-        if all(name in run.effects and run.effects[name].applied for run in runs)
-    )
 
 
 @attrs.frozen(kw_only=True)

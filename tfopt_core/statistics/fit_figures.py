@@ -10,8 +10,8 @@ from statistics import median
 import attrs
 
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.records.results import FitResult, RunResult
-from tfopt_core.records.run import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
+from tfopt_core.statistics.runs import FitResult, RunResult
+from tfopt_core.training.messages import TURN, Block, FitFacts, FitOutcome, StepTrace, TraceCause
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.results import Comparison, MemoryContrast, Quality, RunResult
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import impossible
 from tfopt_core.statistics.claims import (
     compare_quality,
@@ -22,14 +20,10 @@ from tfopt_core.statistics.claims import (
 from tfopt_core.statistics.figures import (
     INDIFFERENCE,
     Judgement,
-    Pair,
-    applied_plugins,
     band_in_words,
     compared_seconds,
     indifferent,
     no_difference_in_words,
-    pairs_of,
-    runs_of,
     total_seconds,
     verdict_on_interval,
 )
@@ -41,6 +35,16 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
+from tfopt_core.statistics.results import (
+    Comparison,
+    ComparisonKind,
+    MemoryContrast,
+    MemoryVerdict,
+    Quality,
+    QualityVerdict,
+    Verdict,
+)
+from tfopt_core.statistics.runs import Pair, RunResult, applied_plugins, pairs_of, runs_of
 
 # A larger relative difference of a loss is another training, and no rounding.
 OTHER_LOSS = 1e-4

@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import DamagedMeasurement, StoreError
-from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
+from tfopt_core.statistics.results import SCHEMA_VERSION, Results
+from tfopt_core.statistics.runs import RunResult
 from tfopt_core.store.decoding import (
     Overview,
     check_version,

@@ -16,8 +16,8 @@ from cattrs.errors import BaseValidationError
 
 from tfopt_core.errors import DamagedMeasurement, InputError, TfoptError, describe
 from tfopt_core.recipe.table import WORKLOAD_CHOICES
-from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import SCHEMA_VERSION, Results, Verdict
+from tfopt_core.statistics.runs import RunResult
 
 MENTIONED = 3
 # A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.run import TURN, Block, StepTrace, TraceCause
+from tfopt_core.training.messages import TURN, Block, StepTrace, TraceCause
 
 _stopped_ns = 0
 

@@ -8,8 +8,6 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stages import before_copy
-from tfopt_core.records.messages import Tell
-from tfopt_core.records.run import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.clock import running_ns
@@ -18,6 +16,7 @@ from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit_monitor import CutsShort, FitMonitor, with_data_loss
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.input.sources import counted_as, weighed
+from tfopt_core.training.messages import FitOutcome, Tell
 from tfopt_core.training.timed_function import TimedFunction, build_state
 
 

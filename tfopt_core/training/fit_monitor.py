@@ -11,11 +11,18 @@ import attrs
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.values import Control
-from tfopt_core.records.messages import EpochDone, StepDone, Tell
-from tfopt_core.records.run import NAME, Block, FitOutcome, TrainingCounts
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks, keras_callback
 from tfopt_core.training.clock import StepClock, running_ns
+from tfopt_core.training.messages import (
+    NAME,
+    Block,
+    EpochDone,
+    FitOutcome,
+    StepDone,
+    Tell,
+    TrainingCounts,
+)
 from tfopt_core.training.model.layers import optimizers_of
 from tfopt_core.training.model.loss_scaling import overflow_steps
 from tfopt_core.training.timed_function import TimedFunction

@@ -12,8 +12,8 @@ from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks.context import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
-from tfopt_core.records.messages import ClusterJoined, ClusterJoining, Tell
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import ClusterJoined, ClusterJoining, Tell
 
 
 def feeds_itself(strategy: Any) -> bool:

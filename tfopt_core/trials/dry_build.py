@@ -22,17 +22,17 @@ from tfopt_core.hooks.plugin_class import overrides
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.recipe.table import to_json
-from tfopt_core.records.dry_build import Estimate, HookChange, PluginPlan, Prepared
-from tfopt_core.records.messages import Tell
-from tfopt_core.records.variants import BASELINE
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.limits import cut_in_words
+from tfopt_core.statistics.runs import BASELINE
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import Tell
 from tfopt_core.training.workload import Workload, judged_metric, quality_direction
 from tfopt_core.trials.probing import ProcessProbe
+from tfopt_core.trials.request import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
 

@@ -19,14 +19,13 @@ from tfopt_core.errors import (
 )
 from tfopt_core.recipe.model import TargetSpec
 from tfopt_core.recipe.tree import join_path
-from tfopt_core.records.messages import Failure, OthersServed
-from tfopt_core.records.results import RunResult, RunStatus
-from tfopt_core.records.run import RunFacts, RunReport
-from tfopt_core.records.variants import ScheduledRun
 from tfopt_core.statistics.fit_figures import summarize
-from tfopt_core.trials.request import Request
+from tfopt_core.statistics.runs import RunResult, RunStatus
+from tfopt_core.training.messages import RunFacts, RunReport
+from tfopt_core.trials.request import Request, ScheduledRun
 from tfopt_core.workers.local_cluster import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome
+from tfopt_core.workers.task import Failure, OthersServed
 
 # The files that a run leaves in its folder: its output, and the model if it is saved.
 MODEL_FILE = "model.keras"

@@ -19,17 +19,16 @@ from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.context import Probe, ProbedTraining
 from tfopt_core.hooks.machine import Machine, available_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.records.messages import Failure
-from tfopt_core.records.run import RunReport
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.defaults import baseline_plans
 from tfopt_core.training.input.sources import as_plan
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import RunReport
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.spawn import SpawnRunner
-from tfopt_core.workers.task import FACTORY, SCRIPT, RunTask
+from tfopt_core.workers.task import FACTORY, SCRIPT, Failure, RunTask
 
 SAMPLE_EXAMPLES = 64
 

@@ -14,14 +14,12 @@ from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import Change, RuntimeOptions
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import Failure, Tell
-from tfopt_core.records.replay import Replayed, ReplayPart
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
 from tfopt_core.scripts.folders.copied_folder import CopiedFolder
 from tfopt_core.scripts.folders.private_folder import PRIVATE, OverlayMounts, why_no_overlay
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import Tell
+from tfopt_core.training.replay.data import Replayed, ReplayPart
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.trials.outcomes import (
     MODEL_FILE,
@@ -31,13 +29,14 @@ from tfopt_core.trials.outcomes import (
     result_of,
     run_folder,
 )
-from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant, with_prepared
 from tfopt_core.trials.workload_options import recipe_of_variant
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import (
     FACTORY,
     SCRIPT,
+    Failure,
     LookTask,
     PrepareTask,
     ReplayTask,

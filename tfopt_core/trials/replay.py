@@ -17,9 +17,6 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_plan
-from tfopt_core.records.messages import Tell
-from tfopt_core.records.replay import ReadEpoch, Replayed
-from tfopt_core.records.run import FitOutcome
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.training.build import Built, build, load
@@ -30,12 +27,15 @@ from tfopt_core.training.fit import train
 from tfopt_core.training.input.sources import as_plan, first_batches
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import loop_of
+from tfopt_core.training.messages import FitOutcome, Tell
 from tfopt_core.training.replay.data import (
     EPOCH_SECONDS,
     EPOCHS,
     FIRST_BATCHES,
     PATIENCE,
     FirstBatches,
+    ReadEpoch,
+    Replayed,
     read_epoch,
     read_epochs,
     why_unread,

@@ -12,10 +12,10 @@ from time import perf_counter_ns
 
 import attrs
 
-from tfopt_core.records.messages import Tell, TurnOver
-from tfopt_core.records.run import TURN, Block
 from tfopt_core.statistics.fit_figures import LEAST_STARTS, mean_step
 from tfopt_core.training.clock import leave_out_stopped, running_ns
+from tfopt_core.training.messages import TURN, Block, Tell
+from tfopt_core.workers.task import TurnOver
 
 # A run trains for so long before it is another one's turn.
 TURN_SECONDS = 0.5

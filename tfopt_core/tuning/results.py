@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core.recipe.model import Objective
 from tfopt_core.recipe.tree import split_path
-from tfopt_core.records.results import Results
+from tfopt_core.statistics.results import Results
 
 SCHEMA_VERSION = 1
 

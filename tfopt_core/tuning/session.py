@@ -7,13 +7,13 @@ from datetime import datetime
 import attrs
 
 from tfopt_core.diagnosis.process import diagnose
+from tfopt_core.diagnosis.results import Diagnosed
 from tfopt_core.hooks.installed.discovery import find, registrations
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.session import measure
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.intervals import seconds_in_words
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.lock import held
 from tfopt_core.trials.request import Request
 from tfopt_core.trials.workload_options import options_in_stack

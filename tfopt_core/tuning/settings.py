@@ -15,9 +15,7 @@ from tfopt_core.errors import RecipeError, TfoptError
 from tfopt_core.measurement.progress import Event, RunProgress
 from tfopt_core.recipe.model import DEFAULT_PRUNER, DEFAULT_SAMPLER, DEFAULT_TRIALS
 from tfopt_core.recipe.tree import join_path, split_path
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.statistics.figures import pairs_of
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult, pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.workload_options import options_in_stack
 from tfopt_core.tuning.results import (

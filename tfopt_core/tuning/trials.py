@@ -19,15 +19,13 @@ from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.recipe.model import Objective
 from tfopt_core.recipe.table import to_json
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind
-from tfopt_core.statistics.figures import Pair, compared_seconds, not_projected, pairs_of
+from tfopt_core.statistics.figures import compared_seconds, not_projected
 from tfopt_core.statistics.intervals import speedup_interval, t_interval
+from tfopt_core.statistics.results import ComparisonKind
+from tfopt_core.statistics.runs import BASELINE, FULL, Pair, RunResult, pairs_of
 from tfopt_core.trials.holdout import with_holdout
 from tfopt_core.trials.processes import prepare
-from tfopt_core.trials.request import Request
+from tfopt_core.trials.request import Prepared, Request
 from tfopt_core.tuning.context import SearchContext
 from tfopt_core.tuning.results import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.tuning.stacks import stacked

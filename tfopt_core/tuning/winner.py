@@ -13,7 +13,7 @@ import attrs
 from tfopt_core.diagnosis.draft import sealed
 from tfopt_core.recipe.model import PAIRS, PluginEntry, Recipe
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.tuning.results import TrialOutcome, TuneResult, values_below
 from tfopt_core.tuning.stacks import against, with_options
 

@@ -20,9 +20,8 @@ from types import ModuleType
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.records.messages import CannotMount
 from tfopt_core.workers.supervise import DUMP_SIGNAL
-from tfopt_core.workers.task import Parent, RunTask, failure_of, receive_task
+from tfopt_core.workers.task import CannotMount, Parent, RunTask, failure_of, receive_task
 
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.

@@ -20,12 +20,12 @@ from typing import Self
 
 import attrs
 
-from tfopt_core.records.messages import CannotMount, Tell
 from tfopt_core.scripts.folders.private_folder import PRIVATE
+from tfopt_core.training.messages import Tell
 from tfopt_core.workers.process import ParentGone, WorkerProcess, answer
 from tfopt_core.workers.spawn import FELL_BACK, ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.supervise import NeverStarted, converse, end_group
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import CannotMount, Task
 
 # Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.
 READY_SECONDS = 120.0

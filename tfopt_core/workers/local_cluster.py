@@ -15,10 +15,9 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 import attrs
 
 from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions
-from tfopt_core.records.messages import EpochDone, Failure, Progress, Tell
-from tfopt_core.records.run import RunReport
+from tfopt_core.training.messages import EpochDone, Message, RunReport, Tell
 from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
-from tfopt_core.workers.task import RunTask, Task
+from tfopt_core.workers.task import Failure, RunTask, Task
 
 # Once a role has failed, the others get time to report the cause: TensorFlow notices within some
 # 10 s that a worker is gone.
@@ -83,7 +82,7 @@ class LocalCluster:
     inner: Runner
     spawn: SpawnRunner
     on_begin: Callable[[tuple[Role, ...]], None] = lambda roles: None
-    on_message: Callable[[Role, Progress], None] = lambda role, message: None
+    on_message: Callable[[Role, Message], None] = lambda role, message: None
     on_end: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
     loss_seconds: float = LOSS_SECONDS
     end_seconds: float = END_SECONDS
@@ -137,7 +136,7 @@ class _ClusterRun:
     def _serve(self, role: Role) -> None:
         """Run the process of a role in its thread: pass on its messages and keep its end."""
 
-        def tell(message: Progress) -> None:
+        def tell(message: Message) -> None:
             with self._lock:
                 self._pass_on(role, message)
 
@@ -155,7 +154,7 @@ class _ClusterRun:
         with self._lock:
             self._keep_end(role, outcome)
 
-    def _pass_on(self, role: Role, message: Progress) -> None:
+    def _pass_on(self, role: Role, message: Message) -> None:
         if isinstance(message, EpochDone):
             self._metrics[role.name] = message.metrics
         if role.is_chief:

@@ -18,11 +18,10 @@ from typing import Literal, Protocol, Self
 import attrs
 
 from tfopt_core.errors import CannotShare
-from tfopt_core.records.messages import Answer, Failure, Tell
-from tfopt_core.records.run import RunReport
+from tfopt_core.training.messages import Answer, RunReport, Tell
 from tfopt_core.workers.process import ParentGone, WorkerProcess, start_process
 from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, converse, end_group
-from tfopt_core.workers.task import LookTask, Task
+from tfopt_core.workers.task import Failure, LookTask, Task
 
 # Enough for the dump of faulthandler, whose list of modules alone takes some 3000.
 TAIL_BYTES = 16_000

@@ -15,18 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 
 from tfopt_core.hooks.plugin_class import size_in_words
-from tfopt_core.records.messages import (
-    Answer,
-    ClusterJoined,
-    ClusterJoining,
-    Message,
-    Tell,
-    TurnOver,
-)
 from tfopt_core.statistics.intervals import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
+from tfopt_core.training.messages import Answer, ClusterJoined, ClusterJoining, Message, Tell
 from tfopt_core.workers.process import WorkerProcess
-from tfopt_core.workers.task import PrepareTask, RunTask, Task, check_answer, decode, send_task
+from tfopt_core.workers.task import (
+    PrepareTask,
+    RunTask,
+    Task,
+    TurnOver,
+    check_answer,
+    decode,
+    send_task,
+)
 from tfopt_core.workers.telemetry import oom_kills
 
 # The time for a process to end after SIGTERM, before it is killed.

@@ -12,25 +12,21 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import attrs
 from cattrs import Converter, transform_error
 
 from tfopt_core.errors import TfoptError, WorkloadError, message_of, ran_out_of_memory
-from tfopt_core.records.diagnosis import Diagnosed
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import CannotMount, Failure, Message, OthersServed
-from tfopt_core.records.replay import Replayed, ReplayPart
-from tfopt_core.records.run import RunReport
 from tfopt_core.scripts.folders.private_folder import PrivateFolder
 from tfopt_core.training.job import CheckpointConfig, Job
+from tfopt_core.training.messages import Answer, Message
+from tfopt_core.training.replay.data import ReplayPart
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.run:carry_out"
 SCRIPT = "tfopt_core.trials.scripts.work:carry_out"
 TYPE = "type"
-_KINDS = {kind.__name__: kind for kind in get_args(Message)}
 # The most characters shown of an unknown message, and the most problems of a malformed one.
 SHOWN_CHARACTERS, SHOWN_PROBLEMS = 80, 3
 
@@ -54,8 +50,8 @@ class Task:
         two processes would differ in the places of code in memory, in every pair alike.
     """
 
-    # the classes of the last message of a process that succeeded
-    answers: ClassVar[tuple[type, ...]] = ()
+    # the names of the last messages of a process that succeeded
+    answers: ClassVar[tuple[str, ...]] = ()
 
     job: Job
     function: str
@@ -88,7 +84,7 @@ class RunTask(Task):
     """
 
     # a process that only serves the others trains nothing
-    answers: ClassVar[tuple[type, ...]] = (RunReport, OthersServed)
+    answers: ClassVar[tuple[str, ...]] = ("RunReport", "OthersServed")
 
     save_to: Path | None = None
     warm_seconds: float | None = None
@@ -126,7 +122,7 @@ class PrepareTask(LookTask):
     :param quick: also time some steps with the stack.
     """
 
-    answers: ClassVar[tuple[type, ...]] = (Prepared,)
+    answers: ClassVar[tuple[str, ...]] = ("Prepared",)
 
     estimate: bool = False
     quick: bool = False
@@ -142,7 +138,7 @@ class ReplayTask(LookTask):
     :param against: the variant with which the final state is compared; "" for none.
     """
 
-    answers: ClassVar[tuple[type, ...]] = (Replayed,)
+    answers: ClassVar[tuple[str, ...]] = ("Replayed",)
 
     part: ReplayPart
     replay_folder: Path
@@ -158,10 +154,54 @@ class DiagnoseTask(LookTask):
     :param quick: take seconds, and compare loops within the training too.
     """
 
-    answers: ClassVar[tuple[type, ...]] = (Diagnosed,)
+    answers: ClassVar[tuple[str, ...]] = ("Diagnosed",)
 
     asked_plugins: tuple[str, ...]
     quick: bool = False
+
+
+@attrs.frozen
+class ProcessStarted(Message):
+    """The process has read its task. That of a factory has also opened TensorFlow's devices; a
+    script may still choose them."""
+
+
+@attrs.frozen
+class TurnOver(Message):
+    """The turn of the training is over: the process with this ID is about to stop itself."""
+
+    pid: int
+
+
+@attrs.frozen
+class OthersServed(Answer):
+    """The process served the others of its cluster, which have ended; it trained nothing."""
+
+
+@attrs.frozen
+class CannotMount(Answer):
+    """The process is a fork that could not mount the overlay of its private folder: a new process
+    does the task instead."""
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Failure(Answer):
+    """The process failed.
+
+    :param error: the name of the exception's class.
+    :param message: what is wrong; of an unexpected exception, what it is and where it was raised.
+    :param exit_code: the exit code of tfopt.
+    :param out_of_memory: whether memory ran out, on the machine or a device.
+    :param option: the option of the workload that is wrong, "" if it is none of them.
+    """
+
+    error: str
+    message: str
+    exit_code: int
+    out_of_memory: bool = False
+    option: str = ""
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -253,9 +293,9 @@ def check_answer(message: Message, task: Task) -> None:
 
     :raises ValueError: if it answers another kind of task.
     """
-    if not isinstance(message, (Failure, CannotMount, *task.answers)):
-        kind, wanted = type(message).__name__, type(task).__name__
-        raise ValueError(f"message {kind!r} is no answer to {wanted!r}")
+    kind = type(message).__name__
+    if kind not in ("Failure", "CannotMount", *task.answers):
+        raise ValueError(f"message {kind!r} is no answer to {type(task).__name__!r}")
 
 
 def _unstructured(message: Message) -> dict[str, Any]:
@@ -264,11 +304,11 @@ def _unstructured(message: Message) -> dict[str, Any]:
 
 def _structured(data: Any) -> Message:
     kind = data.get(TYPE) if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in Message.kinds:
         raise ValueError(f"unknown message {str(data)[:SHOWN_CHARACTERS]!r}")
     fields = {name: value for name, value in data.items() if name != TYPE}
     try:
-        message: Message = _converter.structure(fields, _KINDS[kind])
+        message: Message = _converter.structure(fields, Message.kinds[kind])
     except Exception as error:  # any value may have any type
         problems = "; ".join(transform_error(error)[:SHOWN_PROBLEMS])
         raise ValueError(f"malformed message {kind!r}: {problems}") from error

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfopt_core.hooks.machine import process_cpus
-from tfopt_core.records.results import RunResult
+from tfopt_core.statistics.runs import RunResult
 
 # The CPUs' ticks are 10 ms: a shorter interval cannot tell shares of a few percent.
 SHORTEST_SECONDS = 0.2

@@ -19,7 +19,8 @@ import attrs
 
 from tfopt_core.hooks.machine import available_memory_bytes
 from tfopt_core.recipe.model import Objective, WorkloadSpec
-from tfopt_core.records.messages import Progress, Tell, TurnOver
+from tfopt_core.training.messages import Message, Tell
+from tfopt_core.workers.task import TurnOver
 
 Result = TypeVar("Result")
 LOOK_SECONDS = 0.005
@@ -110,7 +111,7 @@ class TurnsOfProcesses(Generic[Result]):
         self.interrupt()
 
     def _one(self, place: int) -> Result:
-        def tell(message: Progress) -> None:
+        def tell(message: Message) -> None:
             if isinstance(message, TurnOver):
                 self._turn_over(place, message.pid)
 

@@ -25,8 +25,8 @@ from tfopt_core.hooks.installed import inspection
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.recipe.shipped import shipped_recipes
-from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.report.style.console import PALETTE, make_console
+from tfopt_core.statistics.results import MemoryVerdict, Verdict
 
 
 @pytest.mark.parametrize(

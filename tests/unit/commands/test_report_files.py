@@ -13,7 +13,7 @@ from support.report_results import make_comparison, make_results
 
 from tfopt_core.diagnosis.draft import LeftOut, NothingToMeasure
 from tfopt_core.hooks.diagnosis import Finding
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Verdict
 
 
 @pytest.fixture

@@ -26,12 +26,11 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan
-from tfopt_core.records.messages import Failure
 from tfopt_core.testing import make_machine
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, names_in
+from tfopt_core.trials.request import PluginPlan
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import PrepareTask, RunTask
+from tfopt_core.workers.task import Failure, PrepareTask, RunTask
 
 
 @attrs.frozen(kw_only=True, eq=False)

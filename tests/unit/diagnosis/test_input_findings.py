@@ -7,7 +7,7 @@ import pytest
 
 from tfopt_core import DataPlan
 from tfopt_core.data import TakeWhile
-from tfopt_core.records.run import StepTrace
+from tfopt_core.training.messages import StepTrace
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,7 +8,7 @@ from support.measure_runs import make_request
 from tfopt_core.commands.first_contact import prepared_for
 from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import PreparationFailed, Problem, RecipeError
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.trials.request import Estimate
 
 
 def screen(proposal, attempt, **options):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfopt_core.diagnosis.results import Round
 from tfopt_core.diagnosis.step_parts import (
     RecordingLimits,
     TimedEpoch,
@@ -11,8 +12,7 @@ from tfopt_core.diagnosis.step_parts import (
     seconds_a_step,
     with_first_epoch,
 )
-from tfopt_core.records.diagnosis import Round
-from tfopt_core.records.run import Block
+from tfopt_core.training.messages import Block
 
 SECONDS = st.floats(1e-6, 10)
 

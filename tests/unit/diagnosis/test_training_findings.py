@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfopt_core.diagnosis.results import EpochPart
 from tfopt_core.diagnosis.training_findings import epoch_findings
-from tfopt_core.records.diagnosis import EpochPart
 
 X = np.random.default_rng(1).random((16, 4, 4, 1), "float32")
 
@@ -26,9 +26,9 @@ def findings_of(
     from support.in_process import build_here
 
     from tfopt_core import Workload
+    from tfopt_core.diagnosis.results import StepPart
     from tfopt_core.diagnosis.step_parts import Parts
     from tfopt_core.diagnosis.training_findings import model_findings
-    from tfopt_core.records.diagnosis import StepPart
 
     def build_model() -> Any:
         return keras.Sequential([keras.Input(X.shape[1:]), *layers(), keras.layers.Dense(1)])

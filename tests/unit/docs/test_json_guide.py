@@ -14,11 +14,12 @@ from support.in_process import tfopt_here
 from support.report_results import make_prepared
 
 from tfopt_core.commands.output import to_json
+from tfopt_core.diagnosis import results as diagnosis
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records import diagnosis, results
-from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.report.listing import DoctorFinding
+from tfopt_core.statistics import results, runs
+from tfopt_core.trials.request import HookChange, PluginPlan, Prepared
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
 SECTIONS: dict[str, str] = dict(
@@ -38,8 +39,8 @@ def fields_of(section: str) -> set[str]:
     ("section", "part"),
     [
         ("### Top level", results.Results),
-        ("### `runs[]`", results.RunResult),
-        ("### `runs[].fits[]`", results.FitResult),
+        ("### `runs[]`", runs.RunResult),
+        ("### `runs[].fits[]`", runs.FitResult),
         ("### `comparison`", results.Comparison),
         ("### `comparison.memory[]`", results.MemoryContrast),
         ("### `comparison.quality`", results.Quality),

@@ -23,8 +23,7 @@ from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.plugins import Diagnosis, PluginRefused, TrainingOptions
-from tfopt_core.records.results import Comparison, Results
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Comparison, Results, Verdict
 from tfopt_core.testing import check_plugin, make_run, stack_of
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
 from tfopt_core.tuning.search import FORWARD_SHARE, SEARCH_SHARE

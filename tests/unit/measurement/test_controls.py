@@ -9,9 +9,9 @@ from support.measure_across import make_measured
 from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measurement.selftest import ControlTrial, sleeping
-from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest
 from tfopt_core.report.style.console import make_console
+from tfopt_core.statistics.results import Verdict
 
 
 class Clock:

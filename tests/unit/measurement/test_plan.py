@@ -18,8 +18,8 @@ from tfopt_core.measurement.plan import (
 )
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, WorkloadSpec
-from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.trials.request import Variant
 
 
 def planned(

@@ -19,13 +19,12 @@ from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
-from tfopt_core.records.dry_build import PluginPlan
-from tfopt_core.records.messages import EpochDone, Failure, StepDone
-from tfopt_core.records.run import Block, RunReport
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
+from tfopt_core.training.messages import Block, EpochDone, RunReport, StepDone
+from tfopt_core.trials.request import PluginPlan
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import PrepareTask, ReplayTask, RunTask
+from tfopt_core.workers.task import Failure, PrepareTask, ReplayTask, RunTask
 
 
 @attrs.frozen(kw_only=True, eq=False)

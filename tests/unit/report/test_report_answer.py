@@ -21,13 +21,19 @@ from tfopt_core.commands.output import to_json
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.conclude import next_steps
-from tfopt_core.records.results import Addition, Results
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.html.charts import gains_of
 from tfopt_core.report.html.page import html_page
 from tfopt_core.report.results.answer import answer_lines, headline, render_answer
 from tfopt_core.report.results.markdown import markdown_report
 from tfopt_core.report.results.pages import render_summary
+from tfopt_core.statistics.results import (
+    Addition,
+    ComparisonKind,
+    MemoryVerdict,
+    QualityVerdict,
+    Results,
+    Verdict,
+)
 from tfopt_core.store.decoding import read_results
 
 LONG = "a sentence that goes on for longer than anybody would want to read it, " * 4

@@ -22,9 +22,9 @@ from support.report_results import (
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.values import Effect
-from tfopt_core.records.results import FigureRatio, Results
-from tfopt_core.records.run import Block
 from tfopt_core.report.style.console import plain
+from tfopt_core.statistics.results import FigureRatio, Results
+from tfopt_core.training.messages import Block
 
 pytest.importorskip("jinja2", reason="the report extra is not installed")
 

@@ -13,9 +13,6 @@ from support.report_results import make_run, show
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records.messages import EpochDone, Failure
-from tfopt_core.records.run import RunReport
-from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.listing import (
     DoctorFinding,
     render_card,
@@ -27,9 +24,12 @@ from tfopt_core.report.results.pages import render_across, render_interim, rende
 from tfopt_core.report.style.units import when_text
 from tfopt_core.report.training import epoch_of_role, render_ends, render_roles
 from tfopt_core.statistics.across import Across
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.decoding import Interim, Overview
+from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.workers.local_cluster import Role, RoleEnd
 from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import Failure
 
 LONG = "long-" * 30
 HOSTILE = "[/red]\x1b[31m"

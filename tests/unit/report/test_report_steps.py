@@ -15,20 +15,20 @@ from support.report_results import make_fit, make_prepared, make_results, make_r
 
 from tfopt_core.commands.output import to_json
 from tfopt_core.diagnosis.draft import Draft, as_own_loop, draft_of, what_bounds, why_chosen
+from tfopt_core.diagnosis.results import EpochPart
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS, Finding
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.records.diagnosis import EpochPart
-from tfopt_core.records.dry_build import Estimate, PluginPlan
-from tfopt_core.records.run import OWN_LOOP
 from tfopt_core.report.diagnosis import Bar, lengths, render_diagnosis, render_look, snippet
 from tfopt_core.report.live import make_phases
 from tfopt_core.report.plan import render_plan
 from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.training import render_script
+from tfopt_core.training.messages import OWN_LOOP
+from tfopt_core.trials.request import Estimate, PluginPlan
 from tfopt_core.trials.scripts.own_loop import baseline_in_words
 
 

@@ -20,12 +20,19 @@ from support.report_results import (
 )
 
 from tfopt_core.hooks.values import Effect, FoundTable
-from tfopt_core.records.results import FigureRatio, Results, RunResult
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.results.sections import machine_in_words
 from tfopt_core.report.style.console import PALETTE, make_console
+from tfopt_core.statistics.results import (
+    ComparisonKind,
+    FigureRatio,
+    MemoryVerdict,
+    QualityVerdict,
+    Results,
+    Verdict,
+)
+from tfopt_core.statistics.runs import RunResult
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 

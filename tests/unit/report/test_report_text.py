@@ -32,12 +32,12 @@ from support.report_results import (
 )
 
 from tfopt_core.commands.output import to_json, write_json
-from tfopt_core.records.results import FigureRatio
 from tfopt_core.report.results.markdown import escaped, markdown_report
 from tfopt_core.report.results.pages import render_summary
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import PALETTE, TRACK, make_console, plain, plain_lines
 from tfopt_core.report.style.layout import Page, words
+from tfopt_core.statistics.results import FigureRatio
 
 
 class Terminal(io.StringIO):

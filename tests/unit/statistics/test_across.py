@@ -9,8 +9,8 @@ from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.errors import InputError
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.across import compare_stacks
+from tfopt_core.statistics.results import ComparisonKind, Verdict
 
 FAST = (8.0, 8.1, 7.95, 8.02)  # 1.25x
 FASTER = (6.66, 6.75, 6.62, 6.68)  # 1.5x

@@ -3,9 +3,9 @@
 import pytest
 from support.measure_runs import make_judgement, make_pairs, make_run
 
-from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack, judge_addition
+from tfopt_core.statistics.results import QualityVerdict, Verdict
 from tfopt_core.statistics.verdict import compare
 
 PLUS = "plus low"

@@ -7,12 +7,12 @@ import pytest
 from cattrs import structure, unstructure
 from support.measure_runs import make_judgement, make_pairs
 
-from tfopt_core.records.replay import SAME, ReadEpoch, Replayed
-from tfopt_core.records.run import TrainingCounts
-from tfopt_core.statistics.certificate import certify, impossible, without_unsteady
+from tfopt_core.statistics.certificate import SAME, certify, impossible, without_unsteady
 from tfopt_core.statistics.claims import compare_quality
 from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.statistics.verdict import compare
+from tfopt_core.training.messages import TrainingCounts
+from tfopt_core.training.replay.data import ReadEpoch, Replayed
 
 BASE = [10.0, 10.1, 9.9, 10.05]
 FAST = [8.0, 8.1, 7.95, 8.02]

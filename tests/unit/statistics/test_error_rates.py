@@ -11,11 +11,11 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measurement.plan import schedule
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
 from tfopt_core.statistics.claims import compare_quality
-from tfopt_core.statistics.contrasts import attribute
-from tfopt_core.statistics.figures import pairs_of
+from tfopt_core.statistics.contrasts import Contrast, attribute
+from tfopt_core.statistics.runs import BASELINE, FULL, pairs_of
 from tfopt_core.statistics.verdict import compare
+from tfopt_core.trials.request import Variant
 
 FALSE = {"faster", "slower"}
 JUDGEMENT = make_judgement()

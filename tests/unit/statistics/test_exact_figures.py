@@ -12,11 +12,8 @@ from support.report_results import make_comparison, make_quality
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.measurement.groups import failed_for_good
-from tfopt_core.records.results import Addition, Attribution
-from tfopt_core.records.run import StepTrace
-from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.claims import compare_quality, examples, inconclusive
-from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, pairs_of, verdict_on_interval
+from tfopt_core.statistics.figures import RELATIVE_TOLERANCE, verdict_on_interval
 from tfopt_core.statistics.fit_figures import SHOWN, retraced_runs, retraces, summarize
 from tfopt_core.statistics.intervals import (
     LEVEL,
@@ -28,6 +25,9 @@ from tfopt_core.statistics.intervals import (
     seconds_in_words,
     t_interval,
 )
+from tfopt_core.statistics.results import Addition, Attribution, QualityVerdict, Verdict
+from tfopt_core.statistics.runs import pairs_of
+from tfopt_core.training.messages import StepTrace
 
 samples = st.lists(st.floats(-5, 5), min_size=2, max_size=12)
 

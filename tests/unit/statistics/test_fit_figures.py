@@ -5,7 +5,6 @@ import pytest
 from support.measure_runs import make_fit, make_outcome, make_run
 
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.records.run import TURN, Block, StepTrace
 from tfopt_core.statistics.fit_figures import (
     LEAST_STARTS,
     NO_EDGE,
@@ -17,6 +16,7 @@ from tfopt_core.statistics.fit_figures import (
     retraced_runs,
     summarize,
 )
+from tfopt_core.training.messages import TURN, Block, StepTrace
 
 
 def outcome(**changes):

@@ -9,9 +9,9 @@ from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measurement.conclude import next_steps
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.records.results import RunResult
-from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.results import MemoryVerdict, Verdict
+from tfopt_core.statistics.runs import RunResult
 from tfopt_core.statistics.verdict import compare
 
 GIB = 2**30

@@ -7,12 +7,11 @@ import pytest
 from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.recipe.model import TargetSpec
-from tfopt_core.records.run import Block, TrainingCounts
-from tfopt_core.records.variants import Contrast
-from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import attribute
+from tfopt_core.statistics.contrasts import Contrast, attribute
+from tfopt_core.statistics.results import QualityVerdict
 from tfopt_core.statistics.verdict import compare
+from tfopt_core.training.messages import Block, TrainingCounts
 
 BASE = [10.0, 10.1, 9.9, 10.05]
 FAST = [8.0, 8.1, 7.95, 8.02]

@@ -15,11 +15,11 @@ from support.simulated_measurement import measured, periodic
 from support.simulated_training import STALLS, Training
 
 from tfopt_core.recipe.model import PAIRS
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.figures import verdict_on_interval
 from tfopt_core.statistics.fit_figures import project, summarize
 from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.results import Verdict
+from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.statistics.verdict import compare
 
 FEW, MANY = 300, pytest.param(2000, marks=pytest.mark.thorough)

@@ -10,8 +10,8 @@ from support.measure_runs import make_run
 from support.report_results import make_results
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.records.run import Block
 from tfopt_core.store.database import Store
+from tfopt_core.training.messages import Block
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)))
 

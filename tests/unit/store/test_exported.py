@@ -13,9 +13,9 @@ from support.report_results import make_results
 
 from tfopt_core.commands.output import to_json, write_json
 from tfopt_core.errors import InputError
-from tfopt_core.records.run import Block
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.store.decoding import read_results
+from tfopt_core.training.messages import Block
 
 RUN = make_run("full", 0, 2.5, blocks=(Block(10, 0.1),), step_seconds=None)
 RESULTS = make_results(id="m", runs=(RUN,))

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tfopt_core.records.run import Block
+from tfopt_core.training.messages import Block
 from tfopt_core.trials import turns
 from tfopt_core.trials.turns import TURN_SECONDS, Pacing, Turn, first_warm_steps
 

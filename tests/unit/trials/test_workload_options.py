@@ -12,9 +12,9 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.plan import leave_one_out
 from tfopt_core.plugins import Plugin
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec, Recipe, WorkloadSpec
-from tfopt_core.records.variants import BASELINE, FULL, ScheduledRun, Variant
+from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import with_settings
+from tfopt_core.trials.request import ScheduledRun, Variant, with_settings
 from tfopt_core.trials.workload_options import (
     NAME,
     WorkloadOptions,

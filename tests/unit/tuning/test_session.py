@@ -11,7 +11,7 @@ from support.tuned import make_trial, make_tuned
 
 from tfopt_core.errors import InputError
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.tuning.results import TrialOutcome
 from tfopt_core.tuning.search import GreedySearch
 from tfopt_core.tuning.session import _nothing

@@ -13,13 +13,12 @@ from support.simulated_settings import answered, prepared
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import MeasureSpec, Recipe, TargetSpec, WorkloadSpec
-from tfopt_core.records.messages import Failure
-from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
+from tfopt_core.training.messages import RunReport
 from tfopt_core.tuning.results import StackTrial, TrialOutcome
 from tfopt_core.tuning.search_log import SearchLog
 from tfopt_core.tuning.trials import TrialMaker, decided, with_figures
-from tfopt_core.workers.task import PrepareTask
+from tfopt_core.workers.task import Failure, PrepareTask
 
 OUT_OF_MEMORY = Failure(error="E", message="raised MemoryError", exit_code=3, out_of_memory=True)
 FAILED = Failure(error="E", message="raised ValueError", exit_code=3)

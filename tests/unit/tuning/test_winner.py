@@ -12,7 +12,7 @@ from support.tuned import make_tuned
 from tfopt_core.diagnosis.draft import is_unchanged
 from tfopt_core.recipe.model import BaselineSpec, MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.results import Verdict
 from tfopt_core.trials.workload_options import baseline_recipe, options_in_stack
 from tfopt_core.tuning.results import SettingsSearch
 from tfopt_core.tuning.winner import proof_recipe, why_not_written, winner_text

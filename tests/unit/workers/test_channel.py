@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import attrs
 import pytest
@@ -11,22 +10,19 @@ from support.fake_role import RUN
 from tfopt_core.hooks.context import Cluster
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.messages import (
-    Answer,
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.training.messages import (
     ClusterJoined,
     ClusterJoining,
     EpochDone,
-    Failure,
-    Message,
     Note,
-    OthersServed,
-    Progress,
     StepDone,
 )
-from tfopt_core.testing import make_machine
-from tfopt_core.training.job import Job
 from tfopt_core.workers.task import (
     DiagnoseTask,
+    Failure,
+    OthersServed,
     PrepareTask,
     ReplayTask,
     RunTask,
@@ -64,12 +60,6 @@ def test_a_message_arrives_as_it_was_sent(message):
 
 def test_a_line_names_the_class_of_its_message():
     assert json.loads(encode(StepDone(0, 5))) == {"type": "StepDone", "epoch": 0, "step": 5}
-
-
-def test_every_message_is_either_progress_or_an_answer():
-    progress, answers = set(get_args(Progress)), set(get_args(Answer))
-    assert progress | answers == set(get_args(Message))
-    assert not progress & answers
 
 
 @pytest.mark.parametrize(

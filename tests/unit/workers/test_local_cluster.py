@@ -16,22 +16,15 @@ import pytest
 from tfopt_core.hooks.context import ClusterOptions
 from tfopt_core.hooks.values import RuntimeOptions
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
-from tfopt_core.records.messages import (
-    ClusterJoined,
-    ClusterJoining,
-    EpochDone,
-    Failure,
-    OthersServed,
-)
-from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import ClusterJoined, ClusterJoining, EpochDone, RunReport
 from tfopt_core.trials.outcomes import remove_private_files
 from tfopt_core.workers import supervise
 from tfopt_core.workers.local_cluster import LocalCluster, environment_of, free_addresses, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import PrepareTask, RunTask
+from tfopt_core.workers.task import Failure, OthersServed, PrepareTask, RunTask
 
 FAKE = str(Path(__file__).parents[2] / "support" / "fake_role.py")
 TRAINS = [["epoch", 0.5], ["result", 0]]

@@ -15,13 +15,12 @@ import pytest
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
 from tfopt_core.hooks.card import guarded
 from tfopt_core.hooks.context import Cluster
-from tfopt_core.records.messages import EpochDone, Failure, TurnOver
-from tfopt_core.records.run import RunReport
 from tfopt_core.training.distributed.serving import answers
+from tfopt_core.training.messages import EpochDone, RunReport
 from tfopt_core.workers import supervise
 from tfopt_core.workers.spawn import ProcessOutcome
 from tfopt_core.workers.supervise import NO_LIMITS, Gathering, Limits, converse
-from tfopt_core.workers.task import RunTask, encode, failure_of
+from tfopt_core.workers.task import Failure, RunTask, TurnOver, encode, failure_of
 
 
 class ResourceExhaustedError(Exception):

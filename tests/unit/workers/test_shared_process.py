@@ -18,7 +18,7 @@ from tfopt_core.workers.task import SCRIPT, PrepareTask
 # Answers each task with its own number and the name of the task's variant; ends at "last".
 ANSWERS = """
 import os, socket, sys, threading, time
-from tfopt_core.records.messages import Failure
+from tfopt_core.workers.task import Failure
 from tfopt_core.workers.task import Parent, receive_task
 
 channel = socket.socket(fileno=int(sys.argv[1]))

@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tfopt_core.records.messages import StepDone, TurnOver
+from tfopt_core.training.messages import StepDone
 from tfopt_core.workers import turns
 from tfopt_core.workers.reaper import end_with_parent
+from tfopt_core.workers.task import TurnOver
 from tfopt_core.workers.turns import CannotTakeTurns, TurnsOfProcesses
 
 COUNT = 4

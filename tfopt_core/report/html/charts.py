@@ -10,8 +10,6 @@ from statistics import median
 
 import attrs
 
-from tfopt_core.records.results import Addition, Attribution, Comparison, Results, RunResult
-from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.html.svg import (
     FONT,
     WIDTH,
@@ -26,6 +24,8 @@ from tfopt_core.report.html.svg import (
 from tfopt_core.report.style import units
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
 from tfopt_core.statistics.figures import INDIFFERENCE
+from tfopt_core.statistics.results import Addition, Attribution, Comparison, Results
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult
 
 LABEL_CHARACTERS, TITLE_CHARACTERS = 34, 44
 ROW, MARGIN = 34.0, 10.0

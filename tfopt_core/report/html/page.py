@@ -12,7 +12,6 @@ import attrs
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.extras import check_installed
-from tfopt_core.records.results import Results
 from tfopt_core.report.html.charts import (
     colors_of,
     gain_chart,
@@ -28,6 +27,7 @@ from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.layout import Fact, Facts, Line, Lines, Section, SectionPart
 from tfopt_core.report.style.vocabulary import color_of, setting_in_words, variant_in_words
+from tfopt_core.statistics.results import Results
 from tfopt_core.version import __version__
 
 if TYPE_CHECKING:

@@ -10,14 +10,20 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tfopt_core.diagnosis.draft import NothingToMeasure, untried
-from tfopt_core.records.results import Results
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import memory_rows
 from tfopt_core.report.results.sections import APPLIED, failures, plugin_facts
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, grid, indented, words
 from tfopt_core.report.style.vocabulary import color_of, finding_in_words
-from tfopt_core.statistics.figures import compared_seconds, pairs_of
+from tfopt_core.statistics.figures import compared_seconds
+from tfopt_core.statistics.results import (
+    ComparisonKind,
+    MemoryVerdict,
+    QualityVerdict,
+    Results,
+    Verdict,
+)
+from tfopt_core.statistics.runs import pairs_of
 
 LINES = 10
 # So much of a text fits into a line, and so much of a reason may stand in two.

@@ -8,13 +8,12 @@ from statistics import fmean, geometric_mean
 
 import attrs
 
-from tfopt_core.records.results import FitResult, Results, RunResult
-from tfopt_core.records.run import NAME as DATA_LOSS
-from tfopt_core.records.run import differs_from_loss
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.report.style import units
 from tfopt_core.statistics.figures import FIGURES
+from tfopt_core.statistics.results import ComparisonKind, Results
+from tfopt_core.statistics.runs import BASELINE, FULL, FitResult, RunResult
+from tfopt_core.training.messages import NAME as DATA_LOSS
+from tfopt_core.training.messages import differs_from_loss
 
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tfopt_core.diagnosis.draft import NothingToMeasure
-from tfopt_core.records.results import Results
 from tfopt_core.report.results.sections import nothing_sections, sections_of
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Bullets, Facts, Lines, Section, TablePart
+from tfopt_core.statistics.results import Results
 from tfopt_core.version import __version__
 
 # What begins markup in GitHub's Markdown anywhere in a line; an underscore within a word is none.

@@ -11,7 +11,6 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.records.results import Results, RunResult
 from tfopt_core.report.results.sections import sections_of
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
@@ -27,6 +26,8 @@ from tfopt_core.report.style.layout import (
 )
 from tfopt_core.report.style.vocabulary import color_of, variant_in_words
 from tfopt_core.statistics.across import Across
+from tfopt_core.statistics.results import Results
+from tfopt_core.statistics.runs import RunResult
 from tfopt_core.store.decoding import Interim, Overview
 
 # Widths that keep an id, and a speedup with its interval, on one line. The rest goes to the

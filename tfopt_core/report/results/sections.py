@@ -11,10 +11,6 @@ import attrs
 from tfopt_core.diagnosis.draft import NothingToMeasure
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.values import Effect
-from tfopt_core.records.results import Addition, Comparison, Quality, Results, RunResult
-from tfopt_core.records.run import OWN_LOOP
-from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import (
@@ -37,6 +33,16 @@ from tfopt_core.report.style.vocabulary import (
     finding_in_words,
     variant_in_words,
 )
+from tfopt_core.statistics.results import (
+    Addition,
+    Comparison,
+    ComparisonKind,
+    MemoryVerdict,
+    Quality,
+    Results,
+)
+from tfopt_core.statistics.runs import BASELINE, FULL, RunResult
+from tfopt_core.training.messages import OWN_LOOP
 
 BY_HAND = "To change by hand"
 # The marks of a plugin: that it took effect in all runs, in none, in some; or is not known.

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core.hooks.diagnosis import Finding
-from tfopt_core.records.variants import FULL, PLUS
-from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.results import MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.runs import FULL, PLUS
 
 # What is in none of these is yellow: nothing was shown, or something was not possible.
 _COLORS: dict[str, tuple[StrEnum, ...]] = {

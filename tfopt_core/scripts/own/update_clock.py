@@ -7,8 +7,8 @@ from math import ceil
 
 import attrs
 
-from tfopt_core.records.run import Block
 from tfopt_core.training.clock import running_ns
+from tfopt_core.training.messages import Block
 
 # A block lasts at least this long: reading the count waits for the device.
 BLOCK_NS = 100_000_000

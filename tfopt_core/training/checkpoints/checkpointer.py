@@ -12,7 +12,6 @@ import attrs
 from tfopt_core.data.functions import drawing_ops
 from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
-from tfopt_core.records.messages import Note, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints.folder import Checkpoint, Writer, read_file, writing_alone
@@ -31,6 +30,7 @@ from tfopt_core.training.checkpoints.state import (
 )
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import CheckpointConfig
+from tfopt_core.training.messages import Note, Tell
 
 
 @attrs.define(eq=False)

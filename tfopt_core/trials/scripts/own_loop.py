@@ -11,9 +11,6 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.records.dry_build import Estimate, Prepared
-from tfopt_core.records.messages import StepDone, Tell
-from tfopt_core.records.run import OWN_LOOP, FitOutcome, RunReport
 from tfopt_core.scripts.own.data import EPOCHS, OwnData
 from tfopt_core.scripts.own.loop import (
     NO_DATA_SET,
@@ -24,9 +21,11 @@ from tfopt_core.scripts.own.loop import (
 )
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import OWN_LOOP, FitOutcome, RunReport, StepDone, Tell
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
 from tfopt_core.trials.probing import ProcessProbe
+from tfopt_core.trials.request import Estimate, Prepared
 from tfopt_core.workers.task import PrepareTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
 

@@ -15,7 +15,6 @@ import attrs
 
 from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.hooks.own_loop import check_precision, reaching
-from tfopt_core.records.messages import Message
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.folders.private_folder import move_log_folders
 from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported, hiding_modules
@@ -23,6 +22,7 @@ from tfopt_core.scripts.running import BOTH, ScriptEnd, run_script, why_nothing_
 from tfopt_core.scripts.seeding import Seeding
 from tfopt_core.scripts.session import Session
 from tfopt_core.training.factory import module_file
+from tfopt_core.training.messages import Message
 from tfopt_core.training.runtime import apply_in_process, seen_by_tensorflow
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
 from tfopt_core.workers.task import LookTask, RunTask, Task, failure_of, reworded

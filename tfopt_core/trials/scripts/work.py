@@ -10,9 +10,6 @@ from typing import Any, NoReturn, cast
 import attrs
 
 from tfopt_core.errors import InputError, WorkloadError, ran_out_of_memory
-from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.messages import Answer, Message, ProcessStarted
-from tfopt_core.records.run import RunReport
 from tfopt_core.scripts.call import lengthen
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import FitOfScript, FitState, effects_of, train_fit
@@ -20,8 +17,10 @@ from tfopt_core.scripts.limits import cut_in_words, stopping_after
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.training.job import Job
+from tfopt_core.training.messages import Answer, Message, RunReport
 from tfopt_core.training.replay.data import EPOCHS
 from tfopt_core.training.runtime import seen_by_tensorflow
+from tfopt_core.trials.request import Prepared
 from tfopt_core.trials.run import pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.trials.turns import Turn
@@ -29,6 +28,7 @@ from tfopt_core.workers.task import (
     LookTask,
     Parent,
     PrepareTask,
+    ProcessStarted,
     ReplayTask,
     RunTask,
     failure_of,

@@ -8,7 +8,8 @@ import attrs
 
 from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
-from tfopt_core.records.dry_build import Estimate
+from tfopt_core.training.messages import Answer, Message
+from tfopt_core.trials.request import Estimate
 
 SCHEMA_VERSION = 2
 # The name of the validation among the parts of an epoch, and of its data.
@@ -82,7 +83,7 @@ class Bounds:
 
 
 @attrs.frozen(kw_only=True)
-class Diagnosed(StepFacts):
+class Diagnosed(StepFacts, Answer):
     """Where the time of a training goes on this machine.
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
@@ -114,3 +115,17 @@ class Diagnosed(StepFacts):
     warnings: tuple[str, ...] = ()
     measuring_seconds: float
     seconds: float = 0.0
+
+
+@attrs.frozen
+class PartsMeasured(Message):
+    """A diagnosis before the plugins are asked for suggestions."""
+
+    diagnosed: Diagnosed
+
+
+@attrs.frozen
+class PluginAsked(Message):
+    """This plugin is asked for suggestions."""
+
+    plugin: str

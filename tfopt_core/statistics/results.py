@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -11,101 +12,89 @@ from tfopt_core.hooks.card import Equivalence
 from tfopt_core.hooks.diagnosis import Finding
 from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Objective
-from tfopt_core.records.run import FitFacts, RunFacts
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.runs import RunResult
 
 SCHEMA_VERSION = 4
 
-# "served": the process only served a training of other processes.
-RunStatus = Literal["ok", "failed", "served"]
 
+class Verdict(StrEnum):
+    """The verdict on two stacks. The value is the word in JSON and SQLite.
 
-@attrs.frozen(kw_only=True)
-class FitResult(FitFacts):
-    """One fit of a run.
-
-    `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
-    `cluster_seconds`. `step_seconds` is the mean of the warm blocks, stalls included, None if
-    there are none. `metrics` are the last epoch's. `epochs_to_target` and `seconds_to_target`
-    (counted from the start of the run's training) are None without a target or if it was not
-    reached. A fit that was cut short is not `complete`: its metrics are no result, and
-    `projected_seconds` is what the whole training would take; None if unknown, for the reason
-    in `why_not_projected`. `wall_seconds` are those of a script's call of `fit`.
+    `label` is its short form. A `comparable` verdict has a speedup that `tfopt compare` may compare
+    with that of another measurement.
     """
 
-    one_time_seconds: float
-    step_seconds: float | None
-    examples_per_second: float | None
-    epochs_to_target: int | None
-    seconds_to_target: float | None
-    metrics: Mapping[str, float]
-    complete: bool = True
-    projected_seconds: float | None = None
-    why_not_projected: str = ""
-    wall_seconds: float | None = None
+    label: str
+    comparable: bool
+
+    def __new__(cls, word: str, label: str, comparable: bool = True) -> Self:
+        """Return the member for this word."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.label, member.comparable = label, comparable
+        return member
+
+    # fmt: off
+    FASTER        = "faster",        "faster"
+    SLOWER        = "slower",        "slower"
+    STEPS_FASTER  = "steps faster",  "steps faster, no total"
+    STEPS_SLOWER  = "steps slower",  "steps slower, no total"
+    NO_DIFFERENCE = "no difference", "no measurable difference"
+    WORSE         = "worse",         "faster but worse"
+    QUALITY_OPEN  = "quality open",  "faster, quality not established"
+    INCONCLUSIVE  = "inconclusive",  "inconclusive"
+    UNLIKE        = "unlike",        "unlike trainings", False
+    NOT_APPLIED   = "not applied",   "not applied", False
+    SUSPICIOUS    = "suspicious",    "suspiciously identical timings", False
+    VOID          = "void",          "void", False
+    FITS          = "fits",          "fits, the baseline does not", False
+    DOES_NOT_FIT  = "does not fit",  "does not fit into memory", False
+    NONE          = "none",          "no verdict", False
+    # fmt: on
+
+
+class MemoryVerdict(StrEnum):
+    """What may be said of the peak memory of two stacks; the value as in `Verdict`."""
+
+    LIGHTER = "lighter"
+    HEAVIER = "heavier"
+    NO_DIFFERENCE = "no difference"
+    # Less memory, and another model: as WORSE and QUALITY_OPEN of `Verdict`.
+    WORSE = "worse"
+    QUALITY_OPEN = "quality open"
+    INCONCLUSIVE = "inconclusive"
+    NONE = "none"
+
+
+class QualityVerdict(StrEnum):
+    """Whether the full stack's model is as good as the baseline's; the value as in `Verdict`."""
+
+    CERTIFIED = "certified"
+    NOT_WORSE = "not worse"
+    WORSE = "worse"
+    NOT_ESTABLISHED = "not established"
+
+
+class ComparisonKind(StrEnum):
+    """The time that a comparison is about. The value is the word in JSON and SQLite."""
+
+    END_TO_END = "end-to-end"
+    # Totals that are projected, and steps alone where no total can be projected.
+    STEADY = "steady"
+    STEPS = "steps"
+    TIME_TO_TARGET = "time-to-target"
 
     @property
-    def planned_steps(self) -> int | None:
-        """The steps, with those that were left out when it was cut short; None if unknown."""
-        if self.complete:
-            return self.steps
-        if self.planned_epochs is None or self.steps_per_epoch is None:
-            return None
-        return self.planned_epochs * self.steps_per_epoch
-
-
-@attrs.frozen(kw_only=True)
-class RunResult(RunFacts):
-    """One run: one training in one process.
-
-    `variant` is "baseline", "full" or "without NAME"; `round` and `position` count from 0 and say
-    when it ran; `started` says how its process began ("spawned" or "forked"). `process_seconds`
-    hold its whole process; `disturbance` is what else the machine did meanwhile. A failed run has
-    its cause in `error` and the end of its output in `output_tail`, and does not count.
-    """
-
-    id: str
-    variant: str
-    round: int
-    position: int
-    seed: int
-    status: RunStatus
-    process_seconds: float | None = None
-    started: str = "spawned"
-    disturbance: Mapping[str, float] = attrs.field(factory=dict)
-    fits: tuple[FitResult, ...] = ()
-    error: str | None = None
-    output_path: str | None = None
-    output_tail: str | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.ok and self.judged is not None and not 0 <= self.judged < len(self.fits):
-            raise ValueError(f"run {self.id} has no fit {self.judged} that could be judged")
+    def qualifier(self) -> str:
+        """What follows the verdict in its sentence and says so; empty for whole trainings."""
+        return {
+            "steady": " (projected)", "steps": " per step", "time-to-target": " to the target",
+        }.get(self, "")  # fmt: skip
 
     @property
-    def ok(self) -> bool:
-        """Whether the run counts."""
-        return self.status == "ok"
-
-    @property
-    def fit(self) -> FitResult:
-        """The fit whose model is judged: the named one, else the last."""
-        return self.fits[-1 if self.judged is None else self.judged]
-
-    def value_of(self, metric: str) -> float | None:
-        """Return a metric of the judged fit; if none is named, of the last that reports it."""
-        reported = (fit.metrics.get(metric) for fit in reversed(self.timed_fits))
-        return next((value for value in reported if value is not None), None)
-
-    @property
-    def timed_fits(self) -> tuple[FitResult, ...]:
-        """The fits whose time is judged: the named one, else all."""
-        return self.fits if self.judged is None else (self.fits[self.judged],)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all timed fits were trained to their end."""
-        return all(fit.complete for fit in self.timed_fits)
+    def of_cut_runs(self) -> bool:
+        """Whether its runs are cut short, and so say nothing about the quality."""
+        return self in (ComparisonKind.STEADY, ComparisonKind.STEPS)
 
 
 @attrs.frozen(kw_only=True)

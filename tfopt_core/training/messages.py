@@ -1,12 +1,16 @@
-"""The records of one run and of its fits, as the process reports them. No TensorFlow."""
+"""The messages of a process that trains: its progress, and the figures of a run at its end.
+
+No TensorFlow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 import attrs
 
+from tfopt_core.hooks.context import Cluster
 from tfopt_core.hooks.values import Effect
 
 # The name under which a training loop of a script's own stands among the fits of a run.
@@ -14,6 +18,68 @@ OWN_LOOP = "the script's own loop"
 
 # The reason why a block is cold that begins an epoch before which the process was stopped.
 TURN = "turn"
+
+
+class Message:
+    """What a worker process sends to the process that started it. A subclass is declared where it
+    is sent.
+
+    :cvar kinds: the classes that were imported, by name.
+    """
+
+    __slots__ = ()
+    kinds: ClassVar[dict[str, type[Message]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Message.kinds[cls.__name__] = cls
+
+
+class Answer(Message):
+    """The last message of a task."""
+
+    __slots__ = ()
+
+
+Tell = Callable[[Message], None]
+
+
+@attrs.frozen
+class ClusterJoining(Message):
+    """The process begins to wait for the others of its cluster, for at most `seconds`.
+
+    It waits in native code and cannot send messages meanwhile.
+    """
+
+    cluster: Cluster
+    seconds: float
+
+
+@attrs.frozen
+class ClusterJoined(Message):
+    """All processes of the cluster have joined."""
+
+
+@attrs.frozen
+class StepDone(Message):
+    """`step` steps of an epoch are done; `epoch` counts from 0."""
+
+    epoch: int
+    step: int
+
+
+@attrs.frozen
+class EpochDone(Message):
+    """An epoch is done, and these are its metrics; `epoch` counts from 0."""
+
+    epoch: int
+    metrics: Mapping[str, float]
+
+
+@attrs.frozen
+class Note(Message):
+    """A text for the user; of a diagnosis, the phase that begins."""
+
+    text: str
 
 
 @attrs.frozen
@@ -168,7 +234,7 @@ class RunFacts:
 
 
 @attrs.frozen(kw_only=True)
-class RunReport(RunFacts):
+class RunReport(RunFacts, Answer):
     """The report of a run at its end.
 
     `fits` are all that were trained, in the order of their calls. `script_error` is what a script

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.records.results import SCHEMA_VERSION
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.statistics.results import (
+    SCHEMA_VERSION,
+    ComparisonKind,
+    MemoryVerdict,
+    QualityVerdict,
+    Verdict,
+)
 
 ROOT = Path(__file__).parents[3]
 CORE = ROOT / "tfopt_core"
 GUIDE = ROOT / "docs" / "guide"
-DEFINED_IN = {CORE / "records" / "verdict.py", CORE / "tuning" / "results.py"}
+DEFINED_IN = {CORE / "statistics" / "results.py", CORE / "tuning" / "results.py"}
 # Words that say something else in other modules: "certified" is a kind of certificate.
 COMMON = {"none", "void", "not applied", "certified"}
 

@@ -1,1 +1,0 @@
-"""Frozen results, readings and messages that folders of core exchange. No I/O, no decisions."""

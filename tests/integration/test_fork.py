@@ -281,7 +281,7 @@ import os, socket, sys, time
 from tfopt_core.workers import fork_server
 
 os.register_at_fork(after_in_child=lambda: time.sleep(600))
-fork_server.PRELOADED, fork_server.FIRST_FORK_SECONDS = (), 0.5
+fork_server.PRELOADED = ()
 fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 """
 
@@ -291,6 +291,7 @@ fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
 def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkeypatch):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-c", HANGING))
+    monkeypatch.setattr(fork, "START_SECONDS", 0.5)
     task = task_in(project, "tiny")
     with ForkRunner(InProcessRunner(limits=Limits())) as runner:
         for _ in range(2):

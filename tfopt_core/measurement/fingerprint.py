@@ -156,29 +156,22 @@ def portable_facts(fingerprint: Mapping[str, str], root: str) -> dict[str, str]:
     }
 
 
-# Size and time of the last change: what tells without reading that a file may have changed.
-Stamp = tuple[int, int] | None
-
-
 @attrs.frozen
 class CodeAtStart:
     """The workload's files as they were when its measuring began.
 
     Files that appear later are not watched: a workload may write some.
 
-    :param files: stamp and digest of each file, with its name in messages.
+    :param files: each with its name in messages, and its digest.
     """
 
-    files: Mapping[Path, tuple[str, Stamp, str]]
+    files: Mapping[Path, tuple[str, str]]
 
     @classmethod
     def of(cls, recipe: Recipe) -> CodeAtStart:
         """Read the files of a recipe's workload."""
-        return cls({
-            path: (name, _stamp(path), _hash_of((path,)))
-            for name, paths in workload_files(recipe).items()
-            for path in paths
-        })  # fmt: skip
+        named = workload_files(recipe).items()
+        return cls({path: (name, _hash_of((path,))) for name, paths in named for path in paths})
 
     def check(self, runs: int) -> None:
         """Check that no file has changed.
@@ -186,11 +179,8 @@ class CodeAtStart:
         :param runs: how many runs are stored, for the message.
         :raises TfoptError: naming those that have.
         """
-        changed = [
-            name
-            for path, (name, stamp, digest) in self.files.items()
-            if _stamp(path) != stamp and _hash_of((path,)) != digest
-        ]
+        known = self.files.items()
+        changed = [name for path, (name, digest) in known if _hash_of((path,)) != digest]
         if changed:
             kept = "1 run from before is" if runs == 1 else f"{runs} runs from before are"
             raise TfoptError(
@@ -198,11 +188,3 @@ class CodeAtStart:
                 f"would not compare; {kept} kept: undo the change and go on with --resume, or "
                 "measure anew"
             )
-
-
-def _stamp(path: Path) -> Stamp:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns

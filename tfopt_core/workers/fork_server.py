@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import warnings
 from typing import NoReturn
 
@@ -26,16 +25,12 @@ PRELOADED = (
 )
 # The channel of a fork, its output, its errors, and the control of what keeps it.
 _DESCRIPTORS = 4
-# An operation takes a fraction of a second, or hangs for good.
-FIRST_FORK_SECONDS = 60.0
 
 
 def serve(control: socket.socket) -> int:
     """Fork a process for each request until the other end is closed. Return the exit code."""
     for name in PRELOADED:
         importlib.import_module(name)
-    if not _can_fork():
-        return 1
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     tell(control, ready=True)
     while True:
@@ -73,27 +68,6 @@ def _fork() -> int:
         # Python warns of threads (those of BLAS), which handle forks themselves
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _can_fork() -> bool:
-    """Return whether a fork can run an operation of TensorFlow: it hangs if one was run here, by a
-    module that Python imports at its start, say."""
-    pid = os.fork()
-    if pid == 0:
-        import tensorflow as tf
-
-        tf.zeros(1).numpy()
-        os._exit(0)
-    end = time.monotonic() + FIRST_FORK_SECONDS
-    while time.monotonic() < end:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return status == 0
-        time.sleep(0.01)
-    # it holds the other end's connection open, which would wait for an answer
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return False
 
 
 def _become_child(channel: int, out: int, err: int) -> NoReturn:

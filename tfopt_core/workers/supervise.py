@@ -7,9 +7,8 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -40,11 +39,8 @@ DUMP_SECONDS = 0.5
 DUMP_SIGNAL = signal.SIGUSR1
 # The cause of a process that the kernel killed for want of memory, by its own count.
 OUT_OF_MEMORY = "out of memory: killed by SIGKILL"
-# The time between two checks of the missing processes.
-LOOK_SECONDS = 1.0
+# How many addresses of a cluster are tried at once.
 AT_ONCE = 32
-
-Answers = Callable[[str], bool]
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +106,7 @@ def converse(
                 if not stays:
                     _await_exit(process)
                 return message, None
-            deadlines.note_joining(message)
+            deadlines.note(message)
             told = time.monotonic()
             tell(message)
             if isinstance(message, TurnOver):  # it was stopped until its next turn
@@ -129,8 +125,6 @@ def converse(
         return None, str(error)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the process died before it read its task
-    finally:
-        deadlines.end_joining()
     try:
         code = process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
@@ -168,7 +162,7 @@ class _Deadlines:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._begun = self._last = time.monotonic()
-        self._gathering: Gathering | None = None
+        self._joining: ClusterJoining | None = None
         self.heard = False
 
     def restart(self) -> None:
@@ -179,19 +173,12 @@ class _Deadlines:
         self._begun += seconds
         self._last += seconds
 
-    def note_joining(self, message: Message) -> None:
+    def note(self, message: Message) -> None:
         """Allow a process that joins a cluster the time that its message names."""
-        if isinstance(message, ClusterJoining | ClusterJoined):
-            self.end_joining()
         if isinstance(message, ClusterJoining):
-            self._gathering = Gathering(message.cluster.others, message.seconds)
-            self._gathering.begin()
-
-    def end_joining(self) -> None:
-        """Stop waiting for other processes of a cluster."""
-        if self._gathering is not None:
-            self._gathering.end()
-        self._gathering = None
+            self._joining = message
+        elif isinstance(message, ClusterJoined):
+            self._joining = None
 
     def check(self) -> None:
         """Raise an error if a limit was exceeded.
@@ -199,15 +186,15 @@ class _Deadlines:
         :raises TimeoutError: naming the limit.
         :raises _Killed: if it was called off, or the others of its cluster did not come.
         """
-        limits, now = self._limits, time.monotonic()
+        limits, now, joining = self._limits, time.monotonic(), self._joining
         if limits.called_off is not None and (reason := limits.called_off()) is not None:
             raise _Killed(reason)
-        if self._gathering is not None and now - self._last > self._gathering.seconds:
+        if joining is not None and now - self._last > joining.seconds:
             # it waits in native code with Python's lock held: it could not even write its stacks
-            raise _Killed(self._gathering.cause())
+            raise _Killed(why_not_formed(joining.cluster.others, joining.seconds))
         if limits.total is not None and now - self._begun > limits.total:
             raise TimeoutError(f"took longer than its limit of {seconds_in_words(limits.total)}")
-        silence = None if self._gathering is not None else limits.silence
+        silence = None if joining is not None else limits.silence
         if not self.heard and limits.start is not None:
             silence = limits.start
         if silence is not None and now - self._last > silence:
@@ -262,56 +249,23 @@ def _signal_group(process: WorkerProcess, number: signal.Signals) -> None:
                 os.kill(process.pid, number)
 
 
-@attrs.define(eq=False)
-class Gathering:
-    """Checks the other processes of a cluster until all were seen.
+def why_not_formed(
+    others: Mapping[str, str], seconds: float, answers: Callable[[str], bool] = answers
+) -> str:
+    """Return why a cluster did not form: who does not answer.
 
-    :param others: their addresses, by name.
-    :param seconds: how long to wait for them.
-    :param answers: returns whether a process listens at an address; tests replace it.
+    `worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222) did not come within 60 s, or have ended`
+
+    :param others: the addresses of the other processes, by name.
+    :param seconds: how long they were waited for.
+    :param answers: returns whether a process listens at an address.
     """
-
-    others: Mapping[str, str]
-    seconds: float
-    answers: Answers = answers
-    _seen: set[str] = attrs.field(factory=set, init=False)
-    _over: threading.Event = attrs.field(factory=threading.Event, init=False)
-
-    def begin(self) -> None:
-        """Start the checks, in a thread, until `end` or until all were seen."""
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def end(self) -> None:
-        """Stop the checks."""
-        self._over.set()
-
-    def cause(self) -> str:
-        """Check once more. Return why it took too long: who did not come, or has ended."""
-        self.end()
-        there = self._look(self.others)
-        within = seconds_in_words(self.seconds)
-        if missing := [name for name in self.others if name not in there | self._seen]:
-            return f"{self._named(missing)} did not come within {within}"
-        if gone := [name for name in self.others if name not in there]:
-            return f"{self._named(gone)} came, and ended before all had come"
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        there = dict(zip(others, pool.map(answers, others.values()), strict=True))
+    within = seconds_in_words(seconds)
+    missing = [f"{name} ({address})" for name, address in others.items() if not there[name]]
+    if not missing:
         return f"the cluster did not form within {within} although every address answers"
-
-    def _watch(self) -> None:
-        # a process that came and ended must not be reported as missing
-        while True:
-            self._seen |= self._look(name for name in self.others if name not in self._seen)
-            if len(self._seen) == len(self.others) or self._over.wait(LOOK_SECONDS):
-                return
-
-    def _look(self, names: Iterable[str]) -> set[str]:
-        looked_at = list(names)
-        if not looked_at:
-            return set()
-        with ThreadPoolExecutor(min(AT_ONCE, len(looked_at))) as pool:
-            answers = pool.map(self.answers, (self.others[name] for name in looked_at))
-            return {name for name, there in zip(looked_at, answers, strict=True) if there}
-
-    def _named(self, names: Iterable[str]) -> str:
-        """Return names with addresses: `worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222)`."""
-        *first, last = (f"{name} ({self.others[name]})" for name in names)
-        return f"{', '.join(first)} and {last}" if first else last
+    *first, last = missing
+    named, have = (f"{', '.join(first)} and {last}", "have") if first else (last, "has")
+    return f"{named} did not come within {within}, or {have} ended"

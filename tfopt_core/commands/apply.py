@@ -177,8 +177,7 @@ def conduct(options: ApplyOptions, console: Console) -> Results | NothingToMeasu
     from tfopt_core.commands import request as asking
     from tfopt_core.commands.check import script_of
     from tfopt_core.commands.first_contact import check_contact
-    from tfopt_core.measurement.resume import resume
-    from tfopt_core.measurement.session import measure
+    from tfopt_core.measurement.session import measure, resume
     from tfopt_core.trials.workload_options import options_in_stack
     from tfopt_core.workers.supervise import Limits
 

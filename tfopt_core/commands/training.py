@@ -23,6 +23,7 @@ from tfopt_core.measurement.fingerprint import (
     differences,
     fingerprint,
     portable_facts,
+    recipe_differences,
 )
 from tfopt_core.statistics.runs import FULL, RunResult
 from tfopt_core.training.job import CheckpointConfig, ResumePoint
@@ -227,7 +228,6 @@ def open_checkpoints(request: Request, folder: Path, *, resume: bool) -> ResumeP
         if all checkpoints are damaged, or if recipe, code, versions or environment have changed
         since the training began.
     """
-    from tfopt_core.measurement.resume import recipe_differences
     from tfopt_core.training.checkpoints.folder import make_ours, names_in, newest_in
 
     folder = folder.absolute()

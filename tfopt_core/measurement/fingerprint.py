@@ -16,6 +16,7 @@ import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -28,6 +29,8 @@ from tfopt_core.version import __version__
 
 LIBRARIES = ("tensorflow", "keras", "numpy")
 ABSENT = "absent"
+# Keys of a recipe that do not change what is measured.
+LABELS = ("name", "description", "tune")
 # Facts in which the workers of a training, or a job resumed elsewhere, may differ: they train the
 # same, except for the last digits.
 OF_THE_PLACE = frozenset({
@@ -70,6 +73,31 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
         hashed = any(len(value) == _HASH_LENGTH for value in (old, new))
         changes.append(f"{name} changed" if hashed else f"{name} was {old}, is {new}")
     return tuple(changes)
+
+
+def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of a recipe whose meaning has changed, with both values."""
+    old, new = (dict(_leaves(recipe)) for recipe in (before, now))
+    return tuple(
+        f"recipe: {key} was {_in_words(old.get(key))}, is {_in_words(new.get(key))}"
+        for key in dict.fromkeys((*old, *new))
+        if old.get(key) != new.get(key) and key.partition(".")[0] not in LABELS
+    )
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _in_words(value: Any) -> str:
+    return "not set" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
 _HASH_LENGTH = 64

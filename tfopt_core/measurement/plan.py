@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.hooks.card import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe.model import PAIRS, WARM_SECONDS, Recipe
+from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.contrasts import AddedStack, Contrast
 from tfopt_core.statistics.figures import Judgement, not_projected
@@ -207,11 +207,6 @@ def schedule(seed: int, round_: int, variants: Sequence[Variant]) -> list[Schedu
     else:
         random.Random(f"{seed} order of round {round_}").shuffle(order)
     return [ScheduledRun(round_, place, variant, of_round) for place, variant in enumerate(order)]
-
-
-def recipe_path(recipe: Recipe) -> str | None:
-    """Return the path of a recipe, by which its measurements are found again."""
-    return None if recipe.path is None else str(recipe.path.resolve())
 
 
 def judgement_of(

@@ -5,8 +5,7 @@ import pytest
 from support.measure_runs import make_request
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.fingerprint import differences, fingerprint
-from tfopt_core.measurement.resume import recipe_differences
+from tfopt_core.measurement.fingerprint import differences, fingerprint, recipe_differences
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 

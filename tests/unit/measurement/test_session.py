@@ -15,8 +15,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import Effect
 from tfopt_core.measurement.certifying import most_batches
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
-from tfopt_core.measurement.resume import resume
-from tfopt_core.measurement.session import measure
+from tfopt_core.measurement.session import measure, resume
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.recipe.model import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.store.database import Store
@@ -563,7 +562,7 @@ def assembled_again(monkeypatch):
         assert all(entry.settings == {"threads": 4} for entry in entries)
         return tuple(StackedPlugin(entry.use, Three(threads=4)) for entry in entries), []
 
-    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+    monkeypatch.setattr("tfopt_core.measurement.session.assemble", assembled)
 
 
 def test_a_stack_that_its_recipe_has_as_comments_is_resumed(world, monkeypatch):

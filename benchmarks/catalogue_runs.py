@@ -230,7 +230,7 @@ class Workbench:
 
     def _runner(self, place_name: str, name: str) -> Runner:
         forked = self.baseline_of(place_name, name) == BASELINE
-        return LocalCluster(inner=self._fork if forked else self._spawn, spawn=self._spawn)
+        return self._fork if forked else LocalCluster(spawn=self._spawn)
 
     def _request(self, place_name: str, name: str) -> Request:
         at = place_name, name

@@ -103,7 +103,7 @@ def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -
     recipe = place / "recipe.toml"
     recipe.write_text(recipe_text(name, options), encoding="utf-8")
     request, _ = make_request(str(recipe), [], compares=False)
-    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner())
+    runner = LocalCluster(spawn=SpawnRunner())
     processes: Processes = Processes(request, runner)
     # a recipe must have a plugin, and one device needs none
     stack = tuple(p for p in request.plugins if p.name != "prefetch")

@@ -102,7 +102,7 @@ def trained(
         if isinstance(message, EpochDone):
             others.setdefault(role.name, []).append(message.metrics)
 
-    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), on_message=keep_of)
+    runner = LocalCluster(spawn=SpawnRunner(), on_message=keep_of)
     scheduled = ScheduledRun(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
         run = Processes(request, runner).run(

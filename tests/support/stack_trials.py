@@ -151,7 +151,7 @@ class StackTrials:
             recipe=recipe, plugins=plugins, folder=folder, environment=dict(os.environ)
         )
         spawn = SpawnRunner(limits=LIMITS)
-        return Processes(request, LocalCluster(inner=spawn, spawn=spawn))
+        return Processes(request, LocalCluster(spawn=spawn))
 
 
 def _observes(one: StackedPlugin) -> bool:

@@ -270,4 +270,4 @@ def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
         return ForkRunner(spawn)
     check_none_described(request.environment, "apply")
     # processes of a cluster are never forked, so their baseline is not forked either
-    return nullcontext(LocalCluster(inner=spawn, spawn=spawn))
+    return nullcontext(LocalCluster(spawn=spawn))

@@ -110,7 +110,6 @@ def launch(target: str, overrides: tuple[str, ...], **options: Any) -> int:
             console.print(pages.epoch_of_role(role, message))
 
     runner = LocalCluster(
-        inner=SpawnRunner(),
         # the mixed output of several processes is unreadable: each writes to a file
         spawn=SpawnRunner(limits=NO_LIMITS),
         on_begin=lambda roles: console.print(pages.render_roles(roles)),

@@ -16,7 +16,7 @@ import attrs
 
 from tfopt_core.hooks.context import SERVING_JOB, Cluster, ClusterOptions
 from tfopt_core.training.messages import EpochDone, Message, RunReport, Tell
-from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
+from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.task import Failure, RunTask, Task
 
 # Once a role has failed, the others get time to report the cause: TensorFlow notices within some
@@ -71,15 +71,13 @@ class RoleEnd:
 class LocalCluster:
     """Runs a training over several processes, each role in its own process.
 
-    :param inner: runs all other tasks.
-    :param spawn: starts each role.
+    :param spawn: starts each role, and the processes of all other tasks.
     :param on_begin: called with all roles before they start.
     :param on_message: called with each message of a role other than the chief; those of the chief
         are passed on as in any run.
     :param on_end: called with the ends of all roles, in order of time.
     """
 
-    inner: Runner
     spawn: SpawnRunner
     on_begin: Callable[[tuple[Role, ...]], None] = lambda roles: None
     on_message: Callable[[Role, Message], None] = lambda role, message: None
@@ -91,108 +89,94 @@ class LocalCluster:
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         options = task.job.runtime.cluster
         if not isinstance(task, RunTask) or options is None:
-            return self.inner(task, environment, tell)
+            return self.spawn(task, environment, tell)
         roles = roles_of(options)
         self.on_begin(roles)
         begun, computed = time.perf_counter(), _computed_seconds()
-        ends = _ClusterRun(self, roles, task, environment, tell).go()
+        ends = _ClusterRun(self, task, environment, tell).go(roles)
         self.on_end(ends)
         return _outcome(ends, time.perf_counter() - begun, _computed_seconds() - computed)
 
 
+@attrs.define(eq=False)
 class _ClusterRun:
     """One training: runs its roles until the last of them has ended."""
 
-    def __init__(
-        self, cluster: LocalCluster, roles: Sequence[Role], task: RunTask,
-        environment: Mapping[str, str], tell: Tell,
-    ) -> None:  # fmt: skip
-        self._cluster, self._roles, self._task = cluster, roles, task
-        self._environment, self._tell = environment, tell
-        # messages of the roles are passed on one at a time
-        self._lock = threading.Lock()
-        self._ends: list[RoleEnd] = []
-        self._metrics: dict[str, Mapping[str, float]] = {}
-        self._begun = time.monotonic()
-        self._deadline: float | None = None
-        self._called_off: str | None = None
+    cluster: LocalCluster
+    task: RunTask
+    environment: Mapping[str, str]
+    tell: Tell
+    # messages of the roles are passed on one at a time
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    ends: list[RoleEnd] = attrs.field(factory=list)
+    begun: float = attrs.field(factory=time.monotonic)
+    deadline: float = math.inf
+    called_off: str | None = None
 
-    def go(self) -> tuple[RoleEnd, ...]:
+    def go(self, roles: Sequence[Role]) -> tuple[RoleEnd, ...]:
         """Start all roles and pass on their messages. Return their ends in order of time."""
-        with ThreadPoolExecutor(len(self._roles)) as threads:
+        with ThreadPoolExecutor(len(roles)) as threads:
             try:
-                going = {threads.submit(self._serve, role) for role in self._roles}
+                going = {threads.submit(self.serve, role) for role in roles}
                 while going:
                     done, going = wait(going, POLL_SECONDS, return_when=FIRST_COMPLETED)
                     for one in done:
                         one.result()  # raises what its thread has raised
-                    if self._deadline is not None and time.monotonic() > self._deadline:
-                        self._called_off = self._called_off or "ended with the others"
+                    if time.monotonic() > self.deadline:
+                        self.called_off = "ended with the others"
             except BaseException:
-                self._called_off = "interrupted"
+                self.called_off = "interrupted"
                 raise
-        return self._forgiven()
-
-    def _serve(self, role: Role) -> None:
-        """Run the process of a role in its thread: pass on its messages and keep its end."""
-
-        def tell(message: Message) -> None:
-            with self._lock:
-                self._pass_on(role, message)
-
-        limits = attrs.evolve(self._cluster.spawn.limits, called_off=lambda: self._called_off)
-        if role.serves:
-            # such a process works for as long as the chief does
-            limits = attrs.evolve(limits, silence=None, total=None)
-        job = attrs.evolve(self._task.job, folder=self._task.job.folder / role.folder)
-        task = attrs.evolve(
-            self._task, job=job, save_to=self._task.save_to if role.is_chief else None
-        )
-        environment = environment_of(role, self._environment, len(job.machine.gpus))
-        run = attrs.evolve(self._cluster.spawn, limits=limits)
-        outcome = run(task, environment, tell)
-        with self._lock:
-            self._keep_end(role, outcome)
-
-    def _pass_on(self, role: Role, message: Message) -> None:
-        if isinstance(message, EpochDone):
-            self._metrics[role.name] = message.metrics
-        if role.is_chief:
-            self._tell(message)
-        else:
-            self._cluster.on_message(role, message)
-
-    def _keep_end(self, role: Role, outcome: ProcessOutcome) -> None:
-        called_off = outcome.message is None and outcome.cause == self._called_off
-        end = RoleEnd(
-            role=role, outcome=outcome, metrics=self._metrics.get(role.name, {}),
-            called_off=called_off, seconds=time.monotonic() - self._begun,
-        )  # fmt: skip
-        self._ends.append(end)
-        if end.failed:
-            self._end_others(self._cluster.loss_seconds)
-        elif role.is_chief:
-            serve = any(each.serves for each in self._roles)
-            self._end_others(self._cluster.served_seconds if serve else self._cluster.end_seconds)
-
-    def _forgiven(self) -> tuple[RoleEnd, ...]:
-        """Return the ends, without failures of servers that the end of their chief has caused.
-
-        A server may notice that end before this process does.
-        """
-        done = [end.seconds for end in self._ends if end.role.is_chief and not end.failed]
-        after = done[0] - self._cluster.served_seconds if done else math.inf
+        # a server may notice the end of its chief before this process does
+        done_at = [end.seconds for end in self.ends if end.role.is_chief and not end.failed]
+        after = done_at[0] - self.cluster.served_seconds if done_at else math.inf
         return tuple(
             attrs.evolve(end, called_off=end.called_off or end.failed)
             if end.role.serves and end.seconds > after
             else end
-            for end in self._ends
+            for end in self.ends
         )
 
-    def _end_others(self, seconds: float) -> None:
+    def serve(self, role: Role) -> None:
+        """Run the process of a role in its thread: pass on its messages and keep its end."""
+        cluster = self.cluster
+        metrics: Mapping[str, float] = {}
+
+        def tell(message: Message) -> None:
+            nonlocal metrics
+            with self.lock:
+                if isinstance(message, EpochDone):
+                    metrics = message.metrics
+                if role.is_chief:
+                    self.tell(message)
+                else:
+                    cluster.on_message(role, message)
+
+        limits = attrs.evolve(cluster.spawn.limits, called_off=lambda: self.called_off)
+        if role.serves:
+            # such a process works for as long as the chief does
+            limits = attrs.evolve(limits, silence=None, total=None)
+        job = attrs.evolve(self.task.job, folder=self.task.job.folder / role.folder)
+        task = attrs.evolve(
+            self.task, job=job, save_to=self.task.save_to if role.is_chief else None
+        )
+        environment = environment_of(role, self.environment, len(job.machine.gpus))
+        outcome = attrs.evolve(cluster.spawn, limits=limits)(task, environment, tell)
+        with self.lock:
+            end = RoleEnd(
+                role=role, outcome=outcome, metrics=metrics,
+                called_off=outcome.message is None and outcome.cause == self.called_off,
+                seconds=time.monotonic() - self.begun,
+            )  # fmt: skip
+            self.ends.append(end)
+            if end.failed:
+                self.end_others(cluster.loss_seconds)
+            elif role.is_chief:
+                self.end_others(cluster.served_seconds if role.coordinated else cluster.end_seconds)
+
+    def end_others(self, seconds: float) -> None:
         """End the roles that still run after this many seconds, unless an earlier end is set."""
-        deadline = time.monotonic() + seconds
-        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        self.deadline = min(self.deadline, time.monotonic() + seconds)
 
 
 def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> ProcessOutcome:

@@ -119,7 +119,6 @@ def play(tmp_path):
 
         spawn = SpawnRunner(program=(sys.executable, FAKE)) if processes else InThread(scenario)
         runner = LocalCluster(
-            inner=lambda *_: pytest.fail("a cluster's run went to the inner runner"),
             spawn=spawn,
             on_begin=roles.append,
             on_message=lambda role, message: said.append((role.name, type(message))),
@@ -265,9 +264,9 @@ def test_ctrl_c_ends_all_roles(play, tmp_path):
 
 
 @pytest.mark.parametrize(("prepares", "cluster"), [(True, {"workers": 2}), (False, {})])
-def test_whatever_is_no_run_of_a_cluster_goes_to_the_inner_runner(tmp_path, prepares, cluster):
+def test_whatever_is_no_run_of_a_cluster_has_one_process(tmp_path, prepares, cluster):
     taken = []
-    runner = LocalCluster(inner=lambda task, *_: taken.append(task), spawn=SpawnRunner())
+    runner = LocalCluster(spawn=lambda task, *_: taken.append(task))
     task = task_of(tmp_path, **cluster)
     if prepares:
         task = PrepareTask(job=task.job, function="", look="")

@@ -13,7 +13,7 @@ from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.statistics.certificate import Certificate, certify, impossible, without_unsteady
-from tfopt_core.statistics.contrasts import AddedStack
+from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.training.replay.data import Replayed, ReplayPart
 from tfopt_core.trials.processes import Processes
@@ -26,30 +26,29 @@ EPOCH_SECONDS, LEAST_BATCHES, UNTIMED_BATCHES = 2.0, 10, 100
 
 
 def certified(
-    request: Request, prepared: Prepared, added: AddedStack | None, *, seed: int, runner: Runner,
+    request: Request, prepared: Prepared, added: Addition | None, *, seed: int, runner: Runner,
     observer: Observer,
-) -> tuple[Certificate | None, AddedStack | None]:  # fmt: skip
-    """Return the certificate of the stack, None where none can be made, and the stack of the second
-    contrast with its own.
+) -> tuple[Certificate | None, Certificate | None]:  # fmt: skip
+    """Return the certificates of the stack and of that of the second contrast, None where none can
+    be made.
 
     :param prepared: the dry build of the measurement.
     :param seed: of all replays.
     """
-    equivalence = prepared.equivalence
     # of a loop of the script's own no batch can be replayed
-    if equivalence == "changes" or prepared.own_loop:
-        return None, added
-    full = Variant(FULL, request.plugins)
-    stacks: list[tuple[Variant, Equivalence]] = [(full, equivalence)]
+    if prepared.equivalence == "changes" or prepared.own_loop:
+        return None, None
+    if prepared.several_processes:
+        return impossible(ONE_PROCESS), impossible(ONE_PROCESS)
+    stacks: list[tuple[Variant, Equivalence]] = [
+        (Variant(FULL, request.plugins), prepared.equivalence)
+    ]
     if added is not None:
         stacks.append((Variant(added.variant, request.added), added.equivalence))
-    if prepared.several_processes:
-        certificates: list[Certificate | None] = [impossible(ONE_PROCESS) for _ in stacks]
-    else:
-        observer(progress.Certifying())
-        processes, batches = Processes(request, runner), most_batches(prepared)
-        certificates = replay_all(processes, stacks, seed=seed, batches=batches)
-    return certificates[0], added and attrs.evolve(added, certificate=certificates[-1])
+    observer(progress.Certifying())
+    processes, batches = Processes(request, runner), most_batches(prepared)
+    certificates = replay_all(processes, stacks, seed=seed, batches=batches)
+    return certificates[0], None if added is None else certificates[1]
 
 
 def most_batches(prepared: Prepared) -> int | None:

@@ -67,9 +67,9 @@ def conclude(groups: Groups, created_at: str) -> Results:
     else:
         comparison = compare(runs, judgement, group_seconds)
     rows = attribute(judged, contrasts, judgement)
-    added, addition = state.added, None
-    if added is not None:
-        addition = judge_addition(judged, judgement, added)
+    addition = state.added
+    if addition is not None:
+        addition = judge_addition(judged, judgement, addition, state.added_certificate)
     return Results(
         id=request.folder.name,
         created_at=created_at,

@@ -11,10 +11,11 @@ from tfopt_core.hooks.card import requiring, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import AddedStack, Contrast
+from tfopt_core.statistics.contrasts import Contrast
 from tfopt_core.statistics.figures import Judgement, not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
-from tfopt_core.statistics.runs import BASELINE, RunResult
+from tfopt_core.statistics.results import Addition
+from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
 from tfopt_core.trials.turns import longest_uninterrupted
 
@@ -44,7 +45,7 @@ class MeasurementState:
     :param group_seconds: about how long a group takes; None if unknown.
     :param note: what the user should know of the plan; "" for nothing.
     :param certificate: the certificate of a replay; None if none was made.
-    :param added: the stack of the second contrast; None without one.
+    :param added: the second contrast, not judged yet, with its certificate; None without one.
     :param one_after_other: why runs take no turns any more; "" while they do, or never did.
     :param resumed: how often the measurement was resumed.
     """
@@ -56,23 +57,24 @@ class MeasurementState:
     group_seconds: float | None = None
     note: str = ""
     certificate: Certificate | None = None
-    added: AddedStack | None = None
+    added: Addition | None = None
+    added_certificate: Certificate | None = None
     one_after_other: str = ""
     resumed: int = 0
 
 
 def plan_of(
     request: Request, prepared: Prepared, *, seed: int, certificate: Certificate | None = None,
-    added: AddedStack | None = None,
+    added: Addition | None = None, added_certificate: Certificate | None = None,
 ) -> MeasurementState:  # fmt: skip
     """Return the plan of a measurement.
 
     :param prepared: the dry build.
-    :param certificate, added, seed: as `MeasurementState` has them.
+    :param certificate, added, added_certificate, seed: as `MeasurementState` has them.
     """
     sides, certificates = 2, [certificate]
     if added is not None:
-        sides, certificates = 3, [certificate, added.certificate]
+        sides, certificates = 3, [certificate, added_certificate]
     certified = all(one is not None and one.certified for one in certificates)
     measure = request.recipe.measure
     left = None
@@ -105,22 +107,23 @@ def plan_of(
     plan = MeasurementState(
         pairs=measure.pairs, warm_seconds=warm, isolating=isolating,
         group_seconds=None if each is None else sides * each, note=note,
-        seed=seed, certificate=certificate, added=added,
+        seed=seed, certificate=certificate, added=added, added_certificate=added_certificate,
     )  # fmt: skip
     if left is None:
         return plan
     return _within(left, plan, prepared, sides, open_seconds=measure.seconds is None)
 
 
-def added_stack(prepared: Prepared, extended: Prepared) -> AddedStack:
-    """Return the stack of the second contrast.
+def added_stack(prepared: Prepared, extended: Prepared) -> Addition:
+    """Return the second contrast before it is judged.
 
     :param prepared, extended: the dry builds of the stack, and of that with the additions.
     """
     before, now = prepared.resolved, extended.resolved
-    return AddedStack(
-        additions=tuple(name for name in now if before.get(name) != now[name]),
-        resolved=now, equivalence=extended.equivalence,
+    names = tuple(name for name in now if before.get(name) != now[name])
+    return Addition(
+        plugins=names, resolved=now, equivalence=extended.equivalence,
+        variant=f"{PLUS}{' and '.join(names)}",
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from tfopt_core.measurement.groups import Groups
 from tfopt_core.measurement.plan import MeasurementState, added_stack, plan_of
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.recipe.model import PluginEntry, Recipe
+from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.results import Results
 from tfopt_core.store.database import Store
 from tfopt_core.store.decoding import Overview, reading
@@ -74,13 +75,16 @@ def measure(
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         added = None if extended is None else added_stack(prepared, extended)
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        certificate = None
+        certificates: tuple[Certificate | None, Certificate | None] = (None, None)
         if certify:
-            certificate, added = certified(
+            certificates = certified(
                 request, prepared, added, seed=seed or 1, runner=runner, observer=observer
             )
         prepared = attrs.evolve(prepared, seconds=time.monotonic() - began)
-        state = plan_of(request, prepared, seed=seed, certificate=certificate, added=added)
+        state = plan_of(
+            request, prepared, seed=seed, certificate=certificates[0], added=added,
+            added_certificate=certificates[1],
+        )  # fmt: skip
         if state.note:
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, state.note))
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")

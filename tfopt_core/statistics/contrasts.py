@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.card import Equivalence
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.claims import (
     compare_quality,
@@ -27,7 +25,7 @@ from tfopt_core.statistics.intervals import (
     t_interval,
 )
 from tfopt_core.statistics.results import Addition, Attribution, ComparisonKind, Verdict
-from tfopt_core.statistics.runs import BASELINE, FULL, PLUS, Pair, RunResult, pairs_of, runs_of
+from tfopt_core.statistics.runs import BASELINE, FULL, Pair, RunResult, pairs_of, runs_of
 
 WORDS = {
     Verdict.FASTER: "faster with it",
@@ -46,27 +44,6 @@ class Contrast:
     plugin: str
     group: tuple[str, ...]
     without: str
-
-
-@attrs.frozen(kw_only=True)
-class AddedStack:
-    """The stack of the second contrast: the full one with additions that are not exact.
-
-    :param additions: the plugins that the full stack lacks, or has with other settings.
-    :param resolved: the settings of the whole stack, by plugin, in its order.
-    :param equivalence: what it does to the mathematics.
-    :param certificate: what a replay of it showed; None without one.
-    """
-
-    additions: tuple[str, ...]
-    resolved: dict[str, dict[str, Any]]
-    equivalence: Equivalence
-    certificate: Certificate | None = None
-
-    @property
-    def variant(self) -> str:
-        """The name of its runs."""
-        return f"{PLUS}{' and '.join(self.additions)}"
 
 
 def attribute(
@@ -161,35 +138,38 @@ def _statement(
     return f"{name}: no effect on the time could be shown, {figures}"
 
 
-def judge_addition(runs: Sequence[RunResult], judgement: Judgement, added: AddedStack) -> Addition:
+def judge_addition(
+    runs: Sequence[RunResult],
+    judgement: Judgement,
+    added: Addition,
+    certificate: Certificate | None,
+) -> Addition:
     """Judge the stack with additions against the full stack and return the contrast.
 
     Its pairs are of the same groups as those of the verdict, and its interval has the same level:
     it is a question of its own, and nothing that is said of the stack depends on it.
 
     :param judgement: the rules for the stack.
+    :param added: the contrast before it is judged.
+    :param certificate: what a replay of it showed; None without one.
     """
-    judgement = attrs.evolve(
-        judgement, equivalence=added.equivalence, certificate=added.certificate
-    )
+    judgement = attrs.evolve(judgement, equivalence=added.equivalence, certificate=certificate)
     pairs, over_baseline = (pairs_of(runs, side, added.variant) for side in (FULL, BASELINE))
-    draft = Addition(
-        plugins=added.additions, resolved=added.resolved, equivalence=added.equivalence,
-        variant=added.variant, verdict=Verdict.NONE, pairs=len(pairs),
-        run_ids=tuple(run.id for run in runs_of(pairs)),
-        quality=compare_quality(over_baseline, judgement), statement="",
+    draft = attrs.evolve(
+        added, pairs=len(pairs), run_ids=tuple(run.id for run in runs_of(pairs)),
+        quality=compare_quality(over_baseline, judgement),
     )  # fmt: skip
 
     def concluded(verdict: Verdict, text: str) -> Addition:
-        name = " and ".join(added.additions)
+        name = " and ".join(added.plugins)
         return attrs.evolve(draft, verdict=verdict, statement=f"{name}: {text}")
 
-    reason = _not_applied(pairs, added.additions)
+    reason = _not_applied(pairs, added.plugins)
     if reason is not None:
         return concluded(Verdict.NOT_APPLIED, reason)
     failed = sum(run.variant == added.variant and run.status == "failed" for run in runs)
     doubt = f"{failed} of its runs failed" if failed else None
-    interval = _isolated(pairs, added.additions, judgement, "adding it")
+    interval = _isolated(pairs, added.plugins, judgement, "adding it")
     if isinstance(interval, str):
         return concluded(
             Verdict.NONE, "; ".join(filter(None, (f"not isolated: {interval}", doubt)))

@@ -216,7 +216,7 @@ class Addition:
     resolved: Mapping[str, Mapping[str, Any]]
     equivalence: Equivalence
     variant: str
-    verdict: Verdict
+    verdict: Verdict = Verdict.NONE
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
@@ -227,7 +227,7 @@ class Addition:
     total_low: float | None = None
     total_high: float | None = None
     quality: Quality | None = None
-    statement: str
+    statement: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -4,8 +4,8 @@ import pytest
 from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.contrasts import AddedStack, judge_addition
-from tfopt_core.statistics.results import QualityVerdict, Verdict
+from tfopt_core.statistics.contrasts import judge_addition
+from tfopt_core.statistics.results import Addition, QualityVerdict, Verdict
 from tfopt_core.statistics.verdict import compare
 
 PLUS = "plus low"
@@ -25,11 +25,10 @@ def three_a_round(baseline=10.0, full=8.0, plus=4.0, **changes):
 
 
 def judged(runs):
-    added = AddedStack(
-        additions=("low",), resolved={"p": {}, "low": {}}, equivalence="rounding",
-        certificate=DIVERGES,
-    )  # fmt: skip
-    return judge_addition(runs, make_judgement(equivalence="exact"), added)
+    added = Addition(
+        plugins=("low",), resolved={"p": {}, "low": {}}, equivalence="rounding", variant=PLUS
+    )
+    return judge_addition(runs, make_judgement(equivalence="exact"), added, DIVERGES)
 
 
 def test_it_is_the_ratio_over_the_stack_with_an_interval_from_the_same_rounds():

@@ -20,7 +20,7 @@ from tfopt_core.statistics.certificate import certify
 from tfopt_core.statistics.figures import stack_equivalence
 from tfopt_core.statistics.runs import BASELINE, FULL, RunResult
 from tfopt_core.training.replay.data import Replayed
-from tfopt_core.trials.processes import Processes, prepare
+from tfopt_core.trials.processes import Processes, ReplayFailed, prepare
 from tfopt_core.trials.request import ScheduledRun, Variant
 from tfopt_core.workers.local_cluster import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
@@ -108,9 +108,10 @@ class StackTrials:
         shared, replayed, trained = self._baseline(processes.request.recipe.workload.options)
         kept = tuple(one for one in processes.request.plugins if not _observes(one))
         full = Variant(FULL, kept)
-        theirs = processes.replay(full, SEED, shared, against=BASELINE)
-        if isinstance(theirs, str):
-            return f"the replay failed: {theirs}"
+        try:
+            theirs = processes.replay(full, SEED, shared, against=BASELINE)
+        except ReplayFailed as error:
+            return str(error)
         certificate = certify("exact", replayed, theirs)
         if not certificate.certified or "are identical" not in certificate.statement:
             return certificate.statement
@@ -124,7 +125,6 @@ class StackTrials:
             processes = self._processes((), options)
             shared = self.folder / f"shared-{self._count}"
             replayed = processes.replay(Variant(BASELINE, ()), SEED, shared)
-            assert isinstance(replayed, Replayed), replayed
             self._baselines[key] = (shared, replayed, self._trained(processes, 0))
         return self._baselines[key]
 

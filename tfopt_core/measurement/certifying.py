@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 
-from tfopt_core.errors import first_line
 from tfopt_core.hooks.card import Equivalence
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.progress import Observer
@@ -16,7 +16,7 @@ from tfopt_core.statistics.certificate import Certificate, certify, impossible, 
 from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, FULL
 from tfopt_core.training.replay.data import Replayed, ReplayPart
-from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.processes import Processes, ReplayFailed
 from tfopt_core.trials.request import Prepared, Request, Variant
 from tfopt_core.workers.spawn import Runner
 
@@ -95,48 +95,38 @@ class _Replays:
     seed: int
     batches: int | None
     shared: Path
-    _baselines: dict[ReplayPart, Replayed | str] = attrs.field(factory=dict)
+    _baselines: dict[ReplayPart, Replayed] = attrs.field(factory=dict)
 
     def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
         """Return the certificate of a stack."""
         may_reorder = equivalence in ("order", "rounding")
         part: ReplayPart = "fixed batches" if may_reorder else "training"
-        baseline = self._baseline(part)
-        if isinstance(baseline, str):
-            return impossible(f"the replay without the stack failed: {first_line(baseline)}")
-        stack = self._replayed(variant, part, BASELINE)
-        if isinstance(stack, str):
-            return impossible(f"the replay with the stack failed: {first_line(stack)}")
+        try:
+            baseline, stack = self._baseline(part), self._replayed(variant, part, BASELINE)
+        except ReplayFailed as error:
+            return impossible(str(error))
         found = certify(equivalence, baseline, stack)
         if equivalence == "rounding" or found.kind != "diverges":
             return found
-        if not may_reorder:
-            baseline, stack = self._with_data(variant, baseline, stack)
-        again = self._replayed(variant, part, variant.name)
-        if isinstance(again, Replayed):
+        with suppress(ReplayFailed):
+            if not may_reorder:  # the data that both sides read may explain their difference
+                ours, theirs = self._baseline("data"), self._replayed(variant, "data")
+                baseline = attrs.evolve(
+                    baseline, epochs=ours.epochs, unread=ours.unread,
+                    reproducible=ours.reproducible,
+                )  # fmt: skip
+                stack = attrs.evolve(stack, epochs=theirs.epochs, unread=theirs.unread)
+        with suppress(ReplayFailed):
+            again = self._replayed(variant, part, variant.name)
             stack = without_unsteady(stack, again)
         return certify(equivalence, baseline, stack)
 
-    def _with_data(
-        self, variant: Variant, baseline: Replayed, stack: Replayed
-    ) -> tuple[Replayed, Replayed]:
-        """Return both sides with the data that they read, which may explain their difference."""
-        ours, theirs = self._baseline("data"), self._replayed(variant, "data")
-        if isinstance(ours, str) or isinstance(theirs, str):
-            return baseline, stack
-        return (
-            attrs.evolve(
-                baseline, epochs=ours.epochs, unread=ours.unread, reproducible=ours.reproducible
-            ),
-            attrs.evolve(stack, epochs=theirs.epochs, unread=theirs.unread),
-        )
-
-    def _baseline(self, part: ReplayPart) -> Replayed | str:
+    def _baseline(self, part: ReplayPart) -> Replayed:
         if part not in self._baselines:
             self._baselines[part] = self._replayed(Variant(BASELINE, ()), part)
         return self._baselines[part]
 
-    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed | str:
+    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed:
         return self.processes.replay(
             variant, self.seed, self.shared, part, batches=self.batches, against=against
         )

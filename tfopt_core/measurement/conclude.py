@@ -58,7 +58,7 @@ def conclude(groups: Groups, created_at: str) -> Results:
     request, prepared, state = groups.request, groups.prepared, groups.state
     runs, recipe, contrasts = without_early_ends(groups.runs), request.recipe, groups.contrasts
     judgement = judgement_of(request, prepared, state, runs)
-    group_seconds, interrupted = groups.group_seconds, groups.stop == "interrupted"
+    group_seconds, interrupted = groups.group_seconds, groups.interrupted
     pairs, judged = len(pairs_of(runs)), runs
     if interrupted:
         judged = [run for run in runs if run.status == "failed"]

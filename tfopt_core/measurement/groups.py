@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import process_time
-from typing import Literal
 
 import attrs
 from cattrs import unstructure
@@ -40,13 +39,11 @@ ALONE = "{why}, so runs are made one after the other from pair {pair} on"
 # Of a run that took too long beside another one nothing else is expected alone.
 TOO_LONG = "took longer than its limit"
 
-Stop = Literal["done", "interrupted"]
-
 
 @attrs.define(kw_only=True, eq=False)
 class Groups:
     """The groups of one measurement. `runs` may hold those of an earlier process, which are not
-    repeated. After `go`, `stop` says why there are no more.
+    repeated. After `go`, `interrupted` says whether Ctrl-C ended them.
 
     :param began: when it began, on this process' monotonic clock.
     :param earlier: the seconds that it took before it was resumed.
@@ -69,7 +66,7 @@ class Groups:
     earlier: float = 0.0
     code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
     runs: list[RunResult] = attrs.field(factory=list)
-    stop: Stop = "done"
+    interrupted: bool = False
     sides: list[Variant] = attrs.field(init=False)
     contrasts: list[Contrast] = attrs.field(factory=list, init=False)
     _processes: Processes = attrs.field(init=False)
@@ -127,7 +124,7 @@ class Groups:
                 if self._make_group(number) or no_pair_possible(self.runs):
                     return
         except KeyboardInterrupt:
-            self.stop = "interrupted"
+            self.interrupted = True
 
     def _make_group(self, number: int) -> bool:
         """Make the missing runs of a group, in drawn order. Return whether that is enough."""

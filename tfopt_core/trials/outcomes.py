@@ -125,27 +125,25 @@ def error_of(outcome: ProcessOutcome, what: str, request: Request) -> TfoptError
 
     :param what: the work of the process, such as "the dry build".
     """
-    error = _error_of(outcome, what, request)
+    failure = outcome.message
+    error: TfoptError
+    if not isinstance(failure, Failure):
+        error = PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
+    elif failure.error == CannotShare.__name__:
+        error = CannotShare(failure.message)
+    else:
+        text = failure.message
+        if request.debug and outcome.output_tail:
+            text = f"{outcome.output_tail.rstrip()}\n{text}"
+        if failure.error == WorkloadError.__name__:
+            key = f"workload.{request.recipe.workload.key}"
+            if failure.option:
+                of_stack = failure.option in request.recipe.workload.options
+                table = "workload.options" if of_stack else "measure.baseline.options"
+                key = join_path(table, (failure.option,))
+            error = RecipeError([request.reading.problem(key, text)])
+        else:
+            is_input = failure.exit_code == InputError.exit_code
+            error = InputError(text) if is_input else PreparationFailed(text)
     error.out_of_memory = outcome.out_of_memory
     return error
-
-
-def _error_of(outcome: ProcessOutcome, what: str, request: Request) -> TfoptError:
-    failure = outcome.message
-    if not isinstance(failure, Failure):
-        return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
-    text = failure.message
-    if failure.error == CannotShare.__name__:
-        return CannotShare(text)
-    if request.debug and outcome.output_tail:
-        text = f"{outcome.output_tail.rstrip()}\n{text}"
-    if failure.error == WorkloadError.__name__:
-        key = f"workload.{request.recipe.workload.key}"
-        if failure.option:
-            of_stack = failure.option in request.recipe.workload.options
-            table = "workload.options" if of_stack else "measure.baseline.options"
-            key = join_path(table, (failure.option,))
-        return RecipeError([request.reading.problem(key, text)])
-    if failure.exit_code == InputError.exit_code:
-        return InputError(text)
-    return PreparationFailed(text)

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import RecipeError, did_you_mean
+from tfopt_core.errors import RecipeError, did_you_mean, first_line
 from tfopt_core.hooks.own_loop import configured_runtime
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
@@ -53,6 +53,10 @@ GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 NO_ESTIMATE = (
     "the time of a training is not estimated: memory ran out while the dry build timed some steps"
 )
+
+
+class ReplayFailed(Exception):
+    """A replay that could not be made; the message says why."""
 
 
 @attrs.frozen
@@ -114,11 +118,12 @@ class Processes:
     def replay(
         self, variant: Variant, seed: int, shared: Path, part: ReplayPart = "training",
         **options: Any,
-    ) -> Replayed | str:  # fmt: skip
-        """Replay a short training, the variant without plugins first. Return it, or why it failed.
+    ) -> Replayed:  # fmt: skip
+        """Replay a short training, the variant without plugins first, and return it.
 
         :param shared: the folder that the processes of all variants share.
         :param options: further fields of the `ReplayTask`.
+        :raises ReplayFailed: if there is none.
         """
         folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -127,12 +132,12 @@ class Processes:
             **options, **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task)
-        match outcome.message:
-            case Replayed() as replayed:
-                return replayed
-            case Failure() as failure:
-                return failure.message
-        return outcome.cause or "no cause is known"
+        message = outcome.message
+        if isinstance(message, Replayed):
+            return message
+        cause = message.message if isinstance(message, Failure) else outcome.cause
+        side = "with" if variant.plugins else "without"
+        raise ReplayFailed(f"the replay {side} the stack failed: {first_line(cause or '')}")
 
     @property
     def _common(self) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class TrialMaker:
             ),
         )  # fmt: skip
         groups.go()
-        if groups.stop == "interrupted":
+        if groups.interrupted:
             raise KeyboardInterrupt
 
     def __call__(self, planned: StackTrial) -> StackTrial:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -82,7 +83,7 @@ def conclude(groups: Groups, created_at: str) -> Results:
         runs=tuple(runs),
         comparison=comparison,
         attribution=rows,
-        ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
+        ratios=ratios(judged) if comparison.speedup is not None else (),
         workload=recipe.workload.label,
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
@@ -152,32 +153,26 @@ def save_best(
     :raises InputError: if it cannot be written, naming the place of the model.
     """
     target = request.save_to
-    folders = {
-        run.id: run_folder(request.folder, run.round, run.position, run.variant) for run in runs
-    }
-    # runs before a resume may have kept no model, and a run cut short has no trained model
-    candidates = [
-        run
-        for run in runs
-        if run.ok
-        and run.variant == FULL
-        and run.complete
-        and (folders[run.id] / MODEL_FILE).exists()
-    ]
     if target is None:
         return None
-    if not candidates:
-        raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
+
+    def model_of(run: RunResult) -> Path:
+        return run_folder(request.folder, run.round, run.position, run.variant) / MODEL_FILE
 
     def goodness(run: RunResult) -> float:
         value = run.value_of(metric)
         return -math.inf if value is None else sign * value
 
+    # runs before a resume may have kept no model, and a run cut short has no trained model
+    trained = [run for run in runs if run.ok and run.variant == FULL and run.complete]
+    candidates = [run for run in trained if model_of(run).exists()]
+    if not candidates:
+        raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     best = max(candidates, key=goodness)
-    replace_file(folders[best.id] / MODEL_FILE, target)
+    replace_file(model_of(best), target)
     for run in candidates if not keep else ():
-        (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
+        model_of(run).unlink(missing_ok=True)
     value = best.value_of(metric)
     quality = "" if value is None else f", {metric} {value:.4f}"
     return f"{target} (run {best.id}{quality})"

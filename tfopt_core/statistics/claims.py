@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -20,7 +20,15 @@ from tfopt_core.statistics.intervals import (
     t_interval,
 )
 from tfopt_core.statistics.results import ComparisonKind, Quality, QualityVerdict, Verdict
-from tfopt_core.statistics.runs import BASELINE, FULL, Pair, RunResult, applied_plugins, runs_of
+from tfopt_core.statistics.runs import (
+    BASELINE,
+    FULL,
+    FitResult,
+    Pair,
+    RunResult,
+    applied_plugins,
+    runs_of,
+)
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
@@ -147,10 +155,11 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
     `10 epochs in "baseline" and 5 in "full"`. For a run that was cut short the planned amounts
     count. Amounts that are unknown for one side are not compared.
     """
-    for what, amount in (("epochs", _epochs), ("steps", _steps), ("examples", examples)):
+    for what, amount in AMOUNTS.items():
+        sides = [(_total(p.without, amount), _total(p.with_, amount)) for p in pairs]
         unlike = [
             (before, after)
-            for before, after in ((amount(p.without), amount(p.with_)) for p in pairs)
+            for before, after in sides
             if before is not None and after is not None and before != after
         ]
         if unlike:
@@ -160,30 +169,39 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
             )
             one, other = pairs[0].without.variant, pairs[0].with_.variant
             return f'{before:,} {what} in "{one}" and {after:,} in "{other}"{where}'
-    return _unlike_counts(pairs)
-
-
-def _unlike_counts(pairs: Sequence[Pair]) -> str | None:
-    """Return which count of what was done differs, in words; None if all are the same."""
-    for one, other in ((pair.without, pair.with_) for pair in pairs):
-        for ours, theirs in zip(one.timed_fits, other.timed_fits, strict=False):
+    # which count of what was done differs
+    for pair in pairs:
+        for ours, theirs in zip(pair.without.timed_fits, pair.with_.timed_fits, strict=False):
             whole = ours.complete and theirs.complete
-            unlike = unlike_counts(ours.counts, theirs.counts, whole=whole)
-            if unlike is not None:
-                what, before, after = unlike
-                return f'{what}: {before} in "{one.variant}" and {after} in "{other.variant}"'
+            if found := unlike_counts(ours.counts, theirs.counts, whole=whole):
+                what, here, there = found
+                one, other = pair.without.variant, pair.with_.variant
+                return f'{what}: {here} in "{one}" and {there} in "{other}"'
     return None
+
+
+def _examples(fit: FitResult) -> int | None:
+    steps = fit.planned_steps
+    return steps * fit.batch_size if steps is not None and fit.batch_size else None
+
+
+# Of a fit that was cut short the planned amounts.
+AMOUNTS: dict[str, Callable[[FitResult], int | None]] = {
+    "epochs": lambda fit: fit.epochs if fit.complete else fit.planned_epochs,
+    "steps": lambda fit: fit.planned_steps,
+    "examples": _examples,
+}
 
 
 def examples(run: RunResult) -> int | None:
     """Return the examples of a whole training; None if the batch size is unknown."""
-    amounts = [
-        None
-        if (steps := fit.planned_steps) is None or not fit.batch_size
-        else steps * fit.batch_size
-        for fit in run.timed_fits
-    ]
-    return _sum(amounts)
+    return _total(run, _examples)
+
+
+def _total(run: RunResult, amount: Callable[[FitResult], int | None]) -> int | None:
+    amounts = [amount(fit) for fit in run.timed_fits]
+    known = [one for one in amounts if one is not None]
+    return sum(known) if known and len(known) == len(amounts) else None
 
 
 def not_finite(runs: Sequence[RunResult]) -> str | None:
@@ -192,30 +210,12 @@ def not_finite(runs: Sequence[RunResult]) -> str | None:
     `val_auc is nan at the end of 2 of 8 runs`.
     """
     for name in dict.fromkeys(name for run in runs for fit in run.fits for name in fit.history):
-        values = [last for run in runs if not math.isfinite(last := _last(run, name))]
+        # of a run the first fit at whose end it is not finite
+        ends = [[f.history[name][-1] for f in run.fits if f.history.get(name)] for run in runs]
+        values = [bad[0] for one in ends if (bad := [v for v in one if not math.isfinite(v)])]
         if values:
             return f"{name} is {values[0]} at the end of {len(values)} of {len(runs)} runs"
     return None
-
-
-def _last(run: RunResult, name: str) -> float:
-    """Return the metric's last value in the first fit where it is not finite; 0 if there is
-    none."""
-    values = [fit.history[name][-1] for fit in run.fits if fit.history.get(name)]
-    return next((value for value in values if not math.isfinite(value)), 0.0)
-
-
-def _epochs(run: RunResult) -> int | None:
-    return _sum([fit.epochs if fit.complete else fit.planned_epochs for fit in run.timed_fits])
-
-
-def _steps(run: RunResult) -> int | None:
-    return _sum([fit.planned_steps for fit in run.timed_fits])
-
-
-def _sum(amounts: Sequence[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known and len(known) == len(amounts) else None
 
 
 NO_METRIC = "the script reports no metric that is known to be better high, or low"

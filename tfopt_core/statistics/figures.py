@@ -102,7 +102,7 @@ def _with_slowest(side: Sequence[RunResult]) -> list[float]:
 Read = Callable[[RunResult], float | None]
 
 
-def ratios(runs: Sequence[RunResult], judgement: Judgement) -> tuple[FigureRatio, ...]:
+def ratios(runs: Sequence[RunResult]) -> tuple[FigureRatio, ...]:
     """Return the ratio, baseline over full stack, of each figure that all pairs have.
 
     They decide nothing, so the level is not corrected for their number.

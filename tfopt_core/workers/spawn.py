@@ -11,9 +11,9 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 import attrs
 
@@ -68,12 +68,8 @@ class ProcessOutcome:
         return self.cause == OUT_OF_MEMORY
 
 
-class Runner(Protocol):
-    """Runs a task in a process; tests use a fake."""
-
-    def __call__(
-        self, task: Task, environment: Mapping[str, str], tell: Tell
-    ) -> ProcessOutcome: ...
+# Runs a task in a process; tests use a fake.
+Runner = Callable[[Task, Mapping[str, str], Tell], ProcessOutcome]
 
 
 @attrs.frozen

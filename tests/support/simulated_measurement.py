@@ -9,7 +9,7 @@ import numpy as np
 
 from tfopt_core.recipe.model import PAIRS, WARM_SECONDS
 from tfopt_core.statistics.intervals import Interval, t_interval
-from tfopt_core.trials.turns import TURN_SECONDS
+from tfopt_core.workers.turns import TURN_SECONDS
 
 TICK = 0.01
 # What a side trains alone, and what it trains in all; two processes differ by this in any case.

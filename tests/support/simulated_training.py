@@ -8,7 +8,7 @@ import numpy as np
 from tfopt_core.recipe.model import WARM_SECONDS
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.messages import Block, FitOutcome
-from tfopt_core.trials.turns import Pacing
+from tfopt_core.workers.turns import Pacing
 
 SET_UP, TRACE = 1.0, 0.8
 

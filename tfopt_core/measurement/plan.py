@@ -17,7 +17,7 @@ from tfopt_core.statistics.intervals import MINIMUM_PAIRS, seconds_in_words
 from tfopt_core.statistics.results import Addition
 from tfopt_core.statistics.runs import BASELINE, PLUS, RunResult
 from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant
-from tfopt_core.trials.turns import longest_uninterrupted
+from tfopt_core.workers.turns import longest_uninterrupted
 
 # What a run takes beside its training, at least: its process, and validations behind the cut.
 BESIDE_SECONDS = 3.0

@@ -24,9 +24,9 @@ from tfopt_core.training.messages import Answer, ClusterJoined, RunReport, Tell
 from tfopt_core.training.runtime import seen_by_tensorflow, start_tensorflow
 from tfopt_core.training.strategy import Joined, join
 from tfopt_core.trials.request import with_settings
-from tfopt_core.trials.turns import Pacing, Turn, first_warm_steps
 from tfopt_core.workers.task import LookTask, OthersServed, ProcessStarted, RunTask
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
+from tfopt_core.workers.turns import Pacing, Turn, first_warm_steps
 
 
 def pacing_of(task: RunTask, run: RunContext, turn: Turn | None) -> CutsShort | None:

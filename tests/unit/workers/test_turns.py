@@ -27,7 +27,7 @@ COUNT = 4
 PROGRAM = """
 import json, subprocess, sys, time
 from tfopt_core.training.clock import running_ns
-from tfopt_core.trials.turns import stop_this_process
+from tfopt_core.workers.turns import stop_this_process
 
 helper = subprocess.Popen([sys.executable, "-S", "-c", '''
 import time

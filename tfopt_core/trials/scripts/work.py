@@ -23,7 +23,6 @@ from tfopt_core.training.runtime import seen_by_tensorflow
 from tfopt_core.trials.request import Prepared
 from tfopt_core.trials.run import pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun
-from tfopt_core.trials.turns import Turn
 from tfopt_core.workers.task import (
     LookTask,
     Parent,
@@ -35,6 +34,7 @@ from tfopt_core.workers.task import (
     reworded,
 )
 from tfopt_core.workers.telemetry import cpu_seconds, peak_device_bytes, peak_rss_bytes
+from tfopt_core.workers.turns import Turn
 
 Load = Callable[[Job], FitWorkload]
 # The steps of each fit before the one to examine.

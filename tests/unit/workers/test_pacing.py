@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from tfopt_core.training.messages import Block
-from tfopt_core.trials import turns
-from tfopt_core.trials.turns import TURN_SECONDS, Pacing, Turn, first_warm_steps
+from tfopt_core.workers import turns
+from tfopt_core.workers.turns import TURN_SECONDS, Pacing, Turn, first_warm_steps
 
 WARM, LONGEST, STEPS = 0.125, 2.0, 10  # sums of these are exact
 TRACED = Block(1, 0.75, 0, "trace")

@@ -25,6 +25,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter, perf_counter_ns
@@ -177,8 +178,8 @@ def train_once(side: str, ready: Ready, request: Any, file: Path, seed: int) -> 
                   machine=request.machine, folder=Path(folder))  # fmt: skip
         began = perf_counter_ns()
         done = train(build(job, workload), began, lambda _: None)
-    edges = zip(done.epoch_begin_seconds, done.epoch_end_seconds, strict=True)
-    return done.wall_seconds, median([end - begin for begin, end in edges][1:])
+    ends = pairwise(done.epoch_end_seconds)
+    return done.wall_seconds, median([end - begin for begin, end in ends])
 
 
 def in_rounds(

@@ -22,9 +22,9 @@ from tfopt_core.workers.task import Failure, OthersServed, encode, receive_task
 
 FIT = FitOutcome(
     wall_seconds=1.0, setup_seconds=0.0, blocks=(), validation_seconds=(),
-    epoch_begin_seconds=(0.0,), epoch_end_seconds=(1.0,), cut_short=False, planned_epochs=1,
+    epoch_end_seconds=(1.0,), cut_short=False, planned_epochs=1,
     steps_per_epoch=1, epochs=1, steps=1, batch_size=1, trainable_parameters=1, jit_compile=False,
-    float32_layers=(), history={"loss": (0.5,)},
+    history={"loss": (0.5,)},
 )  # fmt: skip
 RUN = RunReport(wall_seconds=1.0, peak_rss_bytes=1, cpu_seconds=0.0, fits=(FIT,))
 

@@ -35,10 +35,10 @@ def make_outcome(**changes):
     wall = changes.pop("wall_seconds", 10.0)
     plain = {
         "wall_seconds": wall, "setup_seconds": 0.0, "blocks": (Block(100, wall),),
-        "validation_seconds": (), "epoch_begin_seconds": (0.0, wall / 2),
+        "validation_seconds": (),
         "epoch_end_seconds": (wall / 2, wall), "cut_short": False, "planned_epochs": 2,
         "steps_per_epoch": 50, "epochs": 2, "steps": 100, "batch_size": 32,
-        "trainable_parameters": 10, "jit_compile": False, "float32_layers": (),
+        "trainable_parameters": 10, "jit_compile": False,
         "history": {"val_accuracy": (0.8, 0.9)},
     }  # fmt: skip
     return FitOutcome(**{**plain, **changes})

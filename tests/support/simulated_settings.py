@@ -95,7 +95,7 @@ class SimulatedTrainings(ForkRunner):
                 )
         fit = make_outcome(
             wall_seconds=ends[-1], epochs=EPOCHS, planned_epochs=EPOCHS,
-            epoch_end_seconds=tuple(ends), epoch_begin_seconds=(0.0, *ends[:-1]),
+            epoch_end_seconds=tuple(ends),
             history={"val_accuracy": tuple(values)},
         )  # fmt: skip
         return answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])

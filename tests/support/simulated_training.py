@@ -44,10 +44,10 @@ class Training:
         done = sum(block.steps for block in blocks)
         return FitOutcome(
             wall_seconds=total, setup_seconds=SET_UP, blocks=tuple(blocks), validation_seconds=(),
-            epoch_begin_seconds=(), epoch_end_seconds=(), edge_seconds=edges,
+            epoch_end_seconds=(), edge_seconds=edges,
             cut_short=done < self.epochs * self.steps, planned_epochs=self.epochs,
             steps_per_epoch=self.steps, epochs=done // self.steps, steps=done, batch_size=32,
-            replicas=1, trainable_parameters=1, jit_compile=False, float32_layers=(),
+            replicas=1, trainable_parameters=1, jit_compile=False,
             stop_reason=None, history={},
         ), total  # fmt: skip
 

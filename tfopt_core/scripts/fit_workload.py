@@ -196,7 +196,7 @@ class FitWorkload(Workload):
                     "returned another model than the script's; it may only change that one in place"
                 )
                 raise PluginError(str(by), "wrap_model", reason)
-            float32_layers = _with_precision(model, precision, session.default_policy)
+            _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
         run = _with_data(run, self, plans, stack)
@@ -213,7 +213,7 @@ class FitWorkload(Workload):
                 self.compiled.put_back(model)
                 raise
         built = Built(
-            job, self, stack, run, plans, model, precision, float32_layers, training,
+            job, self, stack, run, plans, model, precision, training,
             batches={
                 split: batches_counted(self._batches(split), plan) for split, plan in plans.items()
             },
@@ -279,19 +279,16 @@ class FitWorkload(Workload):
         return known if is_whole else plan.cardinality
 
 
-def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tuple[str, ...]:
-    """Apply the policy to the script's model, and drop what was traced in another one.
-
-    :returns: the names of the layers that it keeps in float32.
-    """
+def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> None:
+    """Apply the policy to the script's model, and drop what was traced in another one."""
     if precision.scope == "global":
-        return keep_in_float32(model, precision)
+        keep_in_float32(model, precision)
+        return
     parts = [model, *nested_layers(model)]
     before = [part.compute_dtype for part in parts]
-    kept = apply_precision(model, precision, default)
+    apply_precision(model, precision, default)
     if before != [part.compute_dtype for part in parts]:
         model.train_function = model.test_function = model.predict_function = None
-    return kept
 
 
 def _with_data(

@@ -45,7 +45,6 @@ class Built:
     plans: dict[str, DataPlan]
     model: Any
     precision: PrecisionPolicy
-    float32_layers: tuple[str, ...]
     training: TrainingOptions
     batches: Mapping[str, int | None] = attrs.field(factory=dict)
     steps_given: bool = False
@@ -100,7 +99,7 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
     keras.utils.set_random_seed(job.seed)
     with strategy.scope():
         model = stack.wrap_model(run, default_model(workload), keras.Model)
-        float32_layers = apply_precision(model, precision, default_policy)
+        apply_precision(model, precision, default_policy)
     # A stage may compute with the model, so plans are lowered behind `wrap_model`.
     plans = {split: plan.for_model(model) for split, plan in plans.items()}
     with stack.blamed("build_dataset"):
@@ -116,9 +115,7 @@ def build(job: Job, workload: Workload, joined: Joined | None = None) -> Built:
     batches = {
         split: batches_counted(plan.cardinality, plans[split]) for split, plan in before.items()
     }
-    built = Built(
-        job, workload, stack, run, plans, model, precision, float32_layers, training, batches
-    )
+    built = Built(job, workload, stack, run, plans, model, precision, training, batches)
     if training.loop != "resident" and plans["train"].find(Resident) is not None:
         # no loop trains on what is held: the data stay as they were
         built.plans = {split: plan.without(Resident) for split, plan in plans.items()}

@@ -174,23 +174,20 @@ class FitFacts:
 class FitOutcome(FitFacts):
     """The times and the results of one fit. Seconds count from the start of its build.
 
-    `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
-    one figure an epoch, of the last one too where the fit was `cut_short` in it; `edge_seconds`
-    lie between the last step of an epoch and the begin of the next, without the validation (what
-    callbacks do, and Keras' new iterator). Of a training that was `resumed` from a checkpoint,
-    `epochs` and `history` are those of all of it, the other figures only those of what was trained
-    now.
+    `setup_seconds` lie before the first step; `epoch_end_seconds` hold one figure an epoch, of the
+    last one too where the fit was `cut_short` in it; `edge_seconds` lie between the last step of an
+    epoch and the begin of the next, without the validation (what callbacks do, and Keras' new
+    iterator). Of a training that was `resumed` from a checkpoint, `epochs` and `history` are those
+    of all of it, the other figures only those of what was trained now.
     """
 
     planned_epochs: int
     wall_seconds: float
     setup_seconds: float
     validation_seconds: tuple[float, ...]
-    epoch_begin_seconds: tuple[float, ...]
     epoch_end_seconds: tuple[float, ...]
     edge_seconds: tuple[float, ...] = ()
     cut_short: bool
-    float32_layers: tuple[str, ...]
     resumed: bool = False
 
 

@@ -71,7 +71,7 @@ def cut_after_a_warm_epoch(**changes):
         blocks += [Block(10, REFILL + 10 * STEP, epoch)] + [Block(10, 10 * STEP, epoch)] * 29
     del blocks[-15:]
     return make_outcome(**{
-        "setup_seconds": SET_UP, "blocks": tuple(blocks), "epoch_begin_seconds": (),
+        "setup_seconds": SET_UP, "blocks": tuple(blocks),
         "validation_seconds": (FIRST_VALIDATION, VALIDATION), "epoch_end_seconds": (),
         "edge_seconds": (EDGE,), "cut_short": True, "planned_epochs": EPOCHS, "epochs": 4,
         "steps": 1350, "steps_per_epoch": STEPS_PER_EPOCH, "history": {"val_accuracy": (0.5,)},

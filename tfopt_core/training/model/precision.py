@@ -27,40 +27,34 @@ def set_policy(policy: PrecisionPolicy) -> Any:
     return default
 
 
-def apply_precision(model: Any, policy: PrecisionPolicy, default: Any) -> tuple[str, ...]:
+def apply_precision(model: Any, policy: PrecisionPolicy, default: Any) -> None:
     """Set the policy on the layers of a model that is built, and keep some of them in float32.
 
     Layers that the model makes later, when it is called first, get the policy too.
 
     :param default: what `set_policy` has returned.
-    :returns: the names of the layers that compute in float32 because of the policy.
     """
     import keras
 
-    if policy.policy in FULL:
-        return ()
-    if policy.scope == "layers":
+    if policy.scope == "layers" and policy.policy not in FULL:
         for layer in _without_own_dtype(model, default):
             layer.dtype_policy = policy.policy
         keras.config.set_dtype_policy(policy.policy)
-    return keep_in_float32(model, policy)
+    keep_in_float32(model, policy)
 
 
-def keep_in_float32(model: Any, policy: PrecisionPolicy) -> tuple[str, ...]:
+def keep_in_float32(model: Any, policy: PrecisionPolicy) -> None:
     """Keep the output layers, and the layers that the policy names, in float32.
 
     Loss and softmax lose digits in half precision. A model whose output layers are unknown (it
     builds itself when called) keeps its policy; Keras' losses convert to float32 anyway.
-
-    :returns: the names of the layers that compute in float32 because of this.
     """
     if policy.policy in FULL:
-        return ()
+        return
     chosen: list[Any] = list(_outputs(model)) if policy.float32_outputs else []
     chosen += named_layers(model, policy.float32_layers, policy.float32_types)
     for layer in chosen:
         layer.dtype_policy = "float32"
-    return tuple(dict.fromkeys(layer.name for layer in chosen))
 
 
 def named_layers(model: Any, names: Iterable[str], types: Iterable[str]) -> list[Any]:

@@ -160,8 +160,7 @@ class LoopOfScript:
             trainable_parameters=sum(map(parameters, models)),
             epochs=1, planned_epochs=1, steps=clock.updates, steps_per_epoch=clock.updates,
             jit_compile=False, history={}, wall_seconds=seconds, setup_seconds=0.0,
-            validation_seconds=(), epoch_begin_seconds=(0.0,), epoch_end_seconds=(seconds,),
-            cut_short=False, float32_layers=(),
+            validation_seconds=(), epoch_end_seconds=(seconds,), cut_short=False,
         )  # fmt: skip
         return RunReport(
             wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,

@@ -272,7 +272,8 @@ def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
 def test_data_that_take_too_long_to_read_are_not_compared_whole(project):
     plan = as_plan(points(project).build().train, "train").batch(8)
     slow = replay_data.read_epochs(lower_plan(plan), now=iter(range(0, 10**6, 50)).__next__)
-    assert replay_data.why_unread(slow) == "the data are too large to compare whole"
+    side = replay_data.Replayed(steps=0, history={}, epochs=slow)
+    assert side.unread == "the data are too large to compare whole"
 
 
 def points(project):

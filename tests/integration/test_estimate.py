@@ -168,7 +168,7 @@ def workload(build_model: Any) -> Workload:
 def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its_reason(tmp_path):
     built = build_here(workload(small_model), folder=tmp_path, batch_size=BATCH_SIZE)
     stack = (StackedPlugin("chunked", Chunked(steps=4)),)
-    task = PrepareTask(function="", look="", job=attrs.evolve(built.job, plugins=stack))
+    task = PrepareTask(job=attrs.evolve(built.job, plugins=stack))
     prepared = prepare(task, print, lambda job: workload(with_python_function))
     assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
     [warning] = prepared.search_notes

@@ -30,7 +30,7 @@ from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, may_fork
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import FACTORY, RunTask, Task
+from tfopt_core.workers.task import RunTask, Task
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """
@@ -59,7 +59,7 @@ def task_in(folder: Path, name: str, **changes) -> Task:
         recipe=recipe, plugins=(), variant="baseline", seed=5, machine=make_machine(),
         folder=folder / "runs" / changes.pop("run", "r"),
     )  # fmt: skip
-    return RunTask(**{"job": job, "function": FACTORY, "forks": True, **changes})
+    return RunTask(**{"job": job, "forks": True, **changes})
 
 
 @functools.cache

@@ -205,7 +205,7 @@ def test_a_run_whose_own_loop_diverges_does_not_count(tmp_path, how, message):
         for scale in (1.0, np.nan):
             x, y = examples()
             step(x, scale * y)
-        task = RunTask(job=own.job, function="")
+        task = RunTask(job=own.job)
         report = ScriptTraining(task, print, own=own).report(ScriptEnd(status=0))
     assert re.fullmatch(message, report.why_failed)
     assert (NOT_WATCHED in report.notes) is (how == "graph")

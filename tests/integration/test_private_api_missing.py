@@ -328,6 +328,6 @@ def test_without_any_member_a_stack_trains_as_with_them_and_what_it_misses_is_a_
     built, bare = train_here(given, plugin, folder=tmp_path / "without", batch_size=8, seed=3)
     np.testing.assert_allclose(bare.history["loss"], whole.history["loss"], rtol=tolerance)
     assert missed <= private_api._asked.keys()
-    task = PrepareTask(function="", look="", job=built.job)
+    task = PrepareTask(job=built.job)
     told = prepare(task, print, lambda job: given).warnings
     assert {*disabled_so_far()} <= {*told}

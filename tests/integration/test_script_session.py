@@ -191,9 +191,7 @@ class FitOfSession:
                     )  # fmt: skip
 
                 job = attrs.evolve(made.job, variant=variant.name)
-                task = ReplayTask(
-                    job=job, function="", look="", replay_folder=shared, part=part, **how
-                )
+                task = ReplayTask(job=job, replay_folder=shared, part=part, **how)
                 found.append(replay(task, print, of_fit))
 
             made.on_fit = replay_fit

@@ -168,7 +168,7 @@ def test_a_plan_shows_the_threads_that_runs_will_have(beside: Any, threads: Any,
     # what tfopt's own process was told before it started the one of the dry build
     _, changes = configured_runtime(job.plugins, job.machine, job.recipe)
     job = attrs.evolve(job, runtime_changes=changes)
-    task = PrepareTask(function="", look="", job=job)
+    task = PrepareTask(job=job)
     [planned] = prepare(task, print, lambda job: workload(network)).plugins
     set_before = [one for one in planned.changes if one.hook == "configure_runtime"]
     shown = [words.split()[-1] for change in set_before for words in change.differences]

@@ -20,8 +20,6 @@ from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import DiagnoseTask
 
 OnPhase = Callable[[str], None]
-LOOK = "tfopt_core.diagnosis.work:diagnose"
-OWN_LOOK = "tfopt_core.diagnosis.work:diagnose_loop"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
@@ -61,9 +59,8 @@ def diagnose(
 
     asked = tuple(info.name for info in installed if info.error is None)
     outcome = Processes(request, runner).look(
-        DiagnoseTask, "diagnose", hear, look=LOOK, own_look=OWN_LOOK, asked_plugins=asked,
-        quick=quick, stays=stays,
-    )  # fmt: skip
+        DiagnoseTask, "diagnose", hear, asked_plugins=asked, quick=quick, stays=stays
+    )
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
     elif measured is not None:

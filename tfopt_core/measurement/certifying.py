@@ -111,11 +111,9 @@ class _Replays:
         with suppress(ReplayFailed):
             if not may_reorder:  # the data that both sides read may explain their difference
                 ours, theirs = self._baseline("data"), self._replayed(variant, "data")
-                baseline = attrs.evolve(
-                    baseline, epochs=ours.epochs, unread=ours.unread,
-                    reproducible=ours.reproducible,
-                )  # fmt: skip
-                stack = attrs.evolve(stack, epochs=theirs.epochs, unread=theirs.unread)
+                repeats = ours.reproducible
+                baseline = attrs.evolve(baseline, epochs=ours.epochs, reproducible=repeats)
+                stack = attrs.evolve(stack, epochs=theirs.epochs)
         with suppress(ReplayFailed):
             again = self._replayed(variant, part, variant.name)
             stack = without_unsteady(stack, again)

@@ -121,7 +121,7 @@ class Groups:
         try:
             self._processes.warm_up()
             for number in range(self.state.pairs):
-                if self._make_group(number) or no_pair_possible(self.runs):
+                if self._make_group(number) or {BASELINE, FULL} & failed_for_good(self.runs):
                     return
         except KeyboardInterrupt:
             self.interrupted = True
@@ -273,11 +273,6 @@ def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
         if all(run.status == "failed" for run in runs if run.variant == name)
         and sum(run.variant == name for run in runs) >= MAX_FAILURES
     }
-
-
-def no_pair_possible(runs: Sequence[RunResult]) -> bool:
-    """Return whether there will never be a pair, since a side has failed for good."""
-    return bool({BASELINE, FULL} & failed_for_good(runs))
 
 
 def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:

@@ -82,7 +82,7 @@ def plan_of(
         left = measure.budget_seconds - prepared.seconds
     warm: float | None = None
     note = ""
-    if not prepared.why_whole and measure.seconds != "whole":
+    if not prepared.is_whole and measure.seconds != "whole":
         warm = measure.seconds or WARM_SECONDS
     extras = len(leave_one_out(request.plugins)[0])
     isolating = measure.attribution == "leave-one-out"

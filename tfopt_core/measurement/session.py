@@ -185,25 +185,21 @@ def _newest(request: Request, store: Store) -> Overview:
 
     :raises DamagedMeasurement: if it is damaged, rather than resuming an older one.
     """
+    name, path = request.recipe.name, recipe_path(request.recipe)
     for stopped in store.unfinished():
-        if _is_of(stopped, request.recipe, store):
+        same_name = stopped.recipe == name
+        try:
+            stored = store.request_of(stopped.id)
+            same = stored.get("recipe_path") == path and (path is not None or same_name)
+        except DamagedMeasurement:
+            same = same_name
+        if same:
             return store.overview_of(stopped.id)
-    name, folder = request.recipe.name, store.path.parent
+    folder = store.path.parent
     raise InputError(
         f'there is nothing to resume: no measurement of "{name}" in "{folder}" was stopped; leave '
         "out --resume to measure it"
     )
-
-
-def _is_of(stopped: Overview, recipe: Recipe, store: Store) -> bool:
-    """Return whether it is a measurement of this recipe, as far as is known."""
-    try:
-        stored = store.request_of(stopped.id)
-    except DamagedMeasurement:
-        return stopped.recipe == recipe.name
-    path = recipe_path(recipe)
-    same_name = path is not None or stopped.recipe == recipe.name
-    return stored.get("recipe_path") == path and same_name
 
 
 def recipe_path(recipe: Recipe) -> str | None:

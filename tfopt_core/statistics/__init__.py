@@ -1,4 +1,4 @@
-"""Pure arithmetic on records: intervals, projections, verdicts.
+"""Runs, results, and the pure arithmetic on them: intervals, projections, verdicts.
 
 No process, no file, no TensorFlow.
 """

@@ -95,16 +95,10 @@ def identical_timings(
         return True
     if len(pairs) >= MINIMUM_PAIRS and any(len(set(side)) == 1 for side in sides):
         return True
-    runs = runs_of(pairs)
-    timings = [timing for run in runs if (timing := _timing(run)) is not None]
+    # the wall time alone may agree by chance if the clock is coarse
+    blocks = [(run, [b.seconds for fit in run.fits for b in fit.blocks]) for run in runs_of(pairs)]
+    timings = [(run.wall_seconds, *seconds) for run, seconds in blocks if seconds]
     return len(set(timings)) < len(timings)
-
-
-def _timing(run: RunResult) -> tuple[float | None, ...] | None:
-    """Return everything that was timed in a run, None without blocks. The wall time alone may agree
-    by chance if the clock is coarse."""
-    blocks = [block.seconds for fit in run.fits for block in fit.blocks]
-    return (run.wall_seconds, *blocks) if blocks else None
 
 
 def fits_into_memory(runs: Sequence[RunResult], judgement: Judgement) -> tuple[Verdict, str] | None:

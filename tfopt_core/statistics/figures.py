@@ -50,7 +50,12 @@ def compared_seconds(
                 f'void: {len(missed)} of {len(side)} runs of "{side[0].variant}" never reached '
                 "the target, so there is no time to it; lower the target or train longer"
             )
-        figures.append(_with_slowest(side))
+        # a run that missed the target took at least its whole wall time
+        reached = [run.fit.seconds_to_target for run in side]
+        slowest = max(
+            wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
+        )
+        figures.append([slowest if seconds is None else seconds for seconds in reached])
     return figures[0], figures[1]
 
 
@@ -88,15 +93,6 @@ def not_projected(run: RunResult) -> str | None:
     """Return why the total of a run that was cut short is unknown; None if it is known."""
     cut = [fit for fit in run.timed_fits if not fit.complete and fit.projected_seconds is None]
     return (cut[0].why_not_projected or "the total is not known") if cut else None
-
-
-def _with_slowest(side: Sequence[RunResult]) -> list[float]:
-    reached = [run.fit.seconds_to_target for run in side]
-    # a run that missed the target took at least its whole wall time
-    slowest = max(
-        wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
-    )
-    return [slowest if seconds is None else seconds for seconds in reached]
 
 
 Read = Callable[[RunResult], float | None]

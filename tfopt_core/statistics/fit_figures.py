@@ -31,7 +31,10 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         step_seconds=step,
         examples_per_second=outcome.batch_size / step if outcome.batch_size and step else None,
         epochs_to_target=reached,
-        seconds_to_target=_seconds_to(reached, outcome),
+        # of a resumed training the earlier time is unknown
+        seconds_to_target=None
+        if reached is None or outcome.resumed
+        else outcome.epoch_end_seconds[reached - 1],
         # those of a training that was cut short compare with nothing
         metrics={
             name: values[-1] for name, values in outcome.history.items() if not outcome.cut_short
@@ -61,13 +64,6 @@ def epochs_to_target(history: Mapping[str, Sequence[float]], target: TargetSpec)
         if target.at_most is not None and value <= target.at_most:
             return epoch
     return None
-
-
-def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
-    """Return when this epoch ended; None for a resumed training, whose earlier time is unknown."""
-    if epoch is None or outcome.resumed:
-        return None
-    return outcome.epoch_end_seconds[epoch - 1]
 
 
 # So many shapes are named.

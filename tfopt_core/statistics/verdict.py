@@ -259,7 +259,11 @@ def _memory_verdict(
 ) -> tuple[MemoryVerdict, str]:
     """Return the verdict on one ratio, and its statement."""
     judged = runs_of(evidence.pairs)
-    subject, figures = _subject(figure, judged), interval_in_words(interval)
+    figures, subject = interval_in_words(interval), SUBJECTS[figure]
+    if any(run.fit.workers > 1 for run in judged):
+        subject += " of the chief"
+    if any(not run.complete for run in judged):
+        subject += " of runs that were cut short"
     unknown = _memory_unknown(evidence.pairs, judged) if figure == PROCESS else None
     if unknown is not None:
         return MemoryVerdict.NONE, f"no verdict on {subject}: {unknown} ({figures})"
@@ -307,14 +311,3 @@ def _memory_unknown(pairs: Sequence[Pair], judged: Sequence[RunResult]) -> str |
     if any(pair.without.started != pair.with_.started for pair in pairs):
         return "the processes of a pair were started in different ways, which differ in memory"
     return None
-
-
-def _subject(figure: str, judged: Sequence[RunResult]) -> str:
-    """Return what is compared, and of which process or part of a training if not of all."""
-    several = any(run.fit.workers > 1 for run in judged)
-    cut = any(not run.complete for run in judged)
-    return (
-        SUBJECTS[figure]
-        + (" of the chief" if several else "")
-        + (" of runs that were cut short" if cut else "")
-    )

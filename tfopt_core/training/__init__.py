@@ -1,1 +1,1 @@
-"""One training in this process: the workload, the hooks up to `compile`, and the fit."""
+"""One training in this process: the workload, the hooks up to `compile`, the fit and its report."""

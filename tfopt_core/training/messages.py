@@ -155,7 +155,7 @@ class FitFacts:
     trainable_parameters: int
     epochs: int
     steps: int
-    jit_compile: bool
+    jit_compile: bool = False
     history: Mapping[str, tuple[float, ...]]
     stop_reason: str | None = None
     planned_epochs: int | None = None
@@ -183,11 +183,11 @@ class FitOutcome(FitFacts):
 
     planned_epochs: int
     wall_seconds: float
-    setup_seconds: float
-    validation_seconds: tuple[float, ...]
+    setup_seconds: float = 0.0
+    validation_seconds: tuple[float, ...] = ()
     epoch_end_seconds: tuple[float, ...]
     edge_seconds: tuple[float, ...] = ()
-    cut_short: bool
+    cut_short: bool = False
     resumed: bool = False
 
 

@@ -277,7 +277,7 @@ def estimates(workload: Workload, *jobs: Job) -> list[Estimate | None]:
     for one in timed:
         if one.why_not:
             raise WorkloadError(f"timing some steps {one.why_not}")
-    timed[0] = attrs.evolve(timed[0], set_up_seconds=building + timed[0].set_up_seconds)
+    timed[0].set_up_seconds += building
     steps = _steps_per_epoch(made[-1], counted) * made[-1].run.epochs
     return [
         Estimate(one.step_seconds, one.set_up_seconds + steps * one.step_seconds, steps)

@@ -28,7 +28,7 @@ from tfopt_core.training.messages import RunReport
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.spawn import SpawnRunner
-from tfopt_core.workers.task import FACTORY, SCRIPT, Failure, RunTask
+from tfopt_core.workers.task import Failure, RunTask
 
 SAMPLE_EXAMPLES = 64
 
@@ -103,8 +103,7 @@ class ProcessProbe(Probe):
         folder = Path(self.job.folder) / "memory"
         shutil.rmtree(folder, ignore_errors=True)
         job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
-        script = job.recipe.workload.is_script
-        task = RunTask(job=job, function=SCRIPT if script else FACTORY, expendable=True)
+        task = RunTask(job=job, expendable=True)
         # this process has the environment of the stack already
         outcome = SpawnRunner()(task, os.environ, lambda message: None)
         shutil.rmtree(folder, ignore_errors=True)

@@ -34,8 +34,6 @@ from tfopt_core.trials.workload_options import recipe_of_variant
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 from tfopt_core.workers.task import (
-    FACTORY,
-    SCRIPT,
     Failure,
     LookTask,
     PrepareTask,
@@ -44,10 +42,6 @@ from tfopt_core.workers.task import (
     Task,
 )
 
-# The functions of a `LookTask`.
-PREPARED = "tfopt_core.trials.dry_build:prepare"
-REPLAYED = "tfopt_core.trials.replay:replay"
-PREPARED_LOOP = "tfopt_core.trials.scripts.own_loop:prepare_loop"
 # Else the first process takes nearly all memory of each GPU, and the next one finds none.
 GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 NO_ESTIMATE = (
@@ -128,8 +122,8 @@ class Processes:
         folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
         task = ReplayTask(
-            job=self._job(variant, seed, folder), look=REPLAYED, part=part, replay_folder=shared,
-            **options, **self._common,
+            job=self._job(variant, seed, folder), part=part, replay_folder=shared, **options,
+            **self._common,
         )  # fmt: skip
         outcome = self._carry_out(task)
         message = outcome.message
@@ -146,7 +140,7 @@ class Processes:
         # a strategy opens the devices when it is built, in a fork before the script's first line
         opens = any(hasattr(p.plugin, OWNER_HOOK) for p in (*request.plugins, *request.added))
         forks = self.alike and (not script or (request.forks and not opens))
-        return {"function": SCRIPT if script else FACTORY, "debug": request.debug, "forks": forks}
+        return {"debug": request.debug, "forks": forks}
 
     def _job_of_stack(self, folder: str) -> Job:
         request = self.request
@@ -225,10 +219,9 @@ def prepare(
     :raises PreparationFailed: for what would fail in every run.
     :raises CannotShare: if that process cannot take it.
     """
-    processes, workload = Processes(request, runner), request.recipe.workload
     look = partial(
-        processes.look, PrepareTask, "prepare", look=PREPARED, quick=quick, stays=follows,
-        follows=follows, own_look=PREPARED_LOOP if workload.has_own_loop else "",
+        Processes(request, runner).look, PrepareTask, "prepare", quick=quick, stays=follows,
+        follows=follows,
     )  # fmt: skip
     outcome, notes = look(estimate=estimate), list[str]()
     if outcome.out_of_memory and estimate:

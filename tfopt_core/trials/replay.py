@@ -38,7 +38,6 @@ from tfopt_core.training.replay.data import (
     Replayed,
     read_epoch,
     read_epochs,
-    why_unread,
 )
 from tfopt_core.training.replay.state import StateFiles
 from tfopt_core.training.workload import Workload
@@ -118,9 +117,7 @@ class _Replayer:
                     workload.go_on("train", dataset)
                 epochs = read_epochs(dataset, PATIENCE * EPOCH_SECONDS)
         made = Replayed(steps=0, history={}) if not trains else self._trained_on_stored(built)
-        return attrs.evolve(
-            made, epochs=epochs, unread=why_unread(epochs), reproducible=reproducible
-        )
+        return attrs.evolve(made, epochs=epochs, reproducible=reproducible)
 
     def _trained_on_stored(self, built: Built) -> Replayed:
         """Train on the first side's batches in their order."""

@@ -130,15 +130,15 @@ class Prepared(Answer):
     plugins: tuple[PluginPlan, ...]
     data_before: dict[str, tuple[str, ...]]
     data_after: dict[str, tuple[str, ...]]
-    metrics: tuple[str, ...]
-    quality_metric: str
-    quality_direction: str | None
+    metrics: tuple[str, ...] = ()
+    quality_metric: str = ""
+    quality_direction: str | None = None
     epochs: int
     steps_per_epoch: int | None
     batch_size: int | None
-    validation_examples: int | None
+    validation_examples: int | None = None
     trainable_parameters: int
-    jit_compile: bool
+    jit_compile: bool = False
     policy: str
     baseline: str
     versions: dict[str, str]
@@ -157,17 +157,11 @@ class Prepared(Answer):
     findings: tuple[Finding, ...] = ()
 
     @property
-    def why_whole(self) -> str:
-        """Why no training is cut short; "" if it can be."""
-        if self.own_loop:
-            return "a loop of the script's own is measured as a whole"
-        if self.several_processes:
-            return "the processes of one training would stop at different steps"
-        if any(plugin.equivalence == "changes" for plugin in self.plugins):
-            return "the stack changes the training algorithm"
-        if self.to_target:
-            return "the runs are compared by their time to a target"
-        return ""
+    def is_whole(self) -> bool:
+        """Whether no training is cut short: not a loop of the script's own, nor where the time to a
+        target counts, nor where processes of one training would stop at different steps."""
+        to_target = self.to_target or self.equivalence == "changes"
+        return self.own_loop or self.several_processes or to_target
 
     @property
     def equivalence(self) -> Equivalence:

@@ -120,8 +120,11 @@ def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     if cluster.coordinated:
         _compare_with_servers(cluster, task.facts)
         return task, joined
+    start = "none are kept"
+    if task.checkpoints is not None:
+        start = f"from {task.checkpoints.start or 'the beginning'}"
     own = {
-        "facts": {**task.facts, "checkpoints": _checkpoint(task)},
+        "facts": {**task.facts, "checkpoints": start},
         "seed": job.seed,
         "settings": {stacked.name: to_json(stacked.settings) for stacked in job.plugins},
     }
@@ -138,13 +141,6 @@ def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     }
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), attrs.evolve(joined, states=states)
-
-
-def _checkpoint(task: RunTask) -> str:
-    """Return where the training resumes, as a fact to compare."""
-    if task.checkpoints is None:
-        return "none are kept"
-    return f"from {task.checkpoints.start or 'the beginning'}"
 
 
 def check_built(built: Built) -> None:

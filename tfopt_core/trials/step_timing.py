@@ -49,27 +49,13 @@ PROBED_STEPS = 64
 LONGEST_CALL_SECONDS = 3.0
 
 
-@attrs.frozen
-class StepTime:
-    """The median seconds of a steady step.
-
-    `step_seconds` is infinite for a training that cannot be built or traced; `why_not` says why. It
-    is infinite with an empty `why_not` for one that is not timed, since a call would take too long.
-    `set_up_seconds` are those of building and tracing it.
-    """
-
-    step_seconds: float
-    why_not: str = ""
-    set_up_seconds: float = 0.0
-
-
 def time_steps(
     builds: Sequence[Callable[[], Built]],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
     *,
     choosing: bool = False,
-) -> list[StepTime]:
+) -> list[StepTiming]:
     """Time the steady steps of several trainings, each in its own loop, a block each in turn.
 
     One that cannot be traced or is far behind is dropped, and so is a later one whose call would
@@ -81,15 +67,17 @@ def time_steps(
         traced before the next one is built.
     :param seconds: about how long to time each; slow steps take up to `AT_MOST` times as long.
     :param choosing: whether to stop as soon as it is clear which one is the fastest.
-    :returns: one figure for each.
+    :returns: one for each.
     :raises Exception: whatever it raises, if there is only one.
     """
-    timings: list[_Timing] = []
+    timings: list[StepTiming] = []
     for build in builds:
-        timing, begun = _Timing(now), now()
+        timing, begun = StepTiming(now), now()
         try:
             built = build()
-            timing.loop = _timed_loop(built)
+            timing.loop = loop = loop_of(built)
+            if loop.kind != "resident":  # whose timed calls are short anyway
+                timing.loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
             timing.too_long = _too_long_a_call(timing.loop, timings)
             if not timing.too_long:
                 timing.begin(built, timings)
@@ -100,17 +88,10 @@ def time_steps(
             timing.why_not = describe(error)
         timings.append(timing)
     _in_turns([timing for timing in timings if not timing.too_long], seconds, choosing=choosing)
-    return [timing.result() for timing in timings]
+    return timings
 
 
-def _timed_loop(built: Built) -> Loop:
-    loop = loop_of(built)
-    if loop.kind == "resident":  # whose timed calls are short anyway
-        return loop
-    return attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
-
-
-def _too_long_a_call(loop: Loop, timings: Sequence[_Timing]) -> bool:
+def _too_long_a_call(loop: Loop, timings: Sequence[StepTiming]) -> bool:
     """Return whether a call takes too long, by the steps of the loops that were called before."""
     called = [timing for timing in timings if not timing.why_not and not timing.too_long]
     if not called or loop.steps == 1 or loop.kind == "resident":
@@ -146,49 +127,51 @@ def wrapped_step(built: Built, kind: Literal["train", "test"] = "train") -> Iter
             attributes[name] = before
 
 
-def _in_turns(timings: Sequence[_Timing], seconds: float, *, choosing: bool = False) -> None:
+def _in_turns(timings: Sequence[StepTiming], seconds: float, *, choosing: bool = False) -> None:
     """Time blocks of each in turn, dropping what is far behind."""
     for number in range(MOST):
         going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
         enough = number >= FEWEST and spent > least
-        slow = all(timing.step_seconds for timing in going) and spent > AT_MOST * least
+        slow = all(timing.blocks for timing in going) and spent > AT_MOST * least
         if not going or enough or slow or (choosing and _is_clear(going, timings)):
             break
         for timing in going:
             timing.block()
 
 
-def _is_clear(going: Sequence[_Timing], timings: Sequence[_Timing]) -> bool:
+def _is_clear(going: Sequence[StepTiming], timings: Sequence[StepTiming]) -> bool:
     """Return whether one loop is the fastest by far, of those that are timed further."""
     if len(going) == 1:  # the others failed, or are far behind: its figure is shown all the same
-        return len(timings) > 1 and len(going[0].step_seconds) >= CLEAR_TURNS
-    if any(len(timing.step_seconds) < CLEAR_TURNS for timing in going):
+        return len(timings) > 1 and len(going[0].blocks) >= CLEAR_TURNS
+    if any(len(timing.blocks) < CLEAR_TURNS for timing in going):
         return False
-    best, *others = sorted(going, key=lambda timing: median(timing.step_seconds))
+    best, *others = sorted(going, key=lambda timing: median(timing.blocks))
     return all(
         slow > CLEAR_RATIO * fast
         for other in others
-        for slow, fast in zip(other.step_seconds, best.step_seconds, strict=False)
+        for slow, fast in zip(other.blocks, best.blocks, strict=False)
     )
 
 
-def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
+def _too_slow(timing: StepTiming, timings: Sequence[StepTiming]) -> bool:
     others = [other for other in timings if not other.why_not]
-    if not timing.step_seconds:
+    if not timing.blocks:
         slow = TOO_SLOW_RATIOS[0] * min(other.cold_step for other in others)
         return timing.cold_call > TOO_SLOW_CALL_SECONDS and timing.cold_step > slow
-    best = min(min(other.step_seconds or [other.cold_step]) for other in others)
-    return min(timing.step_seconds) > TOO_SLOW_RATIOS[len(timing.step_seconds) > 1] * best
+    best = min(min(other.blocks or [other.cold_step]) for other in others)
+    return min(timing.blocks) > TOO_SLOW_RATIOS[len(timing.blocks) > 1] * best
 
 
 @attrs.define(eq=False)
-class _Timing:
-    """One training and its blocks so far.
+class StepTiming:
+    """One training, and its blocks so far, each as its seconds for a step.
 
+    :param why_not: why it cannot be built or traced; "" if it can.
     :param too_long: whether it is not timed, since a call would take too long.
     :param cold_call: the seconds of its last cold call.
     :param cold_step: the seconds of a step in that call.
+    :param set_up_seconds: those of building and tracing it.
     :param seconds: the seconds of all its blocks, and of the calls that determined their length.
     """
 
@@ -200,14 +183,14 @@ class _Timing:
     cold_step: float = 0.0
     set_up_seconds: float = 0.0
     seconds: float = 0.0
-    step_seconds: list[float] = attrs.field(factory=list)
+    blocks: list[float] = attrs.field(factory=list)
     built: Any = None
     iterator: Any = None
     _call: Callable[[], int] = lambda: 0
     _grows: ResidentFunction | None = None
     _sync: Callable[[], None] | None = None
 
-    def begin(self, built: Built, before: Sequence[_Timing]) -> None:
+    def begin(self, built: Built, before: Sequence[StepTiming]) -> None:
         """Make the function and its cold calls.
 
         :param before: of these the data are shared where they are the same.
@@ -230,7 +213,9 @@ class _Timing:
             self.make_cold_calls()
 
     @staticmethod
-    def _iterator_over(built: Built, shared: Synchronous | None, before: Sequence[_Timing]) -> Any:
+    def _iterator_over(
+        built: Built, shared: Synchronous | None, before: Sequence[StepTiming]
+    ) -> Any:
         stages = built.plans["train"].stages
         for other in before:
             if (
@@ -248,7 +233,7 @@ class _Timing:
             self.cold_call, steps = self._timed_call()
             self.cold_step = self.cold_call / steps
         if self.cold_call > LONGEST_BLOCK:
-            self.seconds, self.step_seconds = self.cold_call, [self.cold_step]
+            self.seconds, self.blocks = self.cold_call, [self.cold_step]
 
     def block(self) -> None:
         """Time a block of at least 10 steps, 20 ms and one call, or fewer steps if they are
@@ -263,14 +248,14 @@ class _Timing:
                 break
         seconds = (self._edge() - start) / 1e9
         self.seconds += seconds
-        self.step_seconds.append(seconds / steps)
+        self.blocks.append(seconds / steps)
 
-    def result(self) -> StepTime:
-        """Return the figures, those of a cold call for steps that are too slow for a block."""
-        if self.why_not or self.too_long:
-            return StepTime(math.inf, self.why_not)
-        step_seconds = median(self.step_seconds or [self.cold_step])
-        return StepTime(step_seconds, set_up_seconds=self.set_up_seconds)
+    @property
+    def step_seconds(self) -> float:
+        """The median seconds of a steady step, those of a cold call where steps are too slow for a
+        block; infinity if it is not timed."""
+        untimed = self.why_not or self.too_long
+        return math.inf if untimed else median(self.blocks or [self.cold_step])
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""

@@ -62,7 +62,9 @@ def main(descriptor: int, *, forked: bool = False) -> int:
             parent(CannotMount(str(error)))
             return 1
     if isinstance(task, RunTask) and task.expendable:
-        _be_ended_first()
+        # the kernel ends this process before others where memory runs out
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
     try:
         parent(resolve_name(task.function)(task, parent))
     except KeyboardInterrupt:
@@ -77,12 +79,6 @@ def main(descriptor: int, *, forked: bool = False) -> int:
         # in a cycle still ends in order; a training of the user's own ends as ever.
         gc.freeze()
     return 0
-
-
-def _be_ended_first() -> None:
-    """Have the kernel end this process before others where memory runs out."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
 
 
 @attrs.frozen(eq=False)

@@ -161,17 +161,14 @@ class _Deadlines:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._begun = self._last = time.monotonic()
+        self._begun = self.last = time.monotonic()
         self._joining: ClusterJoining | None = None
         self.heard = False
-
-    def restart(self) -> None:
-        self.heard, self._last = True, time.monotonic()
 
     def leave_out(self, seconds: float) -> None:
         """Do not count the seconds in which the process was stopped."""
         self._begun += seconds
-        self._last += seconds
+        self.last += seconds
 
     def note(self, message: Message) -> None:
         """Allow a process that joins a cluster the time that its message names."""
@@ -189,7 +186,7 @@ class _Deadlines:
         limits, now, joining = self._limits, time.monotonic(), self._joining
         if limits.called_off is not None and (reason := limits.called_off()) is not None:
             raise _Killed(reason)
-        if joining is not None and now - self._last > joining.seconds:
+        if joining is not None and now - self.last > joining.seconds:
             # it waits in native code with Python's lock held: it could not even write its stacks
             raise _Killed(why_not_formed(joining.cluster.others, joining.seconds))
         if limits.total is not None and now - self._begun > limits.total:
@@ -197,7 +194,7 @@ class _Deadlines:
         silence = None if joining is not None else limits.silence
         if not self.heard and limits.start is not None:
             silence = limits.start
-        if silence is not None and now - self._last > silence:
+        if silence is not None and now - self.last > silence:
             raise TimeoutError(f"hung: no sign of life for {seconds_in_words(silence)}")
 
 
@@ -219,7 +216,7 @@ def _lines(
             continue
         if not part:
             return
-        deadlines.restart()
+        deadlines.heard, deadlines.last = True, time.monotonic()
         *lines, pending = (pending + part).split(b"\n")
         yield from lines
 

@@ -39,8 +39,6 @@ _converter = Converter(forbid_extra_keys=True)
 class Task:
     """One job for one process; a subclass is one kind of work.
 
-    :param function: the function that the process calls, as "module:function"; it takes the task
-        and a function that sends messages, and returns the last message.
     :param measured: whether it is of a measurement, and no training of the user's own: a script
         writes into a private folder, its own loop ends after the updates that the recipe names, and
         the end may be cut short.
@@ -54,11 +52,16 @@ class Task:
     answers: ClassVar[tuple[str, ...]] = ()
 
     job: Job
-    function: str
     debug: bool = False
     measured: bool = True
     private: PrivateFolder | None = None
     forks: bool = False
+
+    @property
+    def function(self) -> str:
+        """The function that the process calls, as "module:function"; it takes the task and a
+        function that sends messages, and returns the last message."""
+        return SCRIPT if self.job.recipe.workload.is_script else FACTORY
 
     @property
     def is_private(self) -> bool:
@@ -99,19 +102,20 @@ class RunTask(Task):
 class LookTask(Task):
     """Examine the workload of the job, without a training that is kept.
 
-    :param look: the function that examines it, as "module:function"; it takes the task, a function
+    :cvar look: the function that examines it, as "module:function"; it takes the task, a function
         that sends messages, and a function that loads the workload of a job.
-    :param stays: whether the process waits for another task afterwards, if it can.
-    :param follows: whether the task is given to a process that has carried out another one.
-    :param own_look: the function that examines a training loop of a script's own, likewise; it
+    :cvar own_look: the function that examines a training loop of a script's own, likewise; it
         takes the task, a function that sends messages, and what was seen of the loop. "" refuses
         such a script.
+    :param stays: whether the process waits for another task afterwards, if it can.
+    :param follows: whether the task is given to a process that has carried out another one.
     """
 
-    look: str
+    look: ClassVar[str]
+    own_look: ClassVar[str] = ""
+
     stays: bool = False
     follows: bool = False
-    own_look: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -123,6 +127,8 @@ class PrepareTask(LookTask):
     """
 
     answers: ClassVar[tuple[str, ...]] = ("Prepared",)
+    look = "tfopt_core.trials.dry_build:prepare"
+    own_look = "tfopt_core.trials.scripts.own_loop:prepare_loop"
 
     estimate: bool = False
     quick: bool = False
@@ -139,6 +145,7 @@ class ReplayTask(LookTask):
     """
 
     answers: ClassVar[tuple[str, ...]] = ("Replayed",)
+    look = "tfopt_core.trials.replay:replay"
 
     part: ReplayPart
     replay_folder: Path
@@ -155,6 +162,8 @@ class DiagnoseTask(LookTask):
     """
 
     answers: ClassVar[tuple[str, ...]] = ("Diagnosed",)
+    look = "tfopt_core.diagnosis.work:diagnose"
+    own_look = "tfopt_core.diagnosis.work:diagnose_loop"
 
     asked_plugins: tuple[str, ...]
     quick: bool = False

@@ -8,7 +8,7 @@ from support.measure_runs import make_judgement, make_pairs, make_request, make_
 from support.report_results import make_prepared
 
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measurement.groups import failed_for_good, no_pair_possible, speedup_so_far
+from tfopt_core.measurement.groups import failed_for_good, speedup_so_far
 from tfopt_core.measurement.plan import (
     MOST_PAIRS,
     MeasurementState,
@@ -173,11 +173,10 @@ def test_two_failures_without_a_success_are_for_good():
     assert failed_for_good(once) == set()
     twice = [*once, make_run("full", 1, 1.0, status="failed")]
     assert failed_for_good(twice) == {"full"}
-    assert no_pair_possible(twice)
     saved = [*twice, make_run("full", 2, 1.0)]
     assert failed_for_good(saved) == set()
     other = [make_run("without p", i, 1.0, status="failed") for i in range(2)]
-    assert not no_pair_possible(other)
+    assert failed_for_good(other) == {"without p"}
 
 
 def test_the_speedup_so_far_is_that_of_complete_pairs():

@@ -11,8 +11,8 @@ from tfopt_core.trials.step_timing import (
     CLEAR_TURNS,
     LONGEST_BLOCK,
     MOST,
+    StepTiming,
     _in_turns,
-    _Timing,
     _too_long_a_call,
     _too_slow,
 )
@@ -22,7 +22,7 @@ PLAIN = Loop(1, False)
 
 def timing(*blocks, cold_call=0.01, steps=1, why_not="", loop=PLAIN):
     return SimpleNamespace(
-        step_seconds=list(blocks), cold_call=cold_call, cold_step=cold_call / steps,
+        blocks=list(blocks), cold_call=cold_call, cold_step=cold_call / steps,
         why_not=why_not, loop=loop, too_long=False,
     )  # fmt: skip
 
@@ -39,16 +39,16 @@ def timing(*blocks, cold_call=0.01, steps=1, why_not="", loop=PLAIN):
     ],
 )
 def test_a_loop_that_is_far_behind_is_timed_no_further(slow, dropped):
-    blocks = [0.01] * len(slow.step_seconds)
+    blocks = [0.01] * len(slow.blocks)
     assert _too_slow(slow, [timing(*blocks, cold_call=0.012), slow]) is dropped
 
 
 def test_a_loop_without_a_block_has_the_figure_of_its_cold_call():
-    result = _Timing(now=lambda: 0, cold_call=5.0, cold_step=2.5).result()
+    result = StepTiming(now=lambda: 0, cold_call=5.0, cold_step=2.5)
     assert result.step_seconds == 2.5
 
 
-class Slow(_Timing):
+class Slow(StepTiming):
     """A loop whose every call takes so many seconds."""
 
     def __init__(self, seconds):
@@ -69,7 +69,7 @@ def test_a_call_of_many_seconds_is_made_twice_and_no_more(seconds, calls):
     slow.make_cold_calls()
     _in_turns([slow], 0.5)
     assert slow.calls <= calls
-    assert slow.result().step_seconds >= seconds
+    assert slow.step_seconds >= seconds
 
 
 def test_a_slow_loop_is_compared_with_one_that_has_no_block_yet():
@@ -110,8 +110,8 @@ class Steady(Slow):
         self.turns = itertools.cycle(seconds)
 
     def block(self):
-        self.step_seconds.append(next(self.turns))
-        self.seconds += BLOCK_STEPS * self.step_seconds[-1]
+        self.blocks.append(next(self.turns))
+        self.seconds += BLOCK_STEPS * self.blocks[-1]
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ class Steady(Slow):
 def test_a_choice_ends_once_one_loop_is_the_fastest_in_every_turn(loops, blocks):
     timings = [Steady(*seconds) for seconds in loops]
     _in_turns(timings, 10.0, choosing=True)
-    assert max(len(timing.step_seconds) for timing in timings) == blocks
+    assert max(len(timing.blocks) for timing in timings) == blocks
 
 
 def test_figures_that_are_shown_are_taken_for_the_whole_time():
     timings = [Steady(0.001), Steady(0.0012)]
     _in_turns(timings, 10.0)
-    assert [len(timing.step_seconds) for timing in timings] == [MOST, MOST]
+    assert [len(timing.blocks) for timing in timings] == [MOST, MOST]
 
 
 def test_the_only_loop_that_can_be_chosen_is_timed_for_its_figure_and_no_longer():
     only, failed, behind = Steady(0.001), Steady(0.001), Steady(0.01)
     failed.why_not = "it failed"
     _in_turns([only, failed, behind], 10.0, choosing=True)
-    assert [len(one.step_seconds) for one in (only, failed, behind)] == [CLEAR_TURNS, 0, 1]
+    assert [len(one.blocks) for one in (only, failed, behind)] == [CLEAR_TURNS, 0, 1]

@@ -39,9 +39,9 @@ JOB = Job(
     machine=make_machine(), folder=Path("run"),
 )  # fmt: skip
 TASKS = {
-    RunTask: {}, PrepareTask: {"look": ""},
-    ReplayTask: {"look": "", "part": "data", "replay_folder": Path("r")},
-    DiagnoseTask: {"look": "", "asked_plugins": ()},
+    RunTask: {}, PrepareTask: {},
+    ReplayTask: {"part": "data", "replay_folder": Path("r")},
+    DiagnoseTask: {"asked_plugins": ()},
 }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_json_is_an_error():
 
 @pytest.mark.parametrize("kind", TASKS)
 def test_only_its_own_answer_or_a_failure_ends_a_task(kind):
-    task = kind(job=JOB, function="", **TASKS[kind])
+    task = kind(job=JOB, **TASKS[kind])
     check_answer(FAILURE, task)
     for answer in (RUN, OthersServed()):
         if kind is RunTask:

@@ -41,7 +41,7 @@ def task_of(folder: Path, **cluster) -> RunTask:
         seed=1, machine=make_machine(), folder=folder / "run",
         runtime=RuntimeOptions(cluster=options),
     )  # fmt: skip
-    return RunTask(job=job, function="", save_to=folder / "model.keras")
+    return RunTask(job=job, save_to=folder / "model.keras")
 
 
 def failed(cause: str) -> Failure:
@@ -269,7 +269,7 @@ def test_whatever_is_no_run_of_a_cluster_has_one_process(tmp_path, prepares, clu
     runner = LocalCluster(spawn=lambda task, *_: taken.append(task))
     task = task_of(tmp_path, **cluster)
     if prepares:
-        task = PrepareTask(job=task.job, function="", look="")
+        task = PrepareTask(job=task.job)
     runner(task, {}, lambda message: None)
     assert taken == [task]
 

@@ -12,7 +12,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.workers.spawn import SharedProcess, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import SCRIPT, PrepareTask
+from tfopt_core.workers.task import PrepareTask
 
 # Answers each task with its own number and the name of the task's variant; ends at "last".
 ANSWERS = """
@@ -41,7 +41,7 @@ def carry_out(shared, folder, variant, *, follows=True):
     job = Job(
         recipe=recipe, plugins=(), variant=variant, seed=1, machine=make_machine(), folder=folder
     )
-    task = PrepareTask(job=job, function=SCRIPT, look="", stays=True, follows=follows)
+    task = PrepareTask(job=job, stays=True, follows=follows)
     return shared(task, os.environ, lambda message: None)
 
 

@@ -61,8 +61,7 @@ class Replayed(Answer):
         there was no difference to explain.
     :param unsteady: the metrics that were others when the training was repeated.
     :param epochs: the training data of the first epochs, where they were compared; empty for a
-        stack that leaves a PyDataset to Keras. `unread` says why they could not be compared whole,
-        None if they can.
+        stack that leaves a PyDataset to Keras.
     :param reproducible: whether the data, built anew under the same seed, were the same again;
         None if not checked.
     :param cut_to: to how many batches an epoch was cut down; None if it was not.
@@ -77,10 +76,15 @@ class Replayed(Answer):
     own_difference: float | None = None
     unsteady: tuple[str, ...] = ()
     epochs: tuple[ReadEpoch, ...] = ()
-    unread: str | None = None
     reproducible: bool | None = None
     cut_to: int | None = None
     left_out: tuple[str, ...] = ()
+
+    @property
+    def unread(self) -> str | None:
+        """Why the data could not be compared whole; None if they can."""
+        whole = not self.epochs or self.epochs[-1].whole
+        return None if whole else "the data are too large to compare whole"
 
 
 def read_epochs(
@@ -100,12 +104,6 @@ def read_epochs(
         first = keep if not epochs else lambda batch: None
         epochs.append(read_epoch(dataset, keep=first, until=now() + seconds, now=now))
     return tuple(epochs)
-
-
-def why_unread(epochs: Sequence[ReadEpoch]) -> str | None:
-    """Return why the data could not be compared whole, None if they can."""
-    whole = not epochs or epochs[-1].whole
-    return None if whole else "the data are too large to compare whole"
 
 
 class FirstBatches:

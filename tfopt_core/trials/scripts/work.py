@@ -24,6 +24,7 @@ from tfopt_core.trials.request import Prepared
 from tfopt_core.trials.run import pacing_of
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.workers.task import (
+    DiagnoseTask,
     LookTask,
     Parent,
     PrepareTask,
@@ -264,7 +265,9 @@ class ScriptLook(ScriptRun[LookTask]):
     def _examine_loop(self) -> Answer | None:
         """Return the result of the task for the script's own loop; None if that is refused."""
         task = self.task
-        return self._answer(task.own_look, self.own) if task.own_look else None
+        # a diagnosis finds out that there is one
+        known = task.job.recipe.workload.has_own_loop or isinstance(task, DiagnoseTask)
+        return self._answer(task.own_look, self.own) if task.own_look and known else None
 
     def _examine(self, load: Load) -> Answer:
         """Return the result of the task for a fit."""

@@ -33,14 +33,7 @@ from tfopt_core.trials.request import Prepared, Request, ScheduledRun, Variant, 
 from tfopt_core.trials.workload_options import recipe_of_variant
 from tfopt_core.workers.fork import ForkRunner
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
-from tfopt_core.workers.task import (
-    Failure,
-    LookTask,
-    PrepareTask,
-    ReplayTask,
-    RunTask,
-    Task,
-)
+from tfopt_core.workers.task import Failure, LookTask, PrepareTask, ReplayTask, RunTask, Task
 
 # Else the first process takes nearly all memory of each GPU, and the next one finds none.
 GPU_MEMORY_AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}

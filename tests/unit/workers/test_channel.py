@@ -12,13 +12,7 @@ from tfopt_core.hooks.values import Effect
 from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.messages import (
-    ClusterJoined,
-    ClusterJoining,
-    EpochDone,
-    Note,
-    StepDone,
-)
+from tfopt_core.training.messages import ClusterJoined, ClusterJoining, EpochDone, Note, StepDone
 from tfopt_core.workers.task import (
     DiagnoseTask,
     Failure,

@@ -138,4 +138,4 @@ class Autotune(RewritingPlugin):
             lines.append(f"options.autotune.cpu_budget = {self.cpu_budget}")
         if self.mode != "off" and self.ram_budget_mib != "auto":
             lines.append(f"options.autotune.ram_budget = {self.ram_budget_mib} * 2**20")
-        return "\n".join([*lines, "train = train.with_options(options)  # and of the validation"])
+        return "\n".join([*lines, "train = train.with_options(options)  # the same for validation"])

@@ -22,7 +22,7 @@ from tfopt_data.python_source import PythonSource, Rows
 Order = Literal["kept", "batches", "examples"]
 
 # Epochs behind the second one are read for so long, and the one that is being read then to its end.
-MORE_SECONDS = 3.0
+MORE_SECONDS = 1.0
 # Elements of so many bytes have their digests made at once.
 TOGETHER_BYTES = 2**20
 _FIRST_EPOCHS: WeakKeyDictionary[Any, KeptRows] = WeakKeyDictionary()

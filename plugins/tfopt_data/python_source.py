@@ -11,10 +11,12 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Repeat, Source, Stage, Take, element_spec
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.toolkit import np, tf
-from tfopt_data.kept_rows import RowBlocks, read_ahead
+from tfopt_data.kept_rows import RowBlocks, can_be_rows, read_ahead
 
 # Elements that wait in the queue of a PyDataset with several workers.
 AHEAD = 2
+# Examples of a data set that are read at once, which takes half the time of one by one.
+TOGETHER = 256
 
 
 @attrs.frozen(eq=False)
@@ -47,6 +49,15 @@ class PythonSource:
             return "the generator that fit is given"
         return "the data set that tfopt cannot look into"
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether what is read are blocks of `TOGETHER` examples, not single ones. Of data that go
+        on, that would be more than an epoch has."""
+        source = self.source
+        if source.origin != "dataset" or source.batched or self.goes_on or self.limit is not None:
+            return False
+        return can_be_rows(source.value.element_spec, batched=False)
+
     def epochs(self) -> Iterator[Iterator[Any]]:
         """Yield epochs without end, each an iterator over its elements as NumPy structures.
 
@@ -76,6 +87,8 @@ class PythonSource:
                 return _batches(value, self.limit)
             case "generator":
                 return iter(value())
+        if self.in_blocks:
+            value = value.batch(TOGETHER).prefetch(1)
         return iter(value.as_numpy_iterator())
 
 
@@ -177,7 +190,7 @@ class Rows(RowBlocks):
     """
 
     def __init__(self, python: PythonSource, epoch: Iterator[Any]) -> None:
-        self._python, self._epoch = python, epoch
+        self._python, self._epoch, self._blocks = python, epoch, python.in_blocks
         self.row_bytes = 0
 
     def __iter__(self) -> Iterator[list[Any]]:
@@ -196,14 +209,15 @@ class Rows(RowBlocks):
             rows = lengths.pop()
             specs = [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
             if self.structure is None:
-                self.structure, self.specs, self.batch_size = element, specs, rows
+                self.structure, self.specs = element, specs
+                self.batch_size = 1 if self._blocks else rows
                 self.row_bytes = sum(leaf[:1].nbytes for leaf in leaves)
             elif specs != self.specs or not _alike(element, self.structure):
                 self._refuse(number, "has another shape or type than the first")
             if ended is not None:
                 self._refuse(ended, f"is smaller than the first, of {self.batch_size} examples")
             assert self.batch_size is not None
-            if rows > self.batch_size:
+            if rows > self.batch_size and not self._blocks:
                 self._refuse(number, f"is larger than the first, of {self.batch_size} examples")
             if rows < self.batch_size:
                 ended = number
@@ -220,7 +234,7 @@ class Rows(RowBlocks):
         array = np.asarray(leaf, dtype)
         if array.dtype.hasobject or array.dtype.kind in "US":
             self._refuse(number, f"holds what is no array of numbers, a {type(leaf).__name__}")
-        if not self._python.source.batched:
+        if not self._python.source.batched and not self._blocks:
             return array[None]
         if not array.ndim:
             self._refuse(number, "holds a single number")

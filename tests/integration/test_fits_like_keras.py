@@ -254,6 +254,15 @@ KINDS = {
         model = network()
         fit("fit", model, x, y, batch_size=4, epochs=2, callbacks=[Batches()])
     """,
+    "a callback that ends the training before a step": """
+        class Ends(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                self.model.stop_training = epoch == 1
+        for count in (None, 43):
+            data = slices((x, y)).filter(lambda a, b: True) if count is None else slices((x, y))
+            fit(f"fit {count}", network(), data.batch(4), epochs=3, callbacks=[Ends()])
+        fit("arrays", network(), x, y, batch_size=4, epochs=3, callbacks=[Ends()])
+    """,
     "a callback that raises before the first step": """
         def fail(batch, logs):
             raise TypeError("no rate to set")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,9 +49,9 @@ from tfopt_core.trials.request import Prepared, Request
 from tfopt_core.workers import spawn
 from tfopt_core.workers.supervise import Limits
 
-# Once a plugin stays, no further one is tried so many seconds after the look began, and after twice
-# as many in any case: the verdict is due two minutes and the runs' starts after that beginning.
-# Some are always tried.
+# Once a plugin stays, no further one is tried that would take until so many seconds after the look
+# began, and none at all that would take twice as many: the verdict is due two minutes and the runs'
+# starts after that beginning. Some are always tried.
 TRYING_SECONDS, ALWAYS_TRIED = 40.0, 2
 
 
@@ -128,13 +127,18 @@ def look_at(options: ApplyOptions, spec: WorkloadSpec, limits: Limits, console: 
         spec = attrs.evolve(spec, **as_own_loop(spec, diagnosed))
         draft = draft_of(diagnosed, spec, options.measure_asked())
         console.print(render_look(draft))
-        tries = itertools.count()
+        tried: list[str] = []
+        first = monotonic()
         with make_phases(console) as on_phase:
+
+            def on_try(plugin: str) -> None:
+                tried.append(plugin)
+                on_phase(f"trying {plugin}, with its settings")
+
             found = screened(
-                draft, lambda draft: trials.attempt(draft, diagnosed),
-                lambda plugin: on_phase(f"trying {plugin}, with its settings"),
+                draft, lambda draft: trials.attempt(draft, diagnosed), on_try,
                 why_not_try=lambda found: why_not_try(
-                    next(tries), monotonic() - begun, found=found
+                    len(tried), monotonic() - begun, monotonic() - first, found=found
                 ),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
@@ -208,17 +212,19 @@ def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
     return lambda: why if monotonic() > end else None
 
 
-def why_not_try(tried: int, seconds: float, *, found: bool) -> str:
+def why_not_try(tried: int, seconds: float, trying_seconds: float, *, found: bool) -> str:
     """Return why no further plugin is tried, "" if one may be.
 
     :param tried: how many were tried already.
     :param seconds: since the look began.
+    :param trying_seconds: since the first trial began; the next one is taken to last as long as the
+        mean of those before it.
     :param found: whether one of them stays, so that there is something to measure.
     """
     longest = TRYING_SECONDS if found else 2 * TRYING_SECONDS
-    if tried < ALWAYS_TRIED or seconds <= longest:
+    if tried < ALWAYS_TRIED or seconds + trying_seconds / tried <= longest:
         return ""
-    return f"not tried: the look and trying others took {seconds_in_words(seconds)}"
+    return f"not tried: the diagnosis and trying others took {seconds_in_words(seconds)}"
 
 
 def written_recipe(options: ApplyOptions, spec: WorkloadSpec) -> Path:

@@ -34,7 +34,7 @@ BY_TARGET = (
     "it changes the training algorithm, so only a recipe with a target in [measure] can judge it"
 )
 # Marks the recipe that tfopt writes for a script, so that a changed one is never overwritten.
-_SEAL = "# unchanged since tfopt wrote it: "
+_SEAL = "# tfopt overwrites this file only while it has this checksum: "
 # A smaller share is printed as 0%.
 LEAST_SHARE = 0.005
 
@@ -84,7 +84,7 @@ class NothingToMeasure:
     def sentences(self) -> tuple[str, ...]:
         """Why nothing was measured, what bounds a step, and what was not tried."""
         if any(one.estimate is not None for one in self.left_out):
-            why = "no plugin that was tried saves more than two starts differ by"
+            why = "no plugin that was tried saves more than the time to start varies"
         elif self.left_out:
             why = "no plugin that was proposed could be tried"
         else:

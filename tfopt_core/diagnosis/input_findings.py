@@ -190,7 +190,8 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
     if stage.parallel is None:
         yield Finding(
             kind="sequential-map", split=split, place=place,
-            detail=f"{name} takes one element after another: {_ms(cost.step_seconds)} for a step",
+            detail=f"{name} is called for one element after another: "
+            f"{_ms(cost.step_seconds)} a step",
             mend="num_parallel_calls=tf.data.AUTOTUNE",
         )  # fmt: skip
     ops = _ops(plan, cost.index)

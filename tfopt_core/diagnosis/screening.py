@@ -182,12 +182,12 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     if saved < LEAST_SAVED_SECONDS:
         return (
             f"steps are faster with it, which saves about {saved:.2g} s of a training: less than "
-            "what one start and the next differ by"
+            "the time to start varies"
         )
     if now.seconds > before.seconds:
         return (
-            "steps are faster with it, and its start costs more than they save: a training takes "
-            f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"
+            "steps are faster with it, but its longer start costs more than that saves: an "
+            f"estimated {now.seconds:.3g} s a training, {before.seconds:.3g} s without it"
         )
     return ""
 

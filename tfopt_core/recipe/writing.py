@@ -7,7 +7,7 @@
         plugins=[PlannedPlugin("cache", {"storage": "disk"}, why="reading took 40% of a step")],
         measure={"budget": "10m"},
         heading=["When to use: on this machine."],
-        notes={"measure.budget": "longer is surer"},
+        notes={"measure.budget": "a longer one narrows the interval"},
     )
 
 `read_recipe` reads the same values back.
@@ -212,8 +212,8 @@ def _comment(text: str) -> list[str]:
 # The recipe of a workload that has none, with comments on what else may be said in it
 
 NOTES = {
-    "measure.budget": "longer is surer",
-    "measure.pairs": "more are surer",
+    "measure.budget": "a longer one narrows the interval",
+    "measure.pairs": "more narrow the interval",
     "workload.args": "the script's own arguments",
     "workload.loop": "the script trains without fit: its runs are measured as a whole",
 }
@@ -225,12 +225,14 @@ _SPARE = (
     (SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"), "fit"),
     (SpareKey("workload", "max_steps", 1000, "each measured run ends after so many updates"),
      "loop"),
-    (SpareKey("workload", "isolate", False, "write into the folder itself"), "fit loop"),
+    (SpareKey("workload", "isolate", False, "write into the script's folder, not into a copy"),
+     "fit loop"),
     (SpareKey("workload", "epochs", 5, "the workload's own number if left out"), "factory"),
     (SpareKey("workload", "batch_size", 32, "over all replicas"), "factory"),
     (SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
      "factory"),
-    (SpareKey("measure", "pairs", 12, "more than the usual 6 are surer"), "fit loop factory"),
+    (SpareKey("measure", "pairs", 12, "more than the usual 6 narrow the interval"),
+     "fit loop factory"),
     (SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
      "fit factory"),
     (SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),

@@ -24,6 +24,8 @@ from tfopt_core.training.timed_function import TimedFunction
 
 # Data of these origins are changed by being read.
 CHANGED_BY_READING = ("generator", "pydataset")
+# Attributes that a call of Keras' `fit` adds to a model or, with validation data, takes away.
+OF_FIT = frozenset(("history", "_eval_epoch_iterator"))
 # Two gigabytes of float32.
 MOST_NUMBERS = 5 * 10**8
 
@@ -181,7 +183,7 @@ class FitState:
 def _parts(model: Any, optimizer: Any) -> Any:
     """Return the layers of a model with their precision and the names of their attributes."""
     layers = [
-        (id(part), type(part), part.dtype_policy.name, part.trainable, frozenset(vars(part)))
+        (id(part), type(part), part.dtype_policy.name, part.trainable, vars(part).keys() - OF_FIT)
         for part in (model, *nested_layers(model))
     ]
     return layers, type(optimizer), frozenset(vars(optimizer))

@@ -5,7 +5,7 @@ import pytest
 from support.drafts import SLOWER, about, attempt, built, draft, made, names, suggestion
 from support.measure_runs import make_request
 
-from tfopt_core.commands.first_contact import prepared_for
+from tfopt_core.commands.first_contact import prepared_for, why_not_try
 from tfopt_core.diagnosis.screening import screened, try_seconds
 from tfopt_core.errors import PreparationFailed, Problem, RecipeError
 from tfopt_core.trials.request import Estimate
@@ -32,7 +32,7 @@ def test_plugins_that_save_time_stay_each_on_top_of_those_before():
 def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
     stays, _ = screen(draft("a"), attempt({("a",): about(5, 14)}))
     assert names(stays) == []
-    assert "about 14 s in place of 10 s" in stays.left_out[0].reason
+    assert "an estimated 14 s a training, 10 s without it" in stays.left_out[0].reason
 
 
 def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
@@ -200,6 +200,14 @@ def test_what_there_is_no_time_for_is_left_out_untried():
     assert [(left.plugin, left.reason, left.untried) for left in found.left_out] == [
         ("b", "no time", True), ("low", "no time", True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tried", "seconds", "found", "another"),
+    [(2, 30.0, True, True), (2, 31.0, True, False), (2, 31.0, False, True), (1, 90.0, True, True)],
+)
+def test_a_trial_begins_if_it_would_end_in_time_by_those_before_it(tried, seconds, found, another):
+    assert (why_not_try(tried, seconds, 20.0, found=found) == "") is another
 
 
 def test_where_nothing_exact_saves_time_the_others_are_tried_alone():

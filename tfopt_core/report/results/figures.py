@@ -119,7 +119,7 @@ def _times(sides: _Sides) -> Rows:
         rows += sides.row_of("wall time, projected", "wall_seconds", seconds)
     if kind.of_cut_runs:
         # these runs are cut after some seconds, so their lengths cannot be compared
-        rows += sides.row("until stopped", lambda run: run.wall_seconds, seconds)
+        rows += sides.row("wall time of the cut runs", lambda run: run.wall_seconds, seconds)
     rows += sides.row_of("step time", "step_seconds", seconds)
     rows += sides.row_of("examples a second", "examples_per_second", units.rate_text, MORE)
     rows += sides.row_of("one-time cost", "one_time_seconds", seconds)

@@ -73,7 +73,8 @@ class ChunkedFunction:
             self.report.count(1, 0)
             return logs
         self.report.last_call = 0
-        most = self.ends.most_steps(iterator, self.steps)
+        steps = self.ends.steps_of_call(self.traced.model, self.steps)
+        most = self.ends.most_steps(iterator, steps)
         if not most:
             return self._logs
         if most == self.steps and self._compiles_chunk(iterator.element_spec):

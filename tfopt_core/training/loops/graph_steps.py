@@ -263,6 +263,11 @@ class PassEnd:
     _kept_logs: Any = None
     _traced: tuple[Any, Any] = (None, None)
 
+    def steps_of_call(self, model: Any, steps: int) -> int:
+        """Return how many of the `steps` of a call may be made: as many as in Keras' own where the
+        training was told to stop before it, since `fit` ends the epoch behind the call."""
+        return min(steps, self.own_steps) if model.stop_training else steps
+
     def most_steps(self, iterator: Any, steps: int) -> int:
         """Return how many of the `steps` of a call Keras' own loop would make if it has data."""
         if iterator is not self._iterator:

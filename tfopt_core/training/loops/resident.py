@@ -91,11 +91,12 @@ class ResidentFunction:
             order = next(iterator) if self.reads_order else self.data.orders.next_epoch()
             self.under_way = PassUnderWay(iterator, tf.cast(order, self.data.index))
         done = self.under_way.done
-        count = min(self.steps, self.data.batches - done)
+        steps = self.ends.steps_of_call(self.traced.model, self.steps)
+        count = min(steps, self.data.batches - done)
         logs = self._steps(done, count) if count > 0 else None
         self.under_way.done += max(0, count)
         # the iterator's own batches are never read, so that one without any takes its place
-        self.ends.check(count, self.steps, logs, self.traced.step("step"), self._loop.ended)
+        self.ends.check(count, steps, logs, self.traced.step("step"), self._loop.ended)
         return logs
 
     def _steps(self, start: int, count: int) -> Any:

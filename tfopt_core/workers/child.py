@@ -58,8 +58,8 @@ def main(descriptor: int, *, forked: bool = False) -> int:
     if forked and task.private is not None:
         try:
             task.private.mount()
-        except OSError as error:
-            parent(CannotMount(str(error)))
+        except OSError:
+            parent(CannotMount())
             return 1
     if isinstance(task, RunTask) and task.expendable:
         # the kernel ends this process before others where memory runs out

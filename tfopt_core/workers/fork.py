@@ -78,17 +78,16 @@ class ForkRunner:
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         if not may_fork(task, environment):
             return self.spawn(task, environment, tell)
-        if not self._trusted:
-            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
-        try:
-            return self._forked(self._server(environment), task, tell)
-        except (ParentGone, NeverStarted):
-            # a new process either works or reports the reason
-            self._trusted = False
-            self.close()
-            # the fork may have mounted it, or written to it
-            shutil.rmtree(task.job.folder / PRIVATE, ignore_errors=True)
-            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
+        if self._trusted:
+            try:
+                return self._forked(self._server(environment), task, tell)
+            except (ParentGone, NeverStarted):
+                # a new process either works or reports the reason
+                self._trusted = False
+                self.close()
+                # the fork may have mounted it, or written to it
+                shutil.rmtree(task.job.folder / PRIVATE, ignore_errors=True)
+        return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
 
     def warm_up(self, task: Task, environment: Mapping[str, str]) -> None:
         """Start the server for such a task now, where one is needed and is not there: what that

@@ -192,8 +192,6 @@ class CannotMount(Answer):
     """The process is a fork that could not mount the overlay of its private folder: a new process
     does the task instead."""
 
-    reason: str
-
 
 @attrs.frozen(kw_only=True)
 class Failure(Answer):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import cache, partial
 
 import attrs
 
@@ -77,54 +77,45 @@ def replay_all(
     """
     shared = processes.request.folder / "replay" / "shared"
     shutil.rmtree(shared, ignore_errors=True)
-    replays = _Replays(processes, seed, batches, shared)
+    replayed = partial(processes.replay, seed=seed, shared=shared, batches=batches)
+
+    @cache
+    def baseline(part: ReplayPart) -> Replayed:
+        return replayed(Variant(BASELINE, ()), part=part)
+
     try:
         return [
-            None if equivalence == "changes" else replays.certificate(variant, equivalence)
+            None if equivalence == "changes" else _replay(variant, equivalence, replayed, baseline)
             for variant, equivalence in stacks
         ]
     finally:
         shutil.rmtree(shared, ignore_errors=True)
 
 
-@attrs.frozen
-class _Replays:
-    """Replays of one measurement; the side without plugins is made once for each part."""
+def _replay(
+    variant: Variant, equivalence: Equivalence, replayed: Callable[..., Replayed],
+    baseline: Callable[[ReplayPart], Replayed],
+) -> Certificate:  # fmt: skip
+    """Replay a stack and return its certificate.
 
-    processes: Processes
-    seed: int
-    batches: int | None
-    shared: Path
-    _baselines: dict[ReplayPart, Replayed] = attrs.field(factory=dict)
-
-    def certificate(self, variant: Variant, equivalence: Equivalence) -> Certificate:
-        """Return the certificate of a stack."""
-        may_reorder = equivalence in ("order", "rounding")
-        part: ReplayPart = "fixed batches" if may_reorder else "training"
-        try:
-            baseline, stack = self._baseline(part), self._replayed(variant, part, BASELINE)
-        except ReplayFailed as error:
-            return impossible(str(error))
-        found = certify(equivalence, baseline, stack)
-        if equivalence == "rounding" or found.kind != "diverges":
-            return found
-        with suppress(ReplayFailed):
-            if not may_reorder:  # the data that both sides read may explain their difference
-                ours, theirs = self._baseline("data"), self._replayed(variant, "data")
-                repeats = ours.reproducible
-                baseline = attrs.evolve(baseline, epochs=ours.epochs, reproducible=repeats)
-                stack = attrs.evolve(stack, epochs=theirs.epochs)
-        with suppress(ReplayFailed):
-            again = self._replayed(variant, part, variant.name)
-            stack = without_unsteady(stack, again)
-        return certify(equivalence, baseline, stack)
-
-    def _baseline(self, part: ReplayPart) -> Replayed:
-        if part not in self._baselines:
-            self._baselines[part] = self._replayed(Variant(BASELINE, ()), part)
-        return self._baselines[part]
-
-    def _replayed(self, variant: Variant, part: ReplayPart, against: str = "") -> Replayed:
-        return self.processes.replay(
-            variant, self.seed, self.shared, part, batches=self.batches, against=against
-        )
+    :param replayed: replays a part of a training.
+    :param baseline: returns what that part of the training without plugins was.
+    """
+    may_reorder = equivalence in ("order", "rounding")
+    part: ReplayPart = "fixed batches" if may_reorder else "training"
+    try:
+        ours, stack = baseline(part), replayed(variant, part=part, against=BASELINE)
+    except ReplayFailed as error:
+        return impossible(str(error))
+    found = certify(equivalence, ours, stack)
+    if equivalence == "rounding" or found.kind != "diverges":
+        return found
+    with suppress(ReplayFailed):
+        if not may_reorder:  # the data that both sides read may explain their difference
+            data, theirs = baseline("data"), replayed(variant, part="data")
+            ours = attrs.evolve(ours, epochs=data.epochs, reproducible=data.reproducible)
+            stack = attrs.evolve(stack, epochs=theirs.epochs)
+    with suppress(ReplayFailed):
+        again = replayed(variant, part=part, against=variant.name)
+        stack = without_unsteady(stack, again)
+    return certify(equivalence, ours, stack)

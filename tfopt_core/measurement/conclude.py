@@ -283,9 +283,10 @@ def next_steps(
         case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER | MemoryVerdict.HEAVIER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
     if not attribution and len(effects) > 1 and comparison.verdict in ISOLATE:
+        time = f"about {seconds_in_words(isolating_seconds)}, " if isolating_seconds else ""
         steps.append(
             f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
-            f"({_about(isolating_seconds)}{len(effects) + 2} runs a group)"
+            f"({time}{len(effects) + 2} runs a group)"
         )
     for name, effect in effects.items():
         if not effect.applied:
@@ -302,7 +303,3 @@ def _adding(addition: Addition) -> list[str]:
     if good in (QualityVerdict.NOT_WORSE, QualityVerdict.CERTIFIED):
         return [step]
     return [f"{step}; whether the model stays as good was not established"]
-
-
-def _about(seconds: float | None) -> str:
-    return "" if seconds is None else f"about {seconds_in_words(seconds)}, "

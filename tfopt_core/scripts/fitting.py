@@ -24,8 +24,8 @@ from tfopt_core.training.timed_function import TimedFunction
 
 # Data of these origins are changed by being read.
 CHANGED_BY_READING = ("generator", "pydataset")
-# Attributes that a call of Keras' `fit` adds to a model or, with validation data, takes away.
-OF_FIT = frozenset(("history", "_eval_epoch_iterator"))
+# Attributes that `fit`, `evaluate` and `predict` add to a model, or take away.
+OF_KERAS = frozenset(("history", "_eval_epoch_iterator", "stop_evaluating", "stop_predicting"))
 # Two gigabytes of float32.
 MOST_NUMBERS = 5 * 10**8
 
@@ -183,7 +183,7 @@ class FitState:
 def _parts(model: Any, optimizer: Any) -> Any:
     """Return the layers of a model with their precision and the names of their attributes."""
     layers = [
-        (id(part), type(part), part.dtype_policy.name, part.trainable, vars(part).keys() - OF_FIT)
+        (id(part), type(part), part.dtype_policy.name, part.trainable, vars(part).keys() - OF_KERAS)
         for part in (model, *nested_layers(model))
     ]
     return layers, type(optimizer), frozenset(vars(optimizer))

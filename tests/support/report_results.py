@@ -22,6 +22,13 @@ from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVer
 from tfopt_core.report.style.console import make_console
 
 
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def show(page: RenderableType, width: int = 80) -> str:
     """The page as it is printed where there is no terminal."""
     stream = io.StringIO()

@@ -86,10 +86,7 @@ def test_a_data_set_is_shuffled_as_it_comes_whatever_is_known_of_it():
     assert [stage.kind for stage in plan.lowering_order()] == [
         "source", "map_examples", "shuffle", "prefetch", "shuffle", "batch",
     ]  # fmt: skip
-    by_hand = given.shuffle(50, seed=4).batch(2)
-    for _ in range(2):
-        orders = [[batch.numpy().tolist() for batch in data] for data in (lower(plan), by_hand)]
-        assert len(orders[0]) == 25
+    assert len(list(lower(plan))) == 25
     assert lower(plan)._input_dataset._input_dataset is given
 
 

@@ -106,13 +106,10 @@ def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
     assert "--measure-anyway" not in told_of(left_out)
 
 
-@pytest.mark.parametrize("bound", [None, 10.0, 119.93])
-def test_a_bound_that_tells_nothing_is_not_printed(bound):
-    why = why_chosen(suggestion("loop", bound=bound), Diagnosed())
-    assert why == "Does what loop does. Here 25% of a step is input."
-
-
-def test_a_bound_is_rounded_up_so_that_it_stays_one():
+def test_a_bound_is_rounded_up_so_that_it_stays_one_and_left_out_where_it_tells_nothing():
+    for bound in (None, 10.0, 119.93):
+        why = why_chosen(suggestion("loop", bound=bound), Diagnosed())
+        assert why == "Does what loop does. Here 25% of a step is input."
     assert "at most about 2.7x" in why_chosen(suggestion("loop", bound=2.61), Diagnosed())
     assert "at most about 1.10x" in why_chosen(suggestion("loop", bound=1.1), Diagnosed())
 

@@ -267,12 +267,10 @@ def found_besides(*parts, steps=100):
     return list(epoch_findings(parts, 0.01, steps))
 
 
-def test_what_takes_less_than_a_tenth_is_no_finding():
+def test_what_takes_less_than_a_tenth_or_is_not_known_is_no_finding():
     assert found_besides(EpochPart(name="validation", seconds=0.1)) == []
     assert found_besides(EpochPart(name="Plots", note="not timed")) == []
-
-
-def test_without_a_number_of_steps_nothing_is_known():
+    # without a number of steps
     assert found_besides(EpochPart(name="validation", seconds=9.0), steps=None) == []
 
 

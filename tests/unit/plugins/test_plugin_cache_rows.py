@@ -174,7 +174,10 @@ def test_batches_that_are_not_drawn_anew_are_left_to_the_cache_of_batches():
 
 def test_the_effect_reads_back_that_the_map_is_gone(train):
     plan = DataPlan.from_dataset(table(16, drop_remainder=True).map(lambda x, y: (x * 2, y)))
-    model = _model
+
+    def model():
+        return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+
     driven = train(Cache(storage="memory"), plan=plan, model=model)
     assert driven.effect.applied
     assert "50 rows of" in driven.effect.detail
@@ -183,7 +186,3 @@ def test_the_effect_reads_back_that_the_map_is_gone(train):
     )
     assert not mixed.effect.applied
     assert 'map "center"' in mixed.effect.detail
-
-
-def _model():
-    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])

@@ -231,13 +231,21 @@ def test_xla_of_another_plugin_is_refused_with_the_mend(plugin):
         plugin.configure_training(run, None, TrainingOptions(optimizer="adam"))
 
 
-def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone():
-    plugin, plain = FusedRecurrent(), TrainingOptions(optimizer="adam")
+@pytest.mark.parametrize(
+    ("plugin", "kind", "method", "compiled", "on_gpu"),
+    [(FusedRecurrent(), "LSTM", "inner_loop", "the workload compiles", "cuDNN"),
+     (FusedTransformer(), "LayerNormalization", "call", "the workload has XLA", "on a GPU")],
+)  # fmt: skip
+def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone(
+    plugin, kind, method, compiled, on_gpu
+):
+    plain = TrainingOptions(optimizer="adam")
     for run, options, word in (
-        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload compiles"),
-        (make_run(machine=machine_with((8, 0))), plain, "cuDNN"),
+        (make_run(), attrs.evolve(plain, jit_compile=True), compiled),
+        (make_run(machine=machine_with((8, 0))), plain, on_gpu),
     ):
-        model = plugin.wrap_model(run, keras.Sequential([keras.Input((STEPS, FEATURES)), lstm()]))
+        layer = lstm() if kind == "LSTM" else getattr(keras.layers, kind)()
+        model = plugin.wrap_model(run, keras.Sequential([keras.Input((STEPS, FEATURES)), layer]))
         plugin.configure_training(run, model, options)
-        assert "inner_loop" not in vars(model.layers[0])
+        assert method not in vars(model.layers[0])
         assert word in plugin.report_effect(run).detail

@@ -1,15 +1,10 @@
 """The operations of fused-transformer compute what Keras' layers compute, gradients included."""
 
-import attrs
 import numpy as np
 import pytest
 from support.lazy_modules import keras, tf
-from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers, release
-from tfopt_model.fused_transformer import FusedTransformer, fuse, fusible_layers, why_not_fused
-
-from tfopt_core.plugins import TrainingOptions
-from tfopt_core.testing import make_run
+from tfopt_model.fused_transformer import fuse, fusible_layers, why_not_fused
 
 BATCH, PLACES, WIDTH = 3, 5, 8
 # What another order of sums may change, of the largest number of a tensor.
@@ -161,19 +156,6 @@ def test_layers_are_found_and_given_back():
     assert model.get_config() == config
     release(model)
     assert not any({"call", "_compute_attention"} & set(vars(layer)) for layer in layers)
-
-
-def test_in_a_workload_that_compiles_or_on_a_gpu_the_layers_are_left_alone():
-    plugin, plain = FusedTransformer(), TrainingOptions(optimizer="adam")
-    for run, options, word in (
-        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload has XLA"),
-        (make_run(machine=machine_with((8, 0))), plain, "on a GPU"),
-    ):
-        model = plugin.wrap_model(run, block())
-        plugin.configure_training(run, model, options)
-        assert not any("call" in vars(layer) for layer in model.layers)
-        assert word in plugin.report_effect(run).detail
-    assert isinstance(model, keras.Model)
 
 
 def test_a_method_that_somebody_else_replaced_stays_theirs():

@@ -182,14 +182,11 @@ def probe(**changes):
     return FakeProbe(**{"plans": {"train": plan}, **changes})
 
 
-def test_auto_is_resolved_and_the_tries_are_noted():
+def test_auto_is_resolved_the_tries_are_noted_and_a_number_is_left_as_it_is():
     asked = probe()
     resolved = FitBatch(margin=0.5).resolve(asked)
     assert resolved.batch_size == 40  # 0.1 of the memory, and 0.01 for each
     assert asked.notes == ["batches tried within 512 MiB: 8 (184 MiB), 16 (266 MiB), 40 (512 MiB)"]
-
-
-def test_a_number_is_left_as_it_is():
     asked = probe()
     assert FitBatch(batch_size=96).resolve(asked).batch_size == 96
     assert asked.asked == []

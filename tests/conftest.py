@@ -34,6 +34,12 @@ settings.load_profile("tfopt")
 gc.set_threshold(*gc.get_threshold()[:2], 100)
 
 
+def pytest_itemcollected(item: pytest.Function) -> None:
+    """Mark the tests of a module that has Keras or TensorFlow at hand: those that import it."""
+    if {"keras", "layers", "tf"} & vars(item.module).keys():
+        item.add_marker("tensorflow")
+
+
 def pytest_collection_finish() -> None:
     """Leave what the collection has made out of that search."""
     gc.freeze()

@@ -51,6 +51,11 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("lr-schedule", {"schedule": "constant", "final_fraction": 0.1}, "no effect"),
     ("lr-schedule", {"schedule": "cosine-restarts"}, "needs first_restart_epochs"),
     ("mirrored", {"packs": 2, "communication": "reduce-to-one"}, "packs"),
+    (
+        "mixed-precision",
+        {"float32_layers": "all"},
+        '"auto" or an array of names, got "all"',
+    ),
     ("mixed-precision", {"loss_scale": -1.0}, "above 0"),
     ("mixed-precision", {"loss_scale": 0}, "above 0"),
     ("multi-worker", {"addresses": ["a"]}, "addresses: "),

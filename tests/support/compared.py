@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from support.lazy_modules import keras, tf
+from tfopt_core import DataPlan
+from tfopt_core.data.lower import lower
+
 
 def plain(element: Any) -> Any:
     """An element as nested lists; data sets in it as what they yield."""
-    import tensorflow as tf
-
     if isinstance(element, dict):
         return {key: plain(item) for key, item in element.items()}
     if isinstance(element, tuple):
@@ -26,3 +28,9 @@ def plain(element: Any) -> Any:
 def epochs(dataset: Any, count: int = 2) -> list[Any]:
     """Everything that a data set yields in so many epochs."""
     return [[plain(element) for element in dataset] for _ in range(count)]
+
+
+def seeded_epochs(plan: DataPlan, count: int = 3) -> list[Any]:
+    """Everything that a plan yields in so many epochs after the same global seed."""
+    keras.utils.set_random_seed(5)
+    return epochs(lower(plan), count)

@@ -24,6 +24,13 @@ from tfopt_core.training.messages import Block
 from tfopt_core.trials.request import HookChange, PluginPlan, Prepared
 
 
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def show(page: RenderableType, width: int = 80) -> str:
     """The page as it is printed where there is no terminal."""
     stream = io.StringIO()

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
+from support.drafts import suggestion
 from support.measure_runs import make_request
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
@@ -47,11 +48,8 @@ def candidate(
     name: str, bound: float = 2.0, traits: Traits = PLAIN, *, proposed=False, equivalence="rounding"
 ) -> Candidate:
     """A candidate with a bound, which rounds otherwise."""
-    suggestion = Suggestion(
-        plugin=name, settings={}, bound=bound, targets=(), equivalence=equivalence, summary="",
-        distribution="d",
-    )  # fmt: skip
-    return Candidate(suggestion, traits, proposed)
+    suggested = suggestion(name, bound=bound, targets=(), equivalence=equivalence)
+    return Candidate(suggested, traits, proposed)
 
 
 def make_tune(folder: Path = Path(), traits: dict[str, Traits] | None = None, **given):

@@ -1,4 +1,11 @@
-"""Small workloads that several tests train, as the text of a module of the project under test."""
+"""Small workloads that several tests train; most are the text of a module of a project."""
+
+from typing import Any
+
+import numpy as np
+
+from support.lazy_modules import keras
+from tfopt_core import Workload
 
 # Random points around four centers. With the default rate the model learns nothing.
 BLOBS = """
@@ -50,3 +57,16 @@ STATEFUL = """
             ),
         )
 """
+
+
+def line(count: int = 64, **changes: Any) -> Workload:
+    """A regression of so many examples by a model of one layer, without validation data.
+
+    :param changes: arguments of the workload.
+    """
+    x = np.random.default_rng(1).random((count, 3), "float32")
+    plain = {
+        "train": (x, x[:, :1]), "optimizer": "sgd", "loss": "mse",
+        "build_model": lambda: keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]),
+    }  # fmt: skip
+    return Workload(**{**plain, **changes})

@@ -1,6 +1,7 @@
-"""Python files that are in no package: the scripts of tools/, and Sphinx's settings."""
+"""Python files that are in no package: the scripts of tools/ and workloads/, an example."""
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ def load_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where the types of its fields are looked up
     spec.loader.exec_module(module)
     return module
 

@@ -33,49 +33,35 @@ class RecordingDisk(Disk):
         super().sync_folder(folder)
 
 
-@pytest.mark.promise(12, injected="each operation in turn fails, tears or is the last")
+@pytest.mark.promise(12, injected="each operation on an old or a new file fails, tears or is last")
+@pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
 @pytest.mark.parametrize("torn", [False, True])
-def test_whichever_operation_fails_the_file_is_the_old_or_the_new_one(tmp_path, error, torn):
+def test_whichever_operation_fails_the_file_is_the_old_or_the_new_one(tmp_path, error, torn, new):
     at, completed = 0, False
     while not completed:
         at += 1
         folder = tmp_path / str(at)
         folder.mkdir()
         path = folder / "file"
-        path.write_bytes(OLD)
+        if not new:
+            path.write_bytes(OLD)
         disk = FailingDisk(at, error, torn=torn)
         try:
-            write_whole(path, NEW, disk=disk)
+            write_whole(path, NEW, disk=disk, new=new)
             completed = True
         except type(error):
             pass
-        assert path.read_bytes() in (OLD, b"".join(NEW))
+        found = path.read_bytes() if path.exists() else None
+        assert found in (None if new else OLD, b"".join(NEW))
         # a process that lives removes what it had begun
         left = {entry.name for entry in folder.iterdir()} - {"file"}
-        assert not left or isinstance(error, Killed)
+        assert new or not left or isinstance(error, Killed)
     assert path.read_bytes() == b"".join(NEW)
     assert at == 8  # create, three pieces, sync, rename, sync of the folder, and none of these
-
-
-@pytest.mark.promise(12, injected="each operation on a new file fails, tears or is the last")
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
-@pytest.mark.parametrize("torn", [False, True])
-def test_whichever_operation_fails_a_new_file_is_whole_or_not_there(tmp_path, error, torn):
-    at, completed = 0, False
-    while not completed:
-        at += 1
-        path = tmp_path / str(at)
-        disk = FailingDisk(at, error, torn=torn)
-        try:
-            write_whole(path, NEW, disk=disk, new=True)
-            completed = True
-        except type(error):
-            pass
-        assert not path.exists() or path.read_bytes() == b"".join(NEW)
-    assert at == 8
-    with pytest.raises(FileExistsError):
-        write_whole(path, NEW, new=True)
+    if new:
+        with pytest.raises(FileExistsError):
+            write_whole(path, NEW, new=True)
 
 
 def test_a_new_file_takes_the_place_of_none_that_came_meanwhile(tmp_path, monkeypatch):

@@ -14,12 +14,12 @@ MODULES = {
 
 
 @cache
-def tree(path: Path) -> ast.Module:
+def tree(path):
     """What a module holds."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported_by(path: Path) -> set[str]:
+def imported_by(path):
     """The modules of core that a module imports, within functions and for types too."""
     found = set()
     for node in ast.walk(tree(path)):

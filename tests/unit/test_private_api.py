@@ -1,7 +1,6 @@
 """The list of private members is that of the code: nothing is touched that it does not name."""
 
 import ast
-import inspect
 from pathlib import Path
 
 import attrs
@@ -9,7 +8,6 @@ import pytest
 
 from tfopt_core import private_api
 from tfopt_core.commands.doctor import private_api_findings
-from tfopt_core.data.dissect import apart, steps
 from tfopt_core.private_api import FEATURES, Feature, is_there
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +46,7 @@ class Touched(ast.NodeVisitor):
     words: set[str] = attrs.field(factory=set)
     _aliases: dict[str, str] = attrs.field(factory=dict)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def visit_ImportFrom(self, node):
         if node.module is None or not node.module.startswith(PRIVATE):
             return
         for alias in node.names:
@@ -59,10 +57,10 @@ class Touched(ast.NodeVisitor):
             else:
                 self.members.add((node.module, alias.name))
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def visit_Import(self, node):
         self.modules |= {alias.name for alias in node.names if alias.name.startswith(PRIVATE)}
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node):
         self.words.add(node.attr)
         base = node.value.id if isinstance(node.value, ast.Name) else ""
         if base in self._aliases:
@@ -71,7 +69,7 @@ class Touched(ast.NodeVisitor):
             self._note(node.attr)
         self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ("getattr", "hasattr", "setattr", "delattr"):
             place = node.args[1]
@@ -79,26 +77,26 @@ class Touched(ast.NodeVisitor):
                 self._note(str(place.value))
         self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> None:
+    def visit_Constant(self, node):
         if isinstance(node.value, str):
             self.words.add(node.value)
             if node.value.startswith(PRIVATE):
                 self.modules.add(node.value)
 
-    def _note(self, attribute: str) -> None:
+    def _note(self, attribute):
         private = attribute.startswith("_") and not attribute.startswith("__")
         if private and attribute not in OF_PYTHON and (self.file, attribute) not in OWN:
             self.attributes.add(attribute)
 
 
-def touched_by(path: Path) -> Touched:
+def touched_by(path):
     found = Touched(path.name)
     found.visit(ast.parse(path.read_text(encoding="utf-8")))
     return found
 
 
 @pytest.fixture(scope="module")
-def scanned() -> dict[Path, Touched]:
+def scanned():
     """Every file of the core, the plugins and the workloads, but for the list itself."""
     return {
         path: touched_by(path)
@@ -150,35 +148,6 @@ def test_every_listed_member_is_touched(scanned):
 def test_every_feature_is_asked_for(scanned):
     words = {word for touched in scanned.values() for word in touched.words}
     assert set(FEATURES) - words == set()
-
-
-def _readers(module, table):
-    """Yield class and the code that reads it, of each row of a table in a module."""
-    tree = ast.parse(inspect.getsource(module))
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    [rows] = [
-        node.value for node in tree.body
-        if isinstance(node, ast.AnnAssign) and node.target.id == table
-    ]  # fmt: skip
-    for key, read in zip(rows.keys, rows.values, strict=True):
-        yield key.value, functions[read.id] if hasattr(read, "id") else read
-
-
-def test_what_is_read_of_the_class_of_each_step_is_listed():
-    always = set(dict(FEATURES["data-steps"].each()).values()) | {"_input_dataset"}
-    kinds = FEATURES["data-kinds"].members
-    listed = {owner.rpartition(":")[2]: names.split() for owner, names in kinds.items()}
-    for name, tree in (*_readers(apart, "_SOURCES"), *_readers(steps, "_STEPS")):
-        attributes = {
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-            and node.value.id == "dataset" and node.attr.startswith("_")
-        }  # fmt: skip
-        assert attributes <= {*listed[name], *always}
-    repeating = {owner.rpartition(":")[2] for owner, _ in FEATURES["data-repeats"].each()}
-    steps_as_well = {"CacheDataset", "_DenseToRaggedDataset"}
-    assert repeating | steps_as_well == apart._REPEATING
 
 
 # Finding out what is there, on modules of Python

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ print("\\n" + json.dumps([code, [name for name in {HEAVY!r} if name in sys.modul
 """
 
 
-def carried_out(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
+def carried_out(*arguments, cwd):
     """Return the exit code of a command, the heavy modules that it imported, what it printed."""
     environment = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
     done = subprocess.run(

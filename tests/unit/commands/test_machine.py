@@ -1,9 +1,6 @@
 """What `tfopt doctor` finds of TensorFlow and of GPUs, and `tfopt plugins check` of a plugin."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,7 +27,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.trials.device_check import missing_libraries
 
 
-def install(folder: Path, distribution: str, package: str, version: str = "2.21.0") -> None:
+def install(folder, distribution, package, version="2.21.0"):
     """Write what a package manager writes of a distribution that installs this package."""
     name = distribution.replace("-", "_")
     info = folder / f"{name}-{version}.dist-info"
@@ -63,17 +60,17 @@ def test_an_older_keras_beside_the_right_tensorflow_is_refused(tmp_path, monkeyp
     assert finding.detail == "3.0.5, older than this tfopt was made for"
 
 
-def test_one_distribution_of_each_is_no_finding() -> None:
+def test_one_distribution_of_each_is_no_finding():
     assert list(package_findings()) == []
 
 
-def test_a_missing_package_is_found_with_what_installs_it() -> None:
+def test_a_missing_package_is_found_with_what_installs_it():
     [finding] = package_findings({"no_such_package": "Nothing"})
     assert (finding.subject, finding.ok) == ("Nothing", False)
     assert finding.mend == "pip install 'no_such_package'"
 
 
-def test_what_to_install_is_what_tfopt_requires_and_not_what_an_extra_does() -> None:
+def test_what_to_install_is_what_tfopt_requires_and_not_what_an_extra_does():
     required = [
         "tensorflow[and-cuda]<2.22,>=2.21; extra == 'and-cuda'", "keras<4,>=3.15",
         "tensorflow<2.22,>=2.21", "tensorflow-datasets>4",
@@ -155,7 +152,7 @@ def test_other_processes_are_named_with_the_memory_they_hold():
     assert second.detail == "process 12 ([Not Found]) uses memory"
 
 
-def certificate(kind: Any) -> Certificate:
+def certificate(kind):
     return Certificate(kind=kind, statement="as replayed")
 
 
@@ -179,7 +176,7 @@ def test_what_a_plugin_declares_is_compared_with_the_replay(equivalence, replaye
     assert ("clip-gradients" in finding.detail) is (equivalence == "exact" and replayed is None)
 
 
-def test_settings_that_json_changes_are_found() -> None:
+def test_settings_that_json_changes_are_found():
     @attrs.frozen(kw_only=True, eq=False)
     class Keyed:
         sizes: dict[Any, int]
@@ -190,11 +187,11 @@ def test_settings_that_json_changes_are_found() -> None:
     assert round_trip(StackedPlugin("keyed", Keyed(sizes={"1": 2}))).ok is True
 
 
-def test_a_class_without_a_card_is_found_and_one_that_ships_is_not() -> None:
+def test_a_class_without_a_card_is_found_and_one_that_ships_is_not():
     cache = registrations()["cache"][0].load()
     assert missing_contract("cache", cache, {}).ok is True
 
-    class Bare(cache):  # type: ignore[misc, valid-type]
+    class Bare(cache):  # type: ignore[valid-type]
         pass
 
     finding = missing_contract("bare", Bare, {})

@@ -1,13 +1,10 @@
 """The program: its exit codes, help, shell completion, and what `schema` and `export` print."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,7 +64,7 @@ def test_the_status_follows_from_verdict_failures_and_requirement(
     ],
 )
 def test_lighter_is_a_requirement_on_memory_alone(verdict, memory, require, code, objective):
-    contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)  # type: ignore[call-arg]
+    contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)
     comparison = make_comparison(verdict=Verdict(verdict), memory=contrasts, objective=objective)  # type: ignore[call-arg]
     assert exit_code(make_results(comparison=comparison), require) == code
 
@@ -117,7 +114,7 @@ def test_a_traceback_is_shown_for_the_option_of_tfopt_and_not_for_that_of_a_scri
     assert ("Traceback" in capsys.readouterr().err) is shown
 
 
-def test_help_leaves_no_color_to_the_terminals_theme() -> None:
+def test_help_leaves_no_color_to_the_terminals_theme():
     unwanted = ("NO_COLOR", "COLORTERM")
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     # in a process of its own: rich keeps the codes of a style for the first kind of terminal
@@ -132,14 +129,14 @@ def test_help_leaves_no_color_to_the_terminals_theme() -> None:
     assert colors <= {f"38;5;{color[6:-1]}" for color in PALETTE.values()}
 
 
-def completed(*words: str) -> list[str]:
+def completed(*words):
     """Return what may stand in place of the last word; a path is the shell's own to complete."""
     shell = BashComplete(cli, {}, PROGRAM, VARIABLE)
     items = shell.get_completions([*words[:-1]], words[-1])
     return ["(files)" if item.type == "file" else item.value for item in items]
 
 
-def test_commands_and_options_are_completed() -> None:
+def test_commands_and_options_are_completed():
     assert completed("pl") == ["plan", "plugins"]
     assert completed("plugins", "") == ["check", "new", "show"]
     assert completed("apply", "--me") == ["--measure-anyway"]
@@ -148,19 +145,19 @@ def test_commands_and_options_are_completed() -> None:
 
 
 @pytest.mark.parametrize("command", ["apply", "train", "launch", "plan", "diagnose"])
-def test_recipes_that_ship_and_files_are_completed(command: str) -> None:
+def test_recipes_that_ship_and_files_are_completed(command):
     names = [name for name in shipped_recipes() if name.startswith("m")]
     assert completed(command, "m") == ["(files)", *names]
     assert completed("init", "m") == ["(files)"]
 
 
-def test_names_of_recipes_and_plugins_are_completed() -> None:
+def test_names_of_recipes_and_plugins_are_completed():
     assert completed("recipes", "copy", "qu") == ["quickstart"]
     assert completed("plugins", "show", "") == list(registrations())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_of_a_shell_is_printed(shell, capsys):
     assert run(["completion", shell]) == 0
     assert f"{VARIABLE}={shell}_complete" in capsys.readouterr().out
 
@@ -202,11 +199,10 @@ RECIPE = """
     use = "prefetch"
     buffer_size = 3
 """
-Export = Callable[..., int]
 
 
 @pytest.fixture
-def export(tmp_path: Path) -> Export:
+def export(tmp_path):
     recipe = make_project(tmp_path / "project", RECIPE, w="build = None") / "recipe.toml"
     return lambda *options: run(["export", str(recipe), *options])
 
@@ -236,6 +232,6 @@ def test_an_error_of_by_hand_names_the_plugin(export, capsys, monkeypatch):
     assert "by_hand" in printed
 
 
-def test_a_script_has_no_stack(export: Export, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_has_no_stack(export, capsys):
     assert run(["export", "train.py"]) == 2
     assert "tfopt export needs a recipe with its stack" in capsys.readouterr().err

@@ -1,10 +1,7 @@
 """Where `apply` puts its page, JSON, HTML and Markdown; `--require` as a gate of CI."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import Any
 
 import pytest
 from support.diagnosed import make_diagnosed
@@ -17,10 +14,10 @@ from tfopt_core.statistics.results import Verdict
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Any:
+def measured(monkeypatch):
     """Have `apply` measure nothing, and give these results."""
 
-    def give(results: Any) -> None:
+    def give(results):
         monkeypatch.setattr("tfopt_core.commands.apply.conduct", lambda *_: results)
 
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)

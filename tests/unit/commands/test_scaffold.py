@@ -1,7 +1,5 @@
 """`tfopt plugins new`: names that are taken or unfit, and folders that are there already."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe.reading import read_recipe
 
 
-def test_a_name_is_the_same_name_everywhere() -> None:
+def test_a_name_is_the_same_name_everywhere():
     names = check_name("loss-watch2", {})
     assert names.distribution == "tfopt-loss-watch2"
     assert names.package == "tfopt_loss_watch2"
@@ -41,14 +39,14 @@ def test_a_name_is_the_same_name_everywhere() -> None:
         ("data-plan", "would be the class DataPlan"),
     ],
 )
-def test_a_name_that_is_unfit_or_taken_is_refused_with_a_mend(name: str, said: str) -> None:
+def test_a_name_that_is_unfit_or_taken_is_refused_with_a_mend(name, said):
     with pytest.raises(InputError) as caught:
         check_name(name, registrations())
     assert said in str(caught.value)
 
 
 @pytest.mark.promise(29, injected="`plugins new` where something is already")
-def test_what_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
+def test_what_is_there_already_is_left_as_it_is(tmp_path):
     names = ScaffoldNames("loss-watch")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
@@ -61,7 +59,7 @@ def test_what_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full", "link"]
 
 
-def test_an_empty_folder_and_one_whose_parent_is_missing_are_fine(tmp_path: Path) -> None:
+def test_an_empty_folder_and_one_whose_parent_is_missing_are_fine(tmp_path):
     names = ScaffoldNames("loss-watch")
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "empty", tmp_path / "a" / "b"):
@@ -69,7 +67,7 @@ def test_an_empty_folder_and_one_whose_parent_is_missing_are_fine(tmp_path: Path
         assert written == {place for place, _ in files_of(names)}
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot be written: .*; name another with --into"):
         write_distribution(ScaffoldNames("loss-watch"), tmp_path / "file" / "below")

@@ -1,9 +1,5 @@
 """A recipe, script, module or factory as a target, and what the options ask of it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.real_process import make_project
 
@@ -139,7 +135,7 @@ def test_a_budget_beside_a_number_of_pairs_is_refused_before_a_look(tmp_path, mo
         check_contact(options, WorkloadSpec(script="train.py"))
 
 
-def recipe(folder: Path, *lines: str) -> Path:
+def recipe(folder, *lines):
     (folder / "train.py").touch()
     path = folder / "recipe.toml"
     path.write_text("\n".join(["[workload]", 'script = "train.py"', 'loop = "own"', *lines, ""]))

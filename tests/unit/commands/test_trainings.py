@@ -1,8 +1,6 @@
 """One training for production: whether it has something to do, which checkpoint it goes on from,
 and who saves the model. No TensorFlow."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 from support.fake_role import RUN
@@ -252,9 +250,20 @@ def test_it_goes_on_from_the_newest(request_of, folder):
     assert kept.moved == kept.damaged == ()
 
 
-def test_a_fresh_start_is_refused_where_there_are_checkpoints(request_of, folder):
-    with pytest.raises(InputError, match="use --resume, or remove"):
-        open_checkpoints(request_of(), folder, resume=False)
+@pytest.mark.parametrize(
+    ("changes", "resume", "said"),
+    [
+        ({}, False, "use --resume, or remove"),
+        ({"epochs": 4}, True, r"workload\.epochs was 3, is 4"),
+        ({"environment": {"TF_ENABLE_ONEDNN_OPTS": "0"}}, True,
+         "TF_ENABLE_ONEDNN_OPTS was absent, is 0"),
+        ({"seed": 8}, True, "has the seed 9"),
+    ],
+)  # fmt: skip
+def test_another_training_is_refused_with_what_differs(request_of, folder, changes, resume, said):
+    assert open_checkpoints(request_of(seed=9), folder, resume=True).start is not None
+    with pytest.raises(InputError, match=said):
+        open_checkpoints(request_of(**changes), folder, resume=resume)
 
 
 @pytest.mark.parametrize("name", ["train.py", "helper.py"])
@@ -263,17 +272,6 @@ def test_an_edited_or_new_file_is_named(request_of, folder, name):
         file.write("#")
     with pytest.raises(InputError, match=rf'"\./{name}" '):
         open_checkpoints(request_of(), folder, resume=True)
-
-
-def test_another_recipe_is_refused_with_both_values(request_of, folder):
-    with pytest.raises(InputError, match=r"workload\.epochs was 3, is 4"):
-        open_checkpoints(request_of(epochs=4), folder, resume=True)
-
-
-def test_another_environment_is_refused(request_of, folder):
-    other = request_of(environment={"TF_ENABLE_ONEDNN_OPTS": "0"})
-    with pytest.raises(InputError, match="TF_ENABLE_ONEDNN_OPTS was absent, is 0"):
-        open_checkpoints(other, folder, resume=True)
 
 
 def test_another_machine_with_other_threads_is_said_and_goes_on(request_of, folder):
@@ -287,12 +285,6 @@ def test_another_machine_with_other_threads_is_said_and_goes_on(request_of, fold
     assert kept.start is not None
     said = [f"environment variable {name} was absent, is 3" for name in variables]
     assert kept.moved == ("GPUs was none, is A100", *said)
-
-
-def test_another_seed_is_refused_and_the_same_one_is_not(request_of, folder):
-    assert open_checkpoints(request_of(seed=9), folder, resume=True).start is not None
-    with pytest.raises(InputError, match="has the seed 9"):
-        open_checkpoints(request_of(seed=8), folder, resume=True)
 
 
 def test_with_all_checkpoints_damaged_nothing_is_trained_over_them(request_of, folder):

@@ -1,7 +1,5 @@
 """What `tfopt tune` checks before anything runs, and writes in the end."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from unittest.mock import Mock

@@ -1,7 +1,6 @@
 """A stage that a plugin defines: core and the other plugins treat it by what it says of itself."""
 
 import math
-from collections.abc import Callable
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -9,7 +8,8 @@ import attrs
 import numpy as np
 import pytest
 from support.compared import plain
-from support.lazy_modules import tf
+from support.in_process import build_here
+from support.lazy_modules import keras, tf
 from support.pipelines import kinds
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
@@ -20,14 +20,12 @@ from tfopt_data.vectorize_map import with_vectorized_maps
 from tfopt_distribute.sharing import by_batch, by_source
 from tfopt_runtime.resident import with_resident
 
-from tfopt_core import DataPlan
-from tfopt_core.data import Count, Shuffle, Stage
+from tfopt_core import DataPlan, Workload
+from tfopt_core.data import ModelStage, Resident, Shuffle, Stage
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.data.stage import Order
 from tfopt_core.data.stages import in_any_order
-from tfopt_core.plugins import PluginRefused
-
-pytestmark = pytest.mark.tensorflow
+from tfopt_core.plugins import Plugin, PluginRefused, hookimpl
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -36,10 +34,10 @@ class Twice(Stage):
 
     kind: ClassVar[str] = "twice"
 
-    def lower(self, dataset: Any) -> Any:
+    def lower(self, dataset):
         return dataset.map(lambda x: tf.stack([x, -x])).unbatch()
 
-    def count_after(self, before: Count) -> Count:
+    def count_after(self, before):
         return before.with_elements(None if before.elements is None else 2 * before.elements)
 
 
@@ -55,7 +53,7 @@ class KnownTwice(Twice):
     deterministic: bool | None = True
 
     @property
-    def elementwise(self) -> bool:
+    def elementwise(self):
         return True
 
 
@@ -65,34 +63,30 @@ class Halved(Stage):
 
     kind: ClassVar[str] = "halved"
 
-    def lower(self, dataset: Any) -> Any:
+    def lower(self, dataset):
         return dataset.unbatch().batch(4)
 
-    def count_after(self, before: Count) -> Count:
+    def count_after(self, before):
         return attrs.evolve(before, elements=None, inside=None, batch_size=4)
 
 
-def plus_one(x: Any) -> Any:
+def plus_one(x):
     return x + 1
 
 
-def numbers(count: int = 10) -> DataPlan:
+def numbers(count=10):
     return DataPlan.from_arrays(np.arange(float(count)))
 
 
-def lines_of(path: Any) -> Any:
-    return tf.data.TextLineDataset(path)
-
-
-def elements(plan: DataPlan) -> list[Any]:
+def elements(plan):
     return [plain(element) for element in lower(plan)]
 
 
-def examples(plan: DataPlan) -> list[float]:
+def examples(plan):
     return sorted(np.concatenate([np.ravel(element) for element in lower(plan)]).tolist())
 
 
-def test_a_stage_must_say_how_it_lowers_and_counts() -> None:
+def test_a_stage_must_say_how_it_lowers_and_counts():
     @attrs.frozen(kw_only=True, eq=False)
     class Silent(Stage):
         """Says nothing."""
@@ -102,7 +96,7 @@ def test_a_stage_must_say_how_it_lowers_and_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", [Twice, KnownTwice])
-def test_it_is_lowered_counted_and_described(kind: type[Stage]) -> None:
+def test_it_is_lowered_counted_and_described(kind):
     plan = numbers(3).map(plus_one).append(kind())
     assert elements(plan) == [1, -1, 2, -2, 3, -3]
     assert elements(plan) == [plain(element) for element in lower_stages(plan.stages)]
@@ -113,12 +107,12 @@ def test_it_is_lowered_counted_and_described(kind: type[Stage]) -> None:
     assert kinds(plan.map(plus_one).batch(2).first(5))[2:4] == [kind.kind, "take"]
 
 
-def test_the_order_of_an_unknown_stage_is_unknown() -> None:
+def test_the_order_of_an_unknown_stage_is_unknown():
     plan = numbers().append(KnownTwice()).append(Twice())
     assert in_any_order(plan.stages) == [plan.stages[2]]
 
 
-def test_examples_are_counted_as_shared_among_workers() -> None:
+def test_examples_are_counted_as_shared_among_workers():
     for count in (2, 3):
         whole = numbers().append(KnownTwice()).batch(6)
         parts = [elements(by_batch(whole, count, rank)) for rank in range(count)]
@@ -128,7 +122,7 @@ def test_examples_are_counted_as_shared_among_workers() -> None:
 
 # What a plugin does to it: (the plan, the rewrite, why it leaves an unknown stage alone)
 unknown = numbers().map(plus_one).append(Twice())
-LEFT_ALONE: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], str]] = {
+LEFT_ALONE = {
     "cache before it": (unknown.batch(4), with_cache, "stops reading before the cache is full"),
     "cache of it": (
         numbers().append(Twice()).map(plus_one).batch(4), with_cache,
@@ -156,7 +150,7 @@ LEFT_ALONE: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", LEFT_ALONE)
-def test_a_plugin_leaves_alone_what_it_does_not_know(name: str) -> None:
+def test_a_plugin_leaves_alone_what_it_does_not_know(name):
     plan, rewrite, reason = LEFT_ALONE[name]
     result = rewrite(plan)
     assert result.plan is plan
@@ -178,7 +172,7 @@ def test_workers_do_not_share_what_may_not_be_each_example_once(share, plan, rea
 
 
 known = numbers().map(plus_one).append(KnownTwice())
-REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
+REWRITTEN = {
     "cache": (
         known.batch(4), with_cache, ["source", "map_examples", "known_twice", "cache", "batch"],
     ),
@@ -205,23 +199,97 @@ REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_a_plugin_rewrites_around_what_it_knows_and_the_examples_stay(name: str) -> None:
+def test_a_plugin_rewrites_around_what_it_knows_and_the_examples_stay(name):
     plan, rewrite, wanted = REWRITTEN[name]
     result = rewrite(plan)
     assert kinds(result.plan) == wanted, result.reason
     assert examples(result.plan) == examples(plan)
 
 
-@pytest.mark.tensorflow
-def test_parallel_work_in_any_order_has_no_fixed_order() -> None:
-    import tensorflow as tf
+@attrs.frozen(kw_only=True, eq=False)
+class Predicted(ModelStage):
+    """Replaces each x by what the model makes of it."""
 
-    data = tf.data.Dataset.range(4)
-    sloppy = tf.data.Options()
-    sloppy.deterministic = False
-    for given, unordered in (
-        (data.map(lambda x: x, num_parallel_calls=2), 0),
-        (data.map(lambda x: x, num_parallel_calls=2, deterministic=False), 1),
-        (data.map(lambda x: x, num_parallel_calls=2).with_options(sloppy), 1),
-    ):
-        assert len(in_any_order(DataPlan.from_dataset(given).stages)) == unordered
+    kind = "predicted"
+    model: Any = None
+    usable: bool = True
+
+    def lower(self, dataset):
+        return dataset if self.model is None else self.on_batches(dataset)
+
+    def count_after(self, before):
+        return before
+
+    def for_model(self, model):
+        return attrs.evolve(self, model=model) if self.usable else None
+
+    def on_batches(self, dataset):
+        return dataset.map(lambda x, y: (self.model(x), y))
+
+    def release(self, model):
+        """Nothing was changed."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Predicts(Plugin):
+    """Appends the stage to the training data."""
+
+    usable: bool = True
+
+    @hookimpl
+    def build_dataset(self, run, split, plan):
+        return plan.append(Predicted(usable=self.usable))
+
+    @hookimpl
+    def wrap_model(self, run, model):
+        assert not run.datasets
+        model.get_layer("out").kernel.assign([[2.0], [2.0]])
+        return model
+
+    @hookimpl
+    def configure_training(self, run, options):
+        assert run.datasets["train"].element_spec is run.element_spec
+        return options
+
+
+def workload():
+    def model():
+        return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="out")])
+
+    x = [[1.0, 2.0], [3.0, 4.0]]
+    plan = DataPlan.from_arrays(x, [0.0, 1.0]).batch(2)
+    return Workload(train=plan, build_model=model, optimizer="sgd", loss="mse")
+
+
+def test_a_plan_without_a_model_hands_its_elements_on():
+    plan = workload().train.append(Predicted())
+    ((x, _),) = lower(plan)
+    assert x.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert plan.without_model().model_stages == ()
+
+
+def test_a_run_lowers_its_plans_with_the_wrapped_model(tmp_path):
+    built = build_here(workload(), Predicts(), folder=tmp_path, batch_size=None)
+    ((x, _),) = built.run.datasets["train"]
+    assert x.numpy().tolist() == [[6.0], [14.0]]
+    assert built.plans["train"].model_stages[0].model is built.model
+
+
+def test_a_stage_that_can_do_nothing_for_the_model_is_left_out(tmp_path):
+    built = build_here(workload(), Predicts(usable=False), folder=tmp_path, batch_size=None)
+    assert built.plans["train"].model_stages == ()
+    ((x, _),) = built.run.datasets["train"]
+    assert x.shape == (2, 2)
+
+
+def test_what_is_held_behind_such_a_stage_is_computed_anew_without_it():
+    class Doubles:
+        def __call__(self, x):
+            return 2 * x
+
+    plan = workload().train.append(Predicted()).append(Resident()).for_model(Doubles())
+    ((with_model, _),) = lower(plan)
+    ((without, _),) = lower(plan.without_model())
+    ((again, _),) = lower(plan)
+    assert with_model.numpy().tolist() == again.numpy().tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    assert without.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]

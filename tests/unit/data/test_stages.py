@@ -2,8 +2,6 @@
 
 import inspect
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from support.compared import plain
@@ -17,7 +15,7 @@ from tfopt_core.data.stage import counts
 NUMBERS = [*range(11), 3]  # a stage may drop what it has seen
 
 
-def all_stages(base: type[Stage] = Stage) -> Iterator[type[Stage]]:
+def all_stages(base=Stage):
     for kind in base.__subclasses__():
         module = sys.modules[kind.__module__]
         ours = module is sharing or module.__name__.startswith("tfopt_core.")
@@ -28,19 +26,19 @@ def all_stages(base: type[Stage] = Stage) -> Iterator[type[Stage]]:
             yield from all_stages(kind)
 
 
-def example_of(kind: type[Stage]) -> Stage:
+def example_of(kind):
     """Return a stage of this class that does something to twelve numbers, or batches of three."""
 
-    def negative(x: Any) -> Any:
+    def negative(x):
         return -x
 
-    def is_even(x: Any) -> Any:
+    def is_even(x):
         return x % 2 == 0
 
-    def both(x: Any) -> Any:
+    def both(x):
         return tf.data.Dataset.from_tensors(x).concatenate(tf.data.Dataset.from_tensors(-x))
 
-    settings: dict[str, dict[str, Any]] = {
+    settings = {
         "Batch": {"size": 5},
         "EvenSteps": {"batches": 4},
         "Filter": {"function": is_even},
@@ -75,32 +73,31 @@ OF_BATCHES = (stages.Unbatch, stages.MapBatches, sharing.PartOfBatch, stages.Eve
 of_every_stage = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 
 
-def made(stage: Stage, numbers: list[int]) -> list[Any]:
+def made(stage, numbers):
     """Return what a stage makes of these numbers; of none, these as it is given them."""
     return [plain(element) for element in stage.lower(given(stage, numbers))]
 
 
-def given(stage: Stage, numbers: list[int]) -> Any:
+def given(stage, numbers):
     dataset = tf.data.Dataset.from_tensor_slices(numbers)
     return dataset.batch(3) if isinstance(stage, OF_BATCHES) else dataset
 
 
-def numbers_in(elements: Any) -> list[int]:
+def numbers_in(elements):
     if isinstance(elements, list | tuple):
         return sorted(number for element in elements for number in numbers_in(element))
     return [elements] if isinstance(elements, int) else []
 
 
-def test_every_stage_has_a_kind_and_a_description_of_its_own() -> None:
+def test_every_stage_has_a_kind_and_a_description_of_its_own():
     kinds = [*KINDS, stages.Source]
     assert len(kinds) > 20
     assert len({kind.kind for kind in kinds}) == len(kinds)
     assert all(kind.__doc__ and kind.kind != Stage.kind for kind in kinds)
 
 
-@pytest.mark.tensorflow
 @of_every_stage
-def test_as_many_elements_come_out_as_it_counts(kind: type[Stage]) -> None:
+def test_as_many_elements_come_out_as_it_counts(kind):
     stage = example_of(kind)
     before = [stages.Batch(size=3)] if isinstance(stage, OF_BATCHES) else []
     source = DataPlan.from_arrays(NUMBERS).source
@@ -109,9 +106,8 @@ def test_as_many_elements_come_out_as_it_counts(kind: type[Stage]) -> None:
     assert not stage.one_to_one or count.elements is not None
 
 
-@pytest.mark.tensorflow
 @of_every_stage
-def test_its_elements_are_those_that_it_says(kind: type[Stage]) -> None:
+def test_its_elements_are_those_that_it_says(kind):
     stage = example_of(kind)
     came = [plain(element) for element in given(stage, NUMBERS)]
     left = made(stage, NUMBERS)
@@ -126,9 +122,8 @@ def test_its_elements_are_those_that_it_says(kind: type[Stage]) -> None:
             assert left != came
 
 
-@pytest.mark.tensorflow
 @of_every_stage
-def test_they_come_in_the_order_that_it_says(kind: type[Stage]) -> None:
+def test_they_come_in_the_order_that_it_says(kind):
     stage = example_of(kind)
     assert stage.order != "unknown"
     assert stage.has_fixed_order(any_order=False)
@@ -141,22 +136,20 @@ def test_they_come_in_the_order_that_it_says(kind: type[Stage]) -> None:
         assert [plain(element) for element in dataset] == [plain(element) for element in dataset]
 
 
-@pytest.mark.tensorflow
 @of_every_stage
-def test_what_does_not_choose_yields_the_same_of_another_order(kind: type[Stage]) -> None:
+def test_what_does_not_choose_yields_the_same_of_another_order(kind):
     stage = example_of(kind)
     if not stage.chooses:
         assert numbers_in(made(stage, NUMBERS)) == numbers_in(made(stage, NUMBERS[::-1]))
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @of_every_stage
-def test_what_does_not_stop_early_reads_all(kind: type[Stage]) -> None:
+def test_what_does_not_stop_early_reads_all(kind):
     stage = example_of(kind)
     read = []
 
-    def numbers() -> Iterator[int]:
+    def numbers():
         for number in NUMBERS:
             read.append(number)
             yield number
@@ -170,7 +163,6 @@ def test_what_does_not_stop_early_reads_all(kind: type[Stage]) -> None:
         assert set(read) == set(NUMBERS)
 
 
-@pytest.mark.tensorflow
 @of_every_stage
 def test_what_is_elementwise_makes_of_two_parts_what_it_makes_of_the_whole(kind):
     stage = example_of(kind)

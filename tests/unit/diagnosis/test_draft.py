@@ -1,11 +1,9 @@
 """What is proposed for a script, what bounds it, and how it is written down."""
 
-import io
-
 import attrs
 import pytest
-from rich.console import Console
 from support.drafts import SLOWER, Diagnosed, about, attempt, draft, left, suggestion
+from support.report_results import show
 
 from tfopt_core.diagnosis.draft import (
     LeftOut,
@@ -33,18 +31,12 @@ def path(tmp_path):
     return tmp_path / "train.tfopt.toml"
 
 
-def shown(renderable) -> str:
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(renderable)
-    return console.export_text()
-
-
-def told_of(left_out, *findings) -> str:
+def told_of(left_out, *findings):
     """What is said where nothing is measured."""
     diagnosed = Diagnosed()
     diagnosed.findings = findings
     nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=left_out).nothing("train.py")
-    return shown(render_nothing_in_full(nothing))
+    return show(render_nothing_in_full(nothing))
 
 
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
@@ -64,7 +56,7 @@ def test_what_bounds_a_fit_of_one_batch_is_fit_itself():
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
     stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
-    told = " ".join(shown(render_nothing_in_full(stays.nothing("train.py"))).split())
+    told = " ".join(show(render_nothing_in_full(stays.nothing("train.py"))).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
     assert "nothing was measured, and no recipe was written" in told
@@ -93,7 +85,7 @@ def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
     diagnosed = Diagnosed()
     diagnosed.findings = [Finding(kind="a", detail="long " * 20, mend="call train_on_batch")] * 3
     nothing = attrs.evolve(draft(), diagnosed=diagnosed, left_out=tuple(left_out))
-    told = shown(render_nothing(nothing.nothing("train.py")))
+    told = show(render_nothing(nothing.nothing("train.py")))
     assert len(told.strip().splitlines()) <= 10, told
     assert told.startswith("train.py: nothing found so far\n")
     parts = ["why ", "bound ", "tried ", "untried ", "(2 more)", "next ", "more "]
@@ -104,7 +96,7 @@ def test_the_answer_of_nothing_to_gain_has_ten_lines_at_most():
 def test_the_next_command_names_a_module_as_one_and_has_the_arguments_of_the_script():
     proposed = draft()
     nothing = attrs.evolve(proposed, workload={**proposed.workload, "args": ["--fast"]})
-    told = shown(render_nothing(nothing.nothing("package.train")))
+    told = show(render_nothing(nothing.nothing("package.train")))
     assert "tfopt apply -m package.train --verbose" in told
     assert told.rstrip().endswith("-- --fast")
 
@@ -114,13 +106,10 @@ def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
     assert "--measure-anyway" not in told_of(left_out)
 
 
-@pytest.mark.parametrize("bound", [None, 10.0, 119.93])
-def test_a_bound_that_tells_nothing_is_not_printed(bound):
-    why = why_chosen(suggestion("loop", bound=bound), Diagnosed())
-    assert why == "Does what loop does. Here 25% of a step is input."
-
-
-def test_a_bound_is_rounded_up_so_that_it_stays_one():
+def test_a_bound_is_rounded_up_so_that_it_stays_one_and_left_out_where_it_tells_nothing():
+    for bound in (None, 10.0, 119.93):
+        why = why_chosen(suggestion("loop", bound=bound), Diagnosed())
+        assert why == "Does what loop does. Here 25% of a step is input."
     assert "at most about 2.7x" in why_chosen(suggestion("loop", bound=2.61), Diagnosed())
     assert "at most about 1.10x" in why_chosen(suggestion("loop", bound=1.1), Diagnosed())
 
@@ -225,10 +214,10 @@ def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it
 
 
 def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(path):
-    told = " ".join(shown(render_written(draft("a", additions=(LOW,)), path)).split())
+    told = " ".join(show(render_written(draft("a", additions=(LOW,)), path)).split())
     assert "the stack a: should not change the results; checked by a replay" in told
     assert "on top of it low: not exact" in told
     assert "runs the script with it" in told
-    told = " ".join(shown(render_written(draft(additions=(LOW,)), path)).split())
+    told = " ".join(show(render_written(draft(additions=(LOW,)), path)).split())
     assert "low: not exact, and all that seems to save time here" in told
     assert "runs the script with it" not in told

@@ -14,8 +14,6 @@ from tfopt_core.hooks.machine import Gpu
 from tfopt_core.testing import make_machine
 from tfopt_core.training.model.graphs import traced_step
 
-pytestmark = pytest.mark.tensorflow
-
 
 def counted(model, x, y, loss="mse"):
     model.compile("sgd", loss, jit_compile=False)

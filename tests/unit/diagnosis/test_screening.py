@@ -11,58 +11,56 @@ from tfopt_core.errors import PreparationFailed, Problem, RecipeError
 from tfopt_core.trials.request import Estimate
 
 
-def screen(proposal, attempt, **options):
-    """What stays, and what preparing it gave."""
-    found = screened(proposal, attempt, lambda plugin: None, **options)
-    return found, found.tried
+def screen(proposal, attempt, tell=lambda plugin: None, **options):
+    return screened(proposal, attempt, tell, **options)
 
 
 def test_plugins_that_save_time_stay_each_on_top_of_those_before():
-    stays, tried = screen(
+    stays = screen(
         draft("a", "b", "c"),
         attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
     )
     assert names(stays) == ["a", "c"]
-    assert built(tried) == ["a", "c"]
+    assert built(stays.tried) == ["a", "c"]
     [left] = stays.left_out
     assert left.plugin == "b"
     assert "from about 8 ms to 8.1 ms" in left.reason
 
 
 def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
-    stays, _ = screen(draft("a"), attempt({("a",): about(5, 14)}))
+    stays = screen(draft("a"), attempt({("a",): about(5, 14)}))
     assert names(stays) == []
     assert "an estimated 14 s a training, 10 s without it" in stays.left_out[0].reason
 
 
 def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
     short = Estimate(0.005, 1.5, steps=40)
-    stays, _ = screen(draft("a"), attempt({("a",): short}))
+    stays = screen(draft("a"), attempt({("a",): short}))
     assert names(stays) == []
     faster = Estimate(0.004, 2.0, steps=40)
-    stays, _ = screen(draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}))
+    stays = screen(draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}))
     assert names(stays) == ["a"]
     assert "saves about 0.04 s of a training" in stays.left_out[0].reason
 
 
 def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_recipe():
     problem = Problem("/tmp/x/trial.toml", 8, "workload.script", "fit 1 raised TypeError")
-    stays, _ = screen(draft("a"), attempt({("a",): RecipeError((problem,))}))
+    stays = screen(draft("a"), attempt({("a",): RecipeError((problem,))}))
     assert stays.left_out[0].reason == "fit 1 raised TypeError"
 
 
 def test_measured_anyway_is_the_one_that_costs_least_however_much():
-    stays, tried = screen(draft("a", "b", "c"), attempt(SLOWER), measure_anyway=True)
+    stays = screen(draft("a", "b", "c"), attempt(SLOWER), measure_anyway=True)
     assert names(stays) == ["b"]
     assert [left.plugin for left in stays.left_out] == ["a", "c"]
-    assert tried is not None
+    assert stays.tried is not None
     assert not stays.hopeful
     assert "as --measure-anyway asks" in stays.text().replace("\n# ", " ")
 
 
 def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
     found = attempt({("a",): about(5), ("a", "b"): about(5)})
-    stays, _ = screen(draft("a", "b"), found, measure_anyway=True)
+    stays = screen(draft("a", "b"), found, measure_anyway=True)
     assert names(stays) == ["a"]
     assert stays.hopeful
 
@@ -72,10 +70,10 @@ def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
 )
 @pytest.mark.parametrize("measure_anyway", [False, True])
 def test_a_plugin_without_effect_is_left_out_even_if_all_is_measured(why, reason, measure_anyway):
-    stays, tried = screen(
+    stays = screen(
         draft("a"), attempt({("a",): about(5)}, {"a": why}), measure_anyway=measure_anyway
     )
-    assert (names(stays), tried) == ([], None)
+    assert (names(stays), stays.tried) == ([], None)
     assert stays.left_out[0].reason.startswith(reason)
     assert stays.left_out[0].estimate is None
 
@@ -84,7 +82,7 @@ def test_a_plugin_without_effect_is_left_out_even_if_all_is_measured(why, reason
 def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
     cause = "the dry build: it took more than 20 s to try"
     error = PreparationFailed(cause, printed)
-    stays, _ = screen(draft("a"), attempt({("a",): error}))
+    stays = screen(draft("a"), attempt({("a",): error}))
     assert stays.left_out[0].reason == cause
     words = f"{cause}; its last words:\nKilled" if "Killed" in printed else cause
     assert str(error) == words
@@ -116,7 +114,7 @@ def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():
 
 
 def test_where_steps_cannot_be_counted_what_works_stays():
-    stays, _ = screen(draft("a"), lambda one: made(one, None))
+    stays = screen(draft("a"), lambda one: made(one, None))
     assert names(stays) == ["a"]
 
 
@@ -131,7 +129,7 @@ def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
         takes = {("a",): 8, ("a", "low"): 5}[tuple(one.plugin for one in candidate.stack)]
         return made(candidate, about(takes), {"a": {"size": 4}})
 
-    found = screened(draft("a", additions=(LOW,)), attempt, lambda plugin: None)
+    found = screen(draft("a", additions=(LOW,)), attempt)
     assert tried == [{"a": {}}, {"a": {"size": 4}, "low": {}}]
     assert names(found) == ["a"]
     assert [one.plugin for one in found.additions] == ["low"]
@@ -162,7 +160,7 @@ def test_what_stays_is_not_searched_for_again_with_each_further_plugin():
         prepared = attrs.evolve(found.prepared, plugins=plugins)
         return attrs.evolve(found, prepared=attrs.evolve(prepared, warnings=prepared.search_notes))
 
-    found = screened(draft("a", "b", additions=(LOW, other)), attempt, lambda plugin: None)
+    found = screen(draft("a", "b", additions=(LOW, other)), attempt)
     size = {"size": 4}
     assert tried == [
         {"a": {}}, {"a": size, "b": {}}, {"a": size, "b": size, "low": {}},
@@ -176,10 +174,9 @@ def test_what_stays_is_not_searched_for_again_with_each_further_plugin():
 
 
 def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
-    found = screened(
-        draft("a", additions=(LOW,)), attempt({("a",): about(5), ("a", "low"): about(5)}),
-        lambda plugin: None,
-    )  # fmt: skip
+    found = screen(
+        draft("a", additions=(LOW,)), attempt({("a",): about(5), ("a", "low"): about(5)})
+    )
     assert (names(found), found.additions, found.tried_extended) == (["a"], (), None)
     assert [left.plugin for left in found.left_out] == ["low"]
 
@@ -191,10 +188,12 @@ def test_what_there_is_no_time_for_is_left_out_untried():
         asked.append(found)
         return "no time" if found else ""
 
-    found = screened(
-        draft("a", "b", additions=(LOW,)), attempt({("a",): about(5)}), tried.append,
+    found = screen(
+        draft("a", "b", additions=(LOW,)),
+        attempt({("a",): about(5)}),
+        tried.append,
         why_not_try=why_not_try,
-    )  # fmt: skip
+    )
     assert asked == [False, True, True]
     assert tried == names(found) == ["a"]
     assert [(left.plugin, left.reason, left.untried) for left in found.left_out] == [
@@ -211,10 +210,7 @@ def test_a_trial_begins_if_it_would_end_in_time_by_those_before_it(tried, second
 
 
 def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
-    found = screened(
-        draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}),
-        lambda plugin: None,
-    )  # fmt: skip
+    found = screen(draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}))
     assert (names(found), found.tried) == ([], None)
     assert built(found.tried_extended) == ["low"]
 
@@ -235,7 +231,7 @@ def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
         proposal.script, proposal.workload, proposal.diagnosed,
         (suggestion("loop", settings={"xla": False}),), (other,),
     )  # fmt: skip
-    found = screened(proposal, attempt, lambda plugin: None)
+    found = screen(proposal, attempt)
     assert [one.settings for one in found.stack] == [{"xla": False}]
     assert [one.settings for one in found.additions] == [{"xla": True}]
     assert found.left_out == ()
@@ -249,7 +245,7 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
     def attempt(candidate):
         return made(candidate, about(next(takes)), {"loop": {"xla": False}})
 
-    found = screened(proposal, attempt, lambda plugin: None)
+    found = screen(proposal, attempt)
     assert found.additions == ()
     assert found.left_out[0].reason == (
         "where it may round differently: what was found for it is exact all the same"
@@ -257,19 +253,17 @@ def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
 
 
 def test_a_plugin_whose_settings_turn_out_to_round_is_not_in_the_stack():
-    found = screened(
-        draft("a"), lambda candidate: made(candidate, about(5), maths="rounding"),
-        lambda plugin: None,
-    )  # fmt: skip
+    found = screen(draft("a"), lambda candidate: made(candidate, about(5), maths="rounding"))
     assert names(found) == []
     assert "not exact with the settings" in found.left_out[0].reason
 
 
 def test_measured_anyway_may_be_what_is_not_exact():
-    found = screened(
-        draft("a", additions=(LOW,)), attempt({("a",): about(20), ("low",): about(11)}),
-        lambda plugin: None, measure_anyway=True,
-    )  # fmt: skip
+    found = screen(
+        draft("a", additions=(LOW,)),
+        attempt({("a",): about(20), ("low",): about(11)}),
+        measure_anyway=True,
+    )
     assert (names(found), found.tried) == ([], None)
     assert [one.plugin for one in found.additions] == ["low"]
     assert built(found.tried_extended) == ["low"]
@@ -277,10 +271,11 @@ def test_measured_anyway_may_be_what_is_not_exact():
 
 
 def test_what_no_time_was_left_to_try_is_said_with_the_verdict(tmp_path):
-    found = screened(
-        draft("a", "b"), attempt({("a",): about(8)}), lambda plugin: None,
+    found = screen(
+        draft("a", "b"),
+        attempt({("a",): about(8)}),
         why_not_try=lambda found: "not tried: it took 58 s" if found else "",
-    )  # fmt: skip
+    )
     request = make_request(folder=tmp_path)
     found = attrs.evolve(found, tried=attrs.evolve(found.tried, request=request))
     prepared, _, _ = prepared_for(found, request, tmp_path / "train.tfopt.toml")

@@ -1,41 +1,26 @@
-"""The loops that a diagnosis times do what they are timed for."""
+"""The loops that a diagnosis times do what they are timed for; few steps of slow ones."""
+
+from time import monotonic
 
 import numpy as np
 import pytest
+from support.in_process import build_here
+from support.lazy_modules import keras, tf
+from support.small_workloads import line
 
-pytestmark = pytest.mark.tensorflow
+from tfopt_core.diagnosis import step_rounds
+from tfopt_core.diagnosis.step_loops import DataLoop, FitLoop, GraphLoop, first_batch, repeated
+from tfopt_core.diagnosis.step_parts import RecordingLimits
 
 X = np.random.default_rng(1).random((40, 3), "float32")
 
 
-def workload(**changes):
-    import keras
-
-    from tfopt_core import Workload
-
-    def build_model():
-        return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-
-    given = {"train": (X, X[:, :1]), "build_model": build_model, "optimizer": "sgd", "loss": "mse"}
-    return Workload(**{**given, **changes})
-
-
 @pytest.fixture
 def built(tmp_path):
-    from support.in_process import build_here
-
-    return build_here(workload(), folder=tmp_path, batch_size=16)
-
-
-def fit_loop(built):
-    from tfopt_core.diagnosis.step_loops import FitLoop
-
-    return FitLoop(built)
+    return build_here(line(40), folder=tmp_path, batch_size=16)
 
 
 def limits(calls, seconds=0.0, at_most=60.0):
-    from tfopt_core.diagnosis.step_parts import RecordingLimits
-
     return RecordingLimits(seconds, at_most, calls)
 
 
@@ -44,7 +29,7 @@ def steps_of(epochs):
 
 
 def test_fit_goes_over_whole_epochs_and_says_which_steps_traced(built):
-    loop = fit_loop(built)
+    loop = FitLoop(built)
     epochs = loop.run(built.run.datasets["train"], limits(calls=7))
     assert steps_of(epochs) == [3, 3, 3]  # 16, 16 and 8 examples
     assert all(epoch.complete for epoch in epochs)
@@ -55,14 +40,12 @@ def test_fit_goes_over_whole_epochs_and_says_which_steps_traced(built):
 
 
 def test_fit_stops_within_an_epoch_that_is_too_long(built):
-    epochs = fit_loop(built).run(built.run.datasets["train"], limits(calls=2, at_most=0.0))
+    epochs = FitLoop(built).run(built.run.datasets["train"], limits(calls=2, at_most=0.0))
     assert (steps_of(epochs), epochs[0].complete) == ([2], False)
 
 
 def test_a_repeated_batch_needs_no_new_trace(built):
-    from tfopt_core.diagnosis.step_loops import first_batch, repeated
-
-    loop = fit_loop(built)
+    loop = FitLoop(built)
     loop.run(built.run.datasets["train"], limits(calls=3))
     traces = len(loop.traces)
     batch = first_batch(built)
@@ -76,9 +59,6 @@ def test_a_repeated_batch_needs_no_new_trace(built):
 
 
 def test_callbacks_see_batches_and_no_end_of_an_epoch_or_training(tmp_path):
-    import keras
-    from support.in_process import build_here
-
     seen = []
 
     class Seeing(keras.callbacks.Callback):
@@ -94,13 +74,13 @@ def test_callbacks_see_batches_and_no_end_of_an_epoch_or_training(tmp_path):
         def on_train_end(self, logs=None):
             seen.append("train end")
 
-    made = build_here(workload(callbacks=lambda: [Seeing()]), folder=tmp_path, batch_size=20)
-    fit_loop(made).run(made.run.datasets["train"], limits(calls=2))
+    made = build_here(line(40, callbacks=lambda: [Seeing()]), folder=tmp_path, batch_size=20)
+    FitLoop(made).run(made.run.datasets["train"], limits(calls=2))
     assert seen == ["train begin", "batch", "batch"]
 
 
 def test_the_model_is_left_as_keras_made_it(built):
-    loop = fit_loop(built)
+    loop = FitLoop(built)
     loop.run(built.run.datasets["train"], limits(calls=2))
     loop.finish()
     assert "train_step" not in vars(built.model)
@@ -108,9 +88,7 @@ def test_the_model_is_left_as_keras_made_it(built):
 
 
 def test_a_call_of_the_graph_loop_makes_its_steps(built):
-    from tfopt_core.diagnosis.step_loops import GraphLoop, first_batch
-
-    fit_loop(built).run(built.run.datasets["train"], limits(calls=2))
+    FitLoop(built).run(built.run.datasets["train"], limits(calls=2))
     loop = GraphLoop(built, first_batch(built))
     before = int(built.model.optimizer.iterations)
     loop.call_steps = 7
@@ -120,10 +98,6 @@ def test_a_call_of_the_graph_loop_makes_its_steps(built):
 
 @pytest.mark.parametrize("count", [1, 2, 37])
 def test_the_data_loop_reads_every_batch_once(count):
-    import tensorflow as tf
-
-    from tfopt_core.diagnosis.step_loops import DataLoop
-
     read = []
     data = tf.data.Dataset.range(count).map(
         lambda n: tf.py_function(lambda m: read.append(int(m)) or m, [n], tf.int64)
@@ -135,11 +109,6 @@ def test_the_data_loop_reads_every_batch_once(count):
 
 
 def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
-    import keras
-    from support.in_process import build_here
-
-    from tfopt_core.diagnosis.step_loops import DataLoop, first_batch
-
     class Batches(keras.utils.PyDataset):
         def __len__(self):
             return 3
@@ -147,8 +116,34 @@ def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
         def __getitem__(self, index):
             return X[: 8 - index], X[: 8 - index, :1]
 
-    made = build_here(workload(train=Batches()), folder=tmp_path, batch_size=None)
+    made = build_here(line(40, train=Batches()), folder=tmp_path, batch_size=None)
     data = made.run.datasets["train"]
     [epoch] = DataLoop(data).run(limits(calls=3))
     assert len(epoch.blocks) == 3
     assert first_batch(made)[0].shape == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("left", "step_seconds", "most"), [(29.0, 20.0, 0), (-1.0, None, 2), (29.0, 0.1, None)]
+)
+def test_a_look_at_slow_steps_makes_a_handful_of_them(
+    monkeypatch, tmp_path, left, step_seconds, most
+):
+    built = build_here(line(), folder=tmp_path, batch_size=4)
+    monkeypatch.setattr(step_rounds, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(step_rounds, "QUICK_SHARE", 0.05)
+    said = []
+    found = step_rounds.time_rounds(
+        built, said.append, ends_at=monotonic() + left, step_seconds=step_seconds
+    )
+    [measured] = found.rounds
+    assert any("fewer repetitions" in text for text in said) is (most is not None)
+    assert any("few steps were timed" in text for text in found.warnings) is (most is not None)
+    if most is None:
+        assert measured.graph is not None
+        return
+    # two more if reading a batch alone takes long, as it may seem to on a busy machine
+    assert int(built.model.optimizer.iterations) <= most + 2
+    assert measured.graph is None
+    assert measured.cached <= measured.real
+    assert step_seconds in (None, measured.real)

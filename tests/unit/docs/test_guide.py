@@ -1,13 +1,9 @@
 """What the documents say of names, keys, commands and links is so."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import shlex
 import tomllib
-from pathlib import Path
-from types import ModuleType
 
 import attrs
 import click
@@ -29,33 +25,33 @@ from tfopt_core.recipe.model import (
     WorkloadSpec,
 )
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.recipe.table import Table, keys_of
+from tfopt_core.recipe.table import keys_of
 
 GUIDE = ROOT / "docs" / "guide"
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     return (GUIDE / page).read_text(encoding="utf-8")
 
 
-def named_in_tables(text: str) -> set[str]:
+def named_in_tables(text):
     """Every word in backticks in the first cell of a table's row."""
     cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
     return {word for cell in cells for word in re.findall(r"`(\w+)", cell)}
 
 
 @pytest.mark.parametrize("hook", ALL_HOOKS)
-def test_hook_is_documented_with_its_exact_arguments(hook: str) -> None:
+def test_hook_is_documented_with_its_exact_arguments(hook):
     arguments = list(inspect.signature(getattr(HookSpecs, hook)).parameters)[1:]
     assert f"### `{hook}({', '.join(arguments)})`\n" in text_of("plugins.md")
 
 
-def test_hooks_are_documented_in_the_order_of_their_calls() -> None:
+def test_hooks_are_documented_in_the_order_of_their_calls():
     documented = re.findall(r"^### `(\w+)\(", text_of("plugins.md"), re.MULTILINE)
     assert documented == [name for name in vars(HookSpecs) if name in ALL_HOOKS]
 
 
-def test_the_fields_of_the_stages_in_the_table_exist() -> None:
+def test_the_fields_of_the_stages_in_the_table_exist():
     text = text_of("plugins.md")
     table = text[text.index("| stage | fields |") : text.index("Maps, batches and interleaves")]
     rows = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
@@ -66,63 +62,49 @@ def test_the_fields_of_the_stages_in_the_table_exist() -> None:
         assert set(re.findall(r"`([a-z_]+)`", fields)) - {"apply"} <= known
 
 
-@pytest.mark.parametrize("value", [RuntimeOptions, PrecisionPolicy, TrainingOptions])
-def test_every_field_of_a_hooks_value_is_documented(value: type) -> None:
-    assert {a.name for a in attrs.fields(value)} <= named_in_tables(text_of("plugins.md"))
+def fields_of(*records):
+    return {field.name for record in records for field in attrs.fields(record)}
 
 
-def test_every_attribute_of_the_run_is_documented() -> None:
-    fields = {a.name for a in attrs.fields(RunContext)} - {"states"} | {"state_of"}
-    assert fields <= named_in_tables(text_of("plugins.md"))
+RECIPE_TABLES = (Recipe, WorkloadSpec, MeasureSpec, QualitySpec, TargetSpec, TuneSpec)
+# By page: what stands in the first cells of its tables.
+DOCUMENTED = {
+    "plugins.md": {
+        *fields_of(RuntimeOptions, PrecisionPolicy, TrainingOptions, card.Traits),
+        *fields_of(RunContext) - {"states"}, "state_of",
+        *(name for name in vars(Probe) if not name.startswith("_")),
+        *(name for name, value in vars(testing).items()
+          if inspect.isfunction(value) and value.__module__ == testing.__name__),
+    },
+    "workloads.md": fields_of(Workload),
+    # some tables have headings
+    "recipes.md": {key for table in RECIPE_TABLES for key in keys_of(table)}
+    - {"workload", "measure", "tune"},
+}  # fmt: skip
 
 
-def test_every_question_to_the_probe_is_documented() -> None:
-    questions = {name for name in vars(Probe) if not name.startswith("_")}
-    assert questions <= named_in_tables(text_of("plugins.md"))
+@pytest.mark.parametrize("page", DOCUMENTED)
+def test_every_name_that_users_write_is_documented(page):
+    assert DOCUMENTED[page] - named_in_tables(text_of(page)) == set()
 
 
-def test_traits_and_headings_of_a_card_are_documented() -> None:
-    text = text_of("plugins.md")
-    assert {a.name for a in attrs.fields(card.Traits)} <= named_in_tables(text)
-    for heading in card.HEADINGS:
-        assert f"`{heading}:`" in text
+def test_the_headings_of_a_card_are_documented():
+    assert [one for one in card.HEADINGS if f"`{one}:`" not in text_of("plugins.md")] == []
 
 
 @pytest.mark.parametrize("module", [plugins, data])
-def test_all_that_plugins_import_is_documented(module: ModuleType) -> None:
+def test_all_that_plugins_import_is_documented(module):
     stages = {name for name, value in vars(data).items() if is_stage(value)}
     named = set(re.findall(r"\w+", text_of("plugins.md")))
     assert set(module.__all__) - stages <= named
 
 
-def is_stage(value: object) -> bool:
+def is_stage(value):
     return inspect.isclass(value) and issubclass(value, data.Stage | data.Held)
 
 
-def test_testing_helpers_are_documented() -> None:
-    helpers = {
-        name
-        for name, value in vars(testing).items()
-        if inspect.isfunction(value) and value.__module__ == testing.__name__
-    }
-    assert helpers <= named_in_tables(text_of("plugins.md"))
-
-
-def test_every_field_of_a_workload_is_documented() -> None:
-    fields = {a.name for a in attrs.fields(Workload)}
-    assert fields <= named_in_tables(text_of("workloads.md"))
-
-
-@pytest.mark.parametrize(
-    "table", [Recipe, WorkloadSpec, MeasureSpec, QualitySpec, TargetSpec, TuneSpec]
-)
-def test_every_key_of_a_recipe_is_documented(table: type[Table]) -> None:
-    keys = set(keys_of(table)) - {"workload", "measure", "tune"}  # these have headings
-    assert keys <= named_in_tables(text_of("recipes.md"))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
@@ -137,7 +119,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_commands_exist_with_their_options(page: Path) -> None:
+def test_commands_exist_with_their_options(page):
     text = page.read_text(encoding="utf-8")
     shell = "".join(re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     lines = re.findall(r"^tfopt [^\n#]*", shell, re.MULTILINE)
@@ -145,7 +127,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
     lines += re.findall(r"^ +- run: (tfopt .*)$", text, re.MULTILINE)  # of a workflow
     for line in lines:
         words = shlex.split(line.partition(" -- ")[0])[1:]  # what follows is a script's own
-        command: click.Command = cli
+        command = cli
         while words and isinstance(command, click.Group) and words[0] in command.commands:
             command = command.commands[words.pop(0)]
         assert command is not cli, line
@@ -153,7 +135,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
         assert {word for word in words if word.startswith("--")} <= known, line
 
 
-def commands(command: click.Command = cli, name: str = "tfopt") -> dict[str, click.Command]:
+def commands(command=cli, name="tfopt"):
     """Every command that can be run, by its words."""
     found = {} if command is cli else {name: command}
     for word, inner in getattr(command, "commands", {}).items():
@@ -162,7 +144,7 @@ def commands(command: click.Command = cli, name: str = "tfopt") -> dict[str, cli
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_command_is_documented_with_its_options(name: str) -> None:
+def test_every_command_is_documented_with_its_options(name):
     of_command, of_several = text_of("commands.md").split("| option |")
     called = rf"`{name}( [A-Z][^`]*| train.py)?`"
     rows = [row for row in of_command.splitlines() if re.search(called, row.partition(" | ")[0])]
@@ -174,14 +156,14 @@ def test_every_command_is_documented_with_its_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_toml_is_toml(page: Path) -> None:
+def test_toml_is_toml(page):
     for block in re.findall(
         r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     ):
         tomllib.loads(block)
 
 
-def test_readme_explains_the_recipe_that_the_demo_runs(tmp_path: Path) -> None:
+def test_readme_explains_the_recipe_that_the_demo_runs(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     [block] = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     (tmp_path / "readme.toml").write_text(block, encoding="utf-8")
@@ -189,13 +171,15 @@ def test_readme_explains_the_recipe_that_the_demo_runs(tmp_path: Path) -> None:
     assert shown.sha256() == read_recipe("quickstart", []).require().sha256()
 
 
-def test_readme_has_a_place_for_the_output_of_the_demo() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    begin, end = (f"<!-- quickstart output: {word} -->" for word in ("begin", "end"))
-    assert re.search(rf"^{begin}\n```.*?^```\n{end}$", text, re.MULTILINE | re.DOTALL)
+def test_decisions_are_all_in_their_index():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    for path in folder.glob("0*.md"):
+        title = path.read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
+        assert f"({path.name}): {title}\n" in index
 
 
-def test_changelog_names_every_plugin_that_ships() -> None:
+def test_changelog_names_every_plugin_that_ships():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     ours = {
         name
@@ -203,11 +187,3 @@ def test_changelog_names_every_plugin_that_ships() -> None:
         if any(registration.distribution == "tfopt" for registration in found)
     }
     assert {name for name in ours if f"`{name}`" not in text} == set()
-
-
-def test_decisions_are_all_in_their_index() -> None:
-    folder = ROOT / "docs" / "decisions"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    for path in folder.glob("0*.md"):
-        title = path.read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
-        assert f"({path.name}): {title}\n" in index

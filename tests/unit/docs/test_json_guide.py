@@ -1,12 +1,8 @@
 """What the guide says of the JSON of each command: every field of it, and no other."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -22,14 +18,14 @@ from tfopt_core.statistics import results, runs
 from tfopt_core.trials.request import HookChange, PluginPlan, Prepared
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "programs.md"
-SECTIONS: dict[str, str] = dict(
+SECTIONS = dict(
     re.findall(
         r"^(#+ .+?)\n(.*?)(?=^#|\Z)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
 )
 
 
-def fields_of(section: str) -> set[str]:
+def fields_of(section):
     """The words in the first cells of the section's table."""
     cells = re.findall(r"^\| (`[^|]+) \|", SECTIONS[section], re.MULTILINE)
     return {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
@@ -52,7 +48,7 @@ def fields_of(section: str) -> set[str]:
         ("### `plugins[]`", PluginInfo),
     ],
 )
-def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> None:
+def test_a_table_names_the_fields_and_no_others(section, part):
     assert fields_of(section) == {field.name for field in attrs.fields(part)}
 
 
@@ -71,19 +67,19 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
         ("## The JSON of `doctor`", DoctorFinding),
     ],
 )
-def test_fields_of_inner_records_are_named_in_the_text(section: str, part: type) -> None:
+def test_fields_of_inner_records_are_named_in_the_text(section, part):
     words = set(re.findall(r"`(\w+)`", SECTIONS[section]))
     assert {field.name for field in attrs.fields(part)} <= words
 
 
-def written(*arguments: str, folder: Path) -> Mapping[str, Any]:
+def written(*arguments, folder):
     done = tfopt_here(*arguments, "--json", "-", cwd=folder)
     assert done.code == 0, done.err
     assert done.err  # the page, for people
     return json.loads(done.out)
 
 
-def test_recipes_are_written(tmp_path: Path) -> None:
+def test_recipes_are_written(tmp_path):
     data = written("recipes", folder=tmp_path)
     assert set(data) == fields_of("## The JSON of `recipes`")
     words = set(re.findall(r"`(\w+)`", SECTIONS["## The JSON of `recipes`"]))
@@ -93,7 +89,7 @@ def test_recipes_are_written(tmp_path: Path) -> None:
     assert quickstart["summary"].startswith("Start here")
 
 
-def test_a_plugin_is_written(tmp_path: Path) -> None:
+def test_a_plugin_is_written(tmp_path):
     data = written("plugins", "show", "cache", folder=tmp_path)
     assert set(data) == fields_of("## The JSON of `plugins`")
     [cache] = data["plugins"]
@@ -118,7 +114,7 @@ def test_all_plugins_and_the_machine_are_written(tmp_path, monkeypatch):
     }
 
 
-def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_is_written(tmp_path, monkeypatch):
     prepared = make_prepared()
     monkeypatch.setattr("tfopt_core.trials.processes.prepare", lambda *_: (prepared, None))
     data = written("plan", "quickstart", folder=tmp_path)
@@ -131,7 +127,7 @@ def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "command", [("plugins", "show", "cache"), ("recipes", "copy", "quickstart")]
 )
-def test_json_before_a_subcommand_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_json_before_a_subcommand_is_refused(command, tmp_path):
     group, *rest = command
     done = tfopt_here(group, "--json", "x.json", *rest, cwd=tmp_path)
     assert done.code == 2

@@ -1,18 +1,17 @@
 """What guides, skill and CONTRIBUTING say of plugins, fields, outcomes and verdicts is so."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys
 import tomllib
-from pathlib import Path
-from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.pages import ROOT
 from support.plugin_drive import machine_with
+from support.plugin_settings import NEEDED
 from tfopt_data.service_local import LocalService
 
 from tfopt_core.commands.main import cli
@@ -28,20 +27,19 @@ from tfopt_core.testing import check_plugin, make_run, stack_of
 from tfopt_core.tuning.results import BoundStep, NotTried, StackTrial, TrialOutcome, TuneResult
 from tfopt_core.tuning.search import FORWARD_SHARE, SEARCH_SHARE
 
-ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide"
 
 
-def words(page: str) -> set[str]:
+def words(page):
     return set(re.findall(r"`([\w-]+)", (GUIDE / page).read_text(encoding="utf-8")))
 
 
-def test_everything_that_a_plugin_may_read_is_documented() -> None:
+def test_everything_that_a_plugin_may_read_is_documented():
     fields = {field.name for field in attrs.fields(Diagnosis)}
     assert fields | {"bound", "found"} <= words("diagnosing.md")
 
 
-def test_every_kind_of_finding_is_documented() -> None:
+def test_every_kind_of_finding_is_documented():
     made = set()
     for path in (ROOT / "tfopt_core").rglob("*.py"):
         made |= set(re.findall(r'kind="([a-z-]+-[a-z-]+)"', path.read_text(encoding="utf-8")))
@@ -54,17 +52,17 @@ TUNING = (GUIDE / "tuning.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("part", [TuneResult, StackTrial, BoundStep, NotTried])
-def test_every_field_of_the_json_is_documented(part: type) -> None:
+def test_every_field_of_the_json_is_documented(part):
     json_part = TUNING.partition("## Its JSON")[2]
     words = set(re.findall(r"`(\w+)(?:\[\])?`", json_part))
     assert {field.name for field in attrs.fields(part)} <= words
 
 
-def test_every_outcome_is_documented() -> None:
+def test_every_outcome_is_documented():
     assert all(outcome.value in TUNING for outcome in TrialOutcome)
 
 
-def test_the_shares_of_the_budget_are_those_of_the_search() -> None:
+def test_the_shares_of_the_budget_are_those_of_the_search():
     assert f"{FORWARD_SHARE:.0%}" in TUNING
     assert f"{SEARCH_SHARE:.0%}" in TUNING
 
@@ -72,23 +70,23 @@ def test_the_shares_of_the_budget_are_those_of_the_search() -> None:
 SKILL = CliRunner().invoke(cli, ["skill"]).output
 
 
-def test_it_begins_as_agents_read_skills() -> None:
+def test_it_begins_as_agents_read_skills():
     assert re.match(r"---\nname: tfopt\ndescription: .+\n---\n", SKILL)
 
 
-def test_every_command_exists() -> None:
+def test_every_command_exists():
     named = set(re.findall(r"\btfopt ([a-z]+)\b(?! is)", SKILL)) - {"trains"}
     assert {"apply", "diagnose", "train", "export", "compare", "plan"} <= named
     assert named <= set(cli.commands)
 
 
-def test_every_verdict_is_explained_and_no_other() -> None:
+def test_every_verdict_is_explained_and_no_other():
     rows = re.findall(r"^\| ([a-z, ]+) \| ", SKILL, re.MULTILINE)
     words = {word for row in rows for word in row.split(", ")} - {"verdict"}
     assert words == set(Verdict)
 
 
-def test_the_fields_that_it_names_are_in_the_json() -> None:
+def test_the_fields_that_it_names_are_in_the_json():
     for path in re.findall(r"`comparison\.(\w+)`", SKILL):
         assert path in attrs.fields_dict(Comparison)
     assert {"next_steps", "addition"} <= set(attrs.fields_dict(Results))
@@ -96,14 +94,9 @@ def test_the_fields_that_it_names_are_in_the_json() -> None:
 
 PAGE = GUIDE / "scripts.md"
 OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
-NEEDED: dict[str, dict[str, Any]] = {
-    "augment": {"layers": ({"layer": "RandomFlip"},)},
-    "grappler": {"remapping": False},
-    "target-stop": {"metric": "val_loss", "at_most": 0.1},
-}
 
 
-def rows() -> dict[str, list[str]]:
+def rows():
     section = PAGE.read_text(encoding="utf-8").partition("\n## Which optimization")[2]
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -113,7 +106,7 @@ def rows() -> dict[str, list[str]]:
     return {name.strip("`"): rest for name, *rest in cells}
 
 
-def test_every_plugin_that_ships_has_a_row() -> None:
+def test_every_plugin_that_ships_has_a_row():
     assert sorted(rows()) == sorted(OURS)
 
 
@@ -127,9 +120,8 @@ def test_a_loop_of_the_scripts_own_is_reached_by_what_acts_without_compile_and_f
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if row[3] in ("yes", "no")])
 def test_what_several_replicas_refuse_is_in_the_table(name, monkeypatch):
     """What a plugin refuses because of replicas, it keeps as its reason for `report_effect`."""
-    import numpy as np
 
-    def start(*_: Any) -> Any:
+    def start(*_):
         raise PluginRefused("the processes of a service would be started")
 
     monkeypatch.setattr(LocalService, "start", start)
@@ -153,12 +145,12 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MODULE = "tfopt_data_threads"
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     """A folder with the plugin and its test, under the names that the text gives."""
     plugin, test = blocks("python")
     (tmp_path / f"{MODULE}.py").write_text(plugin, encoding="utf-8")
@@ -167,7 +159,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def plugin_class(project, monkeypatch):
     """The class that the entry point of the text names."""
     [registered] = blocks("toml")
     entries = tomllib.loads(registered)["project"]["entry-points"]["tfopt.plugins"]
@@ -178,23 +170,16 @@ def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop(module, None)
 
 
-def test_a_suggestion_that_does_not_fit_its_settings_breaks_the_contract(plugin_class: Any) -> None:
+def test_a_suggestion_that_does_not_fit_its_settings_breaks_the_contract(plugin_class):
     plugin_class.suggest = lambda self, diagnosis: {"threads": 0}
     with pytest.raises(PluginDefinitionError, match=r"suggest\(diagnosis\) fails.*threads"):
         check_plugin("data-threads", plugin_class)
 
 
 @pytest.mark.tensorflow
-def test_its_own_tests_hold(plugin_class: Any) -> None:
+def test_its_own_tests_hold(plugin_class):
     module = importlib.import_module("test_data_threads")
     tests = [getattr(module, name) for name in vars(module) if name.startswith("test_")]
     assert len(tests) == 2
     for one in tests:
         one()
-
-
-def test_five_points_come_first() -> None:
-    opening = CONTRIBUTING.partition("\n## ")[0]
-    assert [line[:2] for line in opening.splitlines() if line[:1].isdigit()] == [
-        "1.", "2.", "3.", "4.", "5.",
-    ]  # fmt: skip

@@ -1,7 +1,5 @@
 """What a diagnosis says to plugins: bounds that hold, findings by kind."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

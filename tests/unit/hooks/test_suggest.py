@@ -1,7 +1,5 @@
 """Plugins asked what they would do: sorted, bounded, checked; a broken one harms nobody."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +23,7 @@ class Registered:
     distribution: str = "theirs"
     version: str = "1.0"
 
-    def load(self) -> Any:
+    def load(self):
         if isinstance(self.what, BaseException):
             raise self.what
         return self.what
@@ -81,33 +79,29 @@ def test_the_most_promising_goes_first(ask):
     assert bounds == pytest.approx([7.5 / 4, 7.5 / 4.2, 7.5 / 4.5])
 
 
-def test_among_equals_what_changes_the_training_least_goes_first(ask):
-    plugins = {
-        "a": plugin({}, equivalence="rounding"),
-        "b": plugin({}, equivalence="order"),
-        "c": plugin({}),
-    }
-    assert names(ask(plugins)) == ["c", "b", "a"]
+ALL = ("input", "dispatch", "compute")
 
 
-def test_who_can_gain_next_to_nothing_is_not_proposed(ask):
-    assert names(ask({"in": plugin({})}, input_=0.01, data=0.01)) == []
-    assert names(ask({"memory": plugin({}, ("memory",))})) == []
-
-
-def test_none_proposes_nothing_and_who_has_no_suggest_is_not_asked(ask):
-    silent = plugin({})
-    del silent.suggest
-    assert names(ask({"a": plugin(None), "b": silent})) == []
+@pytest.mark.parametrize(
+    ("plugins", "figures", "proposed"),
+    [
+        # who can gain next to nothing, proposes nothing, observes, or has no suggest
+        ({"in": plugin({})}, {"input_": 0.01, "data": 0.01}, []),
+        ({"memory": plugin({}, ("memory",))}, {}, []),
+        ({"silent": plugin(None), "watch": plugin({}, role="observer")}, {}, []),
+        ({"mute": plugin({}, suggest=Plugin.suggest)}, {}, []),
+        # among equals what changes the training least goes first
+        ({"a": plugin({}, equivalence="rounding"), "b": plugin({}, equivalence="order"),
+          "c": plugin({})}, {}, ["c", "b", "a"]),
+    ],
+)  # fmt: skip
+def test_who_may_pay_is_proposed_in_its_order(ask, plugins, figures, proposed):
+    assert names(ask(plugins, **figures)) == proposed
 
 
 def test_what_is_in_effect_already_is_not_asked(ask):
     proposal = ask({"cache": plugin(RuntimeError("asked"))}, in_effect=("cache",))
     assert proposal.silent == ()
-
-
-def test_an_observer_is_not_proposed(ask):
-    assert names(ask({"watch": plugin({}, role="observer")})) == []
 
 
 def test_proposed_settings_are_checked_as_a_recipes_are(ask):
@@ -148,7 +142,7 @@ def test_a_plugin_that_does_not_answer_is_left_alone(ask, monkeypatch):
     class Impatient(threading.Thread):
         """Is waited for as long as it takes, unless it is the one that does not answer."""
 
-        def join(self, timeout: float | None = None) -> None:
+        def join(self, timeout=None):
             while self.is_alive() and self not in silent:
                 super().join(0.01)
 
@@ -159,36 +153,34 @@ def test_a_plugin_that_does_not_answer_is_left_alone(ask, monkeypatch):
     assert "no answer" in proposal.silent[0].cause
 
 
-def test_who_conflicts_with_a_better_one_is_left_out_of_the_stack(ask):
-    proposal = ask({
-        "both": plugin({}, ("input", "compute")), "one": plugin({}, conflicts=("both",)),
-        "other": plugin({}),
-    })  # fmt: skip
-    assert proposal.stack == ("both", "other")
-    assert [one.left_out for one in proposal.suggestions] == ["", 'conflicts with "both"', ""]
-
-
-def test_two_strategies_are_not_stacked(ask):
-    strategies = {name: plugin({}, build_strategy=lambda self: None) for name in ("a", "b")}
-    assert ask(strategies).stack == ("a",)
-
-
-def test_who_needs_another_that_nobody_proposes_is_left_out(ask):
-    proposal = ask({"a": plugin({}, requires=("b",)), "c": plugin({}, requires=("d",)),
-                    "d": plugin({})})  # fmt: skip
-    assert proposal.stack == ("c", "d")
-
-
-def test_the_stack_stands_in_the_order_that_plugins_ask_for(ask):
-    proposal = ask({
-        "a": plugin({}, after=("c",)), "b": plugin({}), "c": plugin({}, before=("b",)),
-    })  # fmt: skip
-    assert names(proposal) == ["a", "b", "c"]
-    assert proposal.stack == ("c", "a", "b")
+@pytest.mark.parametrize(
+    ("plugins", "stack", "left_out"),
+    [
+        ({"both": plugin({}, ("input", "compute")), "one": plugin({}, conflicts=("both",)),
+          "other": plugin({})}, ("both", "other"), ['conflicts with "both"']),
+        # the exact one, though the other promises more
+        ({"low": plugin({}, ALL, "rounding", conflicts=("in",)), "in": plugin({})},
+         ("in",), ['conflicts with "in"']),
+        # who needs another that nobody proposes
+        ({"a": plugin({}, requires=("b",)), "c": plugin({}, requires=("d",)), "d": plugin({})},
+         ("c", "d"), None),
+        # in the order that plugins ask for
+        ({"a": plugin({}, after=("c",)), "b": plugin({}), "c": plugin({}, before=("b",))},
+         ("c", "a", "b"), []),
+        # of two strategies one
+        ({name: plugin({}, build_strategy=lambda self: None) for name in ("a", "b")},
+         ("a",), None),
+    ],
+)  # fmt: skip
+def test_what_may_stand_together_is_stacked(ask, plugins, stack, left_out):
+    proposal = ask(plugins)
+    assert proposal.stack == stack
+    if left_out is not None:
+        assert [one.left_out for one in proposal.suggestions if one.left_out] == left_out
 
 
 def test_without_a_bound_there_is_none(ask):
-    [one] = ask({"all": plugin({}, ("input", "dispatch", "compute"))}).suggestions
+    [one] = ask({"all": plugin({}, ALL)}).suggestions
     assert one.bound is None
 
 
@@ -211,23 +203,3 @@ def test_who_may_round_otherwise_is_asked_for_exact_settings_too(ask):
 def test_who_has_no_exact_settings_has_no_exact_form(ask, exact):
     [one] = ask({"loop": both(exact, {"size": 3})}, dispatch=2.0).suggestions
     assert one.exact_form is one.exactly is None
-
-
-def test_who_is_exact_is_asked_once(ask):
-    asked = []
-    made = plugin({})
-    made.suggest = lambda self, diagnosis: asked.append(diagnosis.exact) or {}
-    [one] = ask({"in": made}).suggestions
-    assert asked == [False]
-    assert one.exactly is one
-
-
-def test_of_two_that_conflict_the_exact_one_is_stacked_though_the_other_promises_more(ask):
-    plugins = {
-        "low": plugin({}, ("input", "dispatch", "compute"), "rounding", conflicts=("in",)),
-        "in": plugin({}),
-    }
-    proposal = ask(plugins)
-    assert names(proposal) == ["low", "in"]
-    assert proposal.stack == ("in",)
-    assert proposal.suggestions[0].left_out == 'conflicts with "in"'

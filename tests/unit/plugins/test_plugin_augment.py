@@ -2,8 +2,6 @@
 
 import inspect
 import textwrap
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -15,22 +13,17 @@ from tfopt_data.augment_layers import (
     MIXING_LAYERS,
     OTHER_LAYERS,
     RANDOM_LAYERS,
-    count_in_one_step,
-    drawn_from,
     load_function,
     made_layers,
     seed_generators,
 )
 from tfopt_data.cache import Cache
-from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.plugins import PluginRefused
-from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.testing import make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}
@@ -38,25 +31,21 @@ GREY = np.full((24, 2, 2, 1), 0.5, "float32")
 LABELS = np.arange(24)
 
 
-def twice(*element: Any) -> Any:
+def twice(*element):
     return element
 
 
-def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:
+def augmented(plugin, plan, **changes):
     """The lowered training data."""
     return lower(stack_of(plugin, build_dataset=plan).build_dataset(make_run(**changes), "train"))
 
 
-def keras_layer(table: dict[str, Any], **more: Any) -> Any:
+def keras_layer(table, **more):
     table = dict(table)
     return getattr(keras.layers, table.pop("layer"))(**table, **more)
 
 
-def tf_range(count: int) -> Any:
-    return tf.data.Dataset.range(count)
-
-
-def brightness(dataset: Any) -> list[float]:
+def brightness(dataset):
     """One figure for each example of an epoch."""
     return [float(one) for x, _ in dataset for one in x.numpy()[:, 0, 0, 0]]
 
@@ -64,7 +53,7 @@ def brightness(dataset: Any) -> list[float]:
 # Where it stands
 
 
-def test_examples_are_augmented_behind_cache_and_shuffle_and_before_the_batch() -> None:
+def test_examples_are_augmented_behind_cache_and_shuffle_and_before_the_batch():
     plan = DataPlan.from_arrays(GREY, LABELS).map(twice).cache().shuffle().batch(4).prefetch()
     changed = with_augmentation(plan, twice, parallel=3).plan
     assert kinds(changed) == [
@@ -74,21 +63,20 @@ def test_examples_are_augmented_behind_cache_and_shuffle_and_before_the_batch() 
     assert changed.stages[4].deterministic is False
 
 
-def test_batches_are_augmented_behind_the_batch_and_before_a_prefetch() -> None:
+def test_batches_are_augmented_behind_the_batch_and_before_a_prefetch():
     plan = DataPlan.from_arrays(GREY, LABELS).shuffle().batch(4).cache().prefetch()
     changed = with_augmentation(plan, twice, "batches").plan
     assert kinds(changed) == ["source", "shuffle", "batch", "cache", "map_batches", "prefetch"]
 
 
-def test_examples_in_front_of_kept_batches_are_refused() -> None:
+def test_examples_in_front_of_kept_batches_are_refused():
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4).cache()
     with pytest.raises(PluginRefused, match=r'keeps whole batches.*set on = "batches"'):
         with_augmentation(plan, twice)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("first", ["cache", "augment"])
-def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
+def test_cache_in_either_order_keeps_nothing_random(first):
     calm = DataPlan.from_arrays(GREY, LABELS).map(lambda x, y: (x * 1.0, y)).shuffle().batch(4)
     augment = Augment(layers=[BRIGHTNESS])
     stack = [Cache(storage="memory"), augment]
@@ -103,35 +91,8 @@ def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
     assert not set(brightness(dataset)) & set(brightness(dataset))
 
 
-@pytest.mark.tensorflow
-def test_augmentation_sees_what_the_maps_before_the_batch_made() -> None:
-    seen: list[tuple[int | None, ...]] = []
-
-    def flat(x: Any, y: Any) -> Any:
-        return x[..., 0], y
-
-    def noted(x: Any, y: Any) -> Any:
-        seen.append(tuple(x.shape))
-        return x, y
-
-    calm = DataPlan.from_arrays(GREY, LABELS).map(flat).batch(4)
-    plan = with_augmentation(calm, noted).plan
-    stack = stack_of(VectorizeMap(), build_dataset=plan)
-    next(iter(lower(stack.build_dataset(make_run(), "train"))))
-    assert set(seen) == {(2, 2)}
-    assert "vectorize-map" in Augment.before
-
-
-@pytest.mark.tensorflow
-def test_validation_data_stay_as_they_are() -> None:
-    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
-    stack = stack_of(Augment(layers=[BRIGHTNESS]), build_dataset=plan)
-    assert stack.build_dataset(make_run(), "validation") is plan
-
-
-@pytest.mark.tensorflow
-def test_whole_batches_without_examples_are_refused() -> None:
-    def opaque() -> Any:
+def test_whole_batches_without_examples_are_refused():
+    def opaque():
         yield GREY[:4], LABELS[:4]
 
     spec = (tf.TensorSpec((None, 2, 2, 1)), tf.TensorSpec((None,), tf.int64))
@@ -147,10 +108,9 @@ def test_whole_batches_without_examples_are_refused() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("parallel", [1, 8, "auto"])
 @pytest.mark.parametrize("on", ["examples", "batches"])
-def test_epochs_and_examples_are_changed_differently(parallel: Any, on: Any) -> None:
+def test_epochs_and_examples_are_changed_differently(parallel, on):
     grey = np.full((500, 2, 2, 1), 0.5, "float32")
     plan = DataPlan.from_arrays(grey, np.arange(500)).batch(4)
     dataset = augmented(Augment(layers=[BRIGHTNESS], parallel=parallel, on=on), plan)
@@ -162,20 +122,7 @@ def test_epochs_and_examples_are_changed_differently(parallel: Any, on: Any) -> 
     assert labels == list(range(500))
 
 
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_calls_at_once_share_no_random_numbers() -> None:
-    layer, plain = [keras_layer(BRIGHTNESS, seed=3) for _ in "ab"]
-    state = count_in_one_step(layer.generator)
-    calls = tf_range(2000).map(lambda _: layer.generator.next(), num_parallel_calls=8)
-    one_by_one = tf_range(4000).map(lambda _: plain.generator.next())
-    drawn = [tuple(seed) for _ in "12" for seed in calls.as_numpy_iterator()]
-    assert sorted(drawn) == [tuple(seed) for seed in one_by_one.as_numpy_iterator()]
-    assert drawn_from(state) == 4000
-
-
-@pytest.mark.tensorflow
-def test_the_generators_of_layers_within_layers_are_found() -> None:
+def test_the_generators_of_layers_within_layers_are_found():
     layer = keras_layer({"layer": "RandAugment"})
     found = seed_generators([layer])
     states = [id(generator.state) for generator in found]
@@ -185,8 +132,7 @@ def test_the_generators_of_layers_within_layers_are_found() -> None:
     }
 
 
-@pytest.mark.tensorflow
-def test_sequential_changes_are_those_of_the_seed() -> None:
+def test_sequential_changes_are_those_of_the_seed():
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
     plugin = Augment(layers=[BRIGHTNESS], parallel=1)
     runs = [augmented(plugin, plan, seed=seed) for seed in (1, 1, 2)]
@@ -195,7 +141,6 @@ def test_sequential_changes_are_those_of_the_seed() -> None:
     assert one != other
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("argument", ["x", "x, y"])
 def test_a_functions_random_operations_differ_under_a_global_seed(argument, tmp_path, monkeypatch):
     returned = "x + noise" if argument == "x" else "(x + noise, y)"
@@ -217,7 +162,6 @@ def test_a_functions_random_operations_differ_under_a_global_seed(argument, tmp_
     assert not set(first) & set(second)
 
 
-@pytest.mark.tensorflow
 def test_a_function_that_takes_a_seed_is_reproducible(tmp_path, monkeypatch):
     code = """
         import tensorflow as tf
@@ -233,15 +177,13 @@ def test_a_function_that_takes_a_seed_is_reproducible(tmp_path, monkeypatch):
     assert not set(first) & set(second)
 
 
-@pytest.mark.tensorflow
-def test_layers_keep_float32_under_a_half_precision_policy() -> None:
+def test_layers_keep_float32_under_a_half_precision_policy():
     keras.config.set_dtype_policy("mixed_bfloat16")
     dataset = augmented(Augment(layers=[BRIGHTNESS]), DataPlan.from_arrays(GREY, LABELS).batch(4))
     assert dataset.element_spec[0].dtype == "float32"
 
 
-@pytest.mark.tensorflow
-def test_mixing_layers_mix_one_hot_labels_and_refuse_whole_numbers() -> None:
+def test_mixing_layers_mix_one_hot_labels_and_refuse_whole_numbers():
     one_hot = np.eye(24, dtype="float32")
     plugin = Augment(layers=[{"layer": "MixUp"}], on="batches")
     pictures = np.random.default_rng(0).random((24, 2, 2, 1), dtype="float32")
@@ -256,8 +198,7 @@ def test_mixing_layers_mix_one_hot_labels_and_refuse_whole_numbers() -> None:
 # What it says
 
 
-@pytest.mark.tensorflow
-def test_layers_that_drew_nothing_are_not_applied() -> None:
+def test_layers_that_drew_nothing_are_not_applied():
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
     stack = stack_of(Augment(layers=[BRIGHTNESS], parallel=1), build_dataset=plan)
     run = make_run()
@@ -270,15 +211,6 @@ def test_layers_that_drew_nothing_are_not_applied() -> None:
     assert stack.report_effects(run, None)["Augment"].applied
 
 
-@pytest.mark.tensorflow
-def test_pydataset_is_left_to_its_owner() -> None:
-    class Batches(keras.utils.PyDataset):
-        num_batches = 1
-
-    assert "PyDataset" in with_augmentation(DataPlan.from_pydataset(Batches()), twice).reason
-
-
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
@@ -293,37 +225,13 @@ def test_wrong_arguments_and_shapes_are_refused_when_built(layer, message):
         augmented(Augment(layers=[layer]), plan)
 
 
-@pytest.mark.tensorflow
-def test_dictionaries_are_refused_for_layers() -> None:
+def test_dictionaries_are_refused_for_layers():
     plan = DataPlan.from_arrays({"a": GREY}, LABELS).batch(4)
     with pytest.raises(PluginRefused, match=r"the inputs are a dict.*use a function"):
         augmented(Augment(layers=[BRIGHTNESS]), plan)
 
 
-def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
-    text = """
-        name = "a"
-        [workload]
-        use = "flights"
-        [[plugins]]
-        use = "augment"
-        layers = [
-            { layer = "RandomFlip", mode = "horizontal" },
-            { layer = "RandomBrigthness", factor = [0.1, 0.2] },
-        ]
-        on = "pictures"
-    """
-    path = tmp_path / "recipe.toml"
-    path.write_text(textwrap.dedent(text))
-    _, problems = assemble(read_recipe(path).require().plugins)
-    said = [str(problem) for problem in problems]
-    assert len(said) == 2
-    assert any('did you mean "RandomBrightness"' in line for line in said)
-    assert any('expected "examples" or "batches", got "pictures"' in line for line in said)
-
-
-@pytest.mark.tensorflow
-def test_the_layers_that_it_knows_are_those_of_keras() -> None:
+def test_the_layers_that_it_knows_are_those_of_keras():
     found = {
         name
         for name in dir(keras.layers)
@@ -337,8 +245,7 @@ def test_the_layers_that_it_knows_are_those_of_keras() -> None:
     assert set(MIXING_LAYERS) < set(RANDOM_LAYERS)
 
 
-@pytest.mark.tensorflow
-def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch):
     monkeypatch.delattr(keras.layers, "RandomFlip")
     with pytest.raises(PluginRefused, match=r'^Keras 3\.\d+\.\d+ has no layer "RandomFlip"'):
         made_layers([{"layer": "RandomFlip"}], "7")
@@ -352,7 +259,7 @@ def test_a_layer_that_this_keras_does_not_have_is_named(monkeypatch: pytest.Monk
         ("broken.py:flip", "cannot be imported: raised ZeroDivisionError"),
     ],
 )
-def test_a_function_that_cannot_be_had_is_refused(place: str, message: str, tmp_path: Path) -> None:
+def test_a_function_that_cannot_be_had_is_refused(place, message, tmp_path):
     (tmp_path / "there.py").write_text("def flip(x):\n    return x\n\nnumber = 1\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     with pytest.raises(PluginRefused, match=message):

@@ -1,8 +1,5 @@
 """The last batch is dropped and said, or padded; sequences are padded to few lengths."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +7,6 @@ from hypothesis import strategies as st
 from support.cases import few_examples
 from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
-from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
 from tfopt_data.padding import padding, padding_to, with_few_lengths
 
@@ -23,22 +19,16 @@ X = np.random.default_rng(0).random((50, 4), dtype="float32")
 Y = X.sum(1, keepdims=True)
 
 
-def examples(count: int = 50) -> DataPlan:
+def examples(count=50):
     return DataPlan.from_arrays(X[:count], Y[:count])
 
 
-def test_number_of_dropped_examples_is_said() -> None:
-    rewrite = with_last_batch_dropped(examples().shuffle(seed=1).batch(16))
-    assert rewrite.done == "drops 2 examples an epoch, the last that fill no batch of 16"
-    assert rewrite.plan.stages[-1].drop_remainder
-
-
-def test_dropping_of_an_unknown_number_says_how_many_at_most() -> None:
+def test_dropping_of_an_unknown_number_says_how_many_at_most():
     plan = examples().filter(lambda x, y: True).batch(16)
     assert with_last_batch_dropped(plan).done.startswith("drops up to 15 examples")
 
 
-def test_dropping_everything_is_refused() -> None:
+def test_dropping_everything_is_refused():
     with pytest.raises(PluginRefused, match="50 examples, fewer than a batch of 64"):
         with_last_batch_dropped(examples().batch(64))
 
@@ -52,14 +42,13 @@ def test_dropping_everything_is_refused() -> None:
         (examples(), "where tfopt does not see it"),
     ],
 )
-def test_plan_is_unchanged_with_the_reason(change: Any, plan: DataPlan, reason: str) -> None:
+def test_plan_is_unchanged_with_the_reason(change, plan, reason):
     rewrite = change(plan)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
 
 
-@pytest.mark.tensorflow
-def test_padded_batches_have_one_static_size_and_nothing_but_the_last_is_changed() -> None:
+def test_padded_batches_have_one_static_size_and_nothing_but_the_last_is_changed():
     rewrite = with_last_batch_padded(examples().batch(16))
     assert rewrite.done == "pads the last batch by 14 examples of weight 0 to 16, weighted"
     data = lower(rewrite.plan)
@@ -72,12 +61,10 @@ def test_padded_batches_have_one_static_size_and_nothing_but_the_last_is_changed
     np.testing.assert_array_equal(weights, [8.0, 8.0] + [0.0] * 14)
 
 
-@pytest.mark.tensorflow
-def test_only_what_can_be_weighted_is_padded() -> None:
+def test_only_what_can_be_weighted_is_padded():
     assert "(x, y)" in with_last_batch_padded(DataPlan.from_arrays(X).batch(16)).reason
 
 
-@pytest.mark.tensorflow
 @few_examples(10)
 @given(
     st.integers(1, 40), st.integers(1, 12), st.booleans(),
@@ -94,8 +81,7 @@ def test_mean_loss_of_each_batch_stays_the_same(count, size, weighted, reduction
         np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
-@pytest.mark.tensorflow
-def test_parts_of_a_batch_in_dicts_are_padded_alike() -> None:
+def test_parts_of_a_batch_in_dicts_are_padded_alike():
     x = {"a": tf.zeros([3, 2]), "b": tf.constant([[1], [2], [3]])}
     made = padding(4)(x, (tf.range(3), tf.range(3.0)), tf.constant([1, 2, 4]))
     assert made[0]["b"].numpy().ravel().tolist() == [1, 2, 3, 1]
@@ -103,87 +89,57 @@ def test_parts_of_a_batch_in_dicts_are_padded_alike() -> None:
     np.testing.assert_allclose(made[2], np.array([1, 2, 4, 0]) * 4 / 3, rtol=1e-6)
 
 
-@pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_training_ends_with_the_same_weights_and_the_effect_is_read_back(train):
-    plan = examples().batch(16)
-    padded, plain = train(Batch(), plan=plan), train(Batch(last="keep"), plan=plan)
-    assert padded.effect.applied
-    assert padded.effect.detail.startswith("train: pads the last batch by 14 examples")
-    assert not plain.effect.applied
-    for ours, theirs in zip(padded.model.get_weights(), plain.model.get_weights(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+def dense(*shape, units=1):
+    return keras.Sequential([keras.Input(shape), keras.layers.Dense(units)])
 
 
-@pytest.mark.tensorflow
-def test_dropping_is_read_back(train: Callable[..., Driven]) -> None:
-    driven = train(Batch(last="drop"), plan=examples().batch(16))
-    assert driven.effect.applied
-    assert driven.effect.detail.startswith("train: drops 2 examples an epoch")
-
-
-def normalized() -> Any:
+def normalized():
     norm = keras.layers.BatchNormalization(name="norm")
     return keras.Sequential([keras.Input((4,)), norm, keras.layers.Dense(1)])
 
 
-@pytest.mark.tensorflow
-def test_padding_is_refused_for_batch_normalization(train: Callable[..., Driven]) -> None:
-    with pytest.raises(PluginRefused, match='statistics of the layer "norm"'):
-        train(Batch(), plan=examples().batch(16), model=normalized)
-    assert train(Batch(last="drop"), plan=examples().batch(16), model=normalized).effect.applied
+def own():
+    class Own(keras.Model):
+        def call(self, x):
+            return x
+
+    return Own()
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    ("loss", "said"), [("sum", 'reduced by "sum"'), (None, "adds its own loss")]
-)
-def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, said: str) -> None:
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    if loss is not None:
-        loss = keras.losses.MeanSquaredError(reduction=loss)
-    plugin, run = Batch(), make_run()
-    plugin.build_dataset(run, "train", examples().batch(16))
-    options = TrainingOptions(optimizer="sgd", loss=loss)
-    with pytest.raises(PluginRefused, match=said):
-        plugin.configure_training(run, model, options)
+def stopping(monitor):
+    return keras.callbacks.EarlyStopping(monitor=monitor)
 
 
-def _configured(model: Any, plan: DataPlan, **options: Any) -> None:
-    plugin, run = Batch(), make_run()
-    plugin.build_dataset(run, "train", plan)
+def configured(model, plan=None, last="pad", **options):
+    plugin, run = Batch(last=last), make_run(steps_per_epoch=None)
+    plugin.build_dataset(run, "train", (examples() if plan is None else plan).batch(16))
     options = {"optimizer": "sgd", "loss": "mse", **options}
     plugin.configure_training(run, model, TrainingOptions(**options))
 
 
-@pytest.mark.tensorflow
-def test_padding_is_refused_where_one_example_has_several_losses() -> None:
-    class Own(keras.Model):
-        def call(self, x: Any) -> Any:
-            return x
-
-    tokens = keras.Sequential([keras.Input((4, 1)), keras.layers.Dense(1)])
-    plan = DataPlan.from_arrays(X[..., None], X).batch(16)
-    with pytest.raises(PluginRefused, match="has 3 axes"):
-        _configured(tokens, plan)
-    _configured(tokens, DataPlan.from_arrays(X[..., None], X, X).batch(16))
-    one_hot = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    _configured(one_hot, DataPlan.from_arrays(X, X[:, :3]).batch(16))
-    with pytest.raises(PluginRefused, match="does not tell the shape"):
-        _configured(Own(), DataPlan.from_arrays(X, X).batch(16))
-    _configured(Own(), examples().batch(16))
-
-
-@pytest.mark.tensorflow
-def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None:
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    stop = keras.callbacks.EarlyStopping
-    with pytest.raises(PluginRefused, match="EarlyStopping acts on the training loss"):
-        _configured(model, examples().batch(16), callbacks=(stop(monitor="loss"),))
-    _configured(model, examples().batch(16), callbacks=(stop(monitor="val_loss"),))
+def test_padding_is_refused_where_weights_do_not_even_it_out():
+    tokens, rows = (X[..., None], X), DataPlan.from_arrays(X, X)
+    for said, model, options in (
+        ('statistics of the layer "norm"', normalized(), {}),
+        ('reduced by "sum"', dense(4), {"loss": keras.losses.MeanSquaredError(reduction="sum")}),
+        ("adds its own loss", dense(4), {"loss": None}),
+        ("has 3 axes", dense(4, 1), {"plan": DataPlan.from_arrays(*tokens)}),
+        ("does not tell the shape", own(), {"plan": rows}),
+        ("EarlyStopping acts on the training loss", dense(4), {"callbacks": (stopping("loss"),)}),
+    ):
+        with pytest.raises(PluginRefused, match=said):
+            configured(model, **options)
+    for model, options in (
+        (normalized(), {"last": "drop"}),
+        (dense(4, 1), {"plan": DataPlan.from_arrays(*tokens, X)}),
+        (dense(4, units=3), {"plan": DataPlan.from_arrays(X, X[:, :3])}),
+        (own(), {}),
+        (dense(4), {"callbacks": (stopping("val_loss"),)}),
+    ):
+        configured(model, **options)
 
 
-def test_no_batch_is_dropped_that_the_steps_of_an_epoch_need() -> None:
+def test_no_batch_is_dropped_that_the_steps_of_an_epoch_need():
     plugin, options = Batch(last="drop"), TrainingOptions(optimizer="adam")
     for steps in (None, 3, 4):
         run = make_run(steps_per_epoch=steps)
@@ -196,18 +152,13 @@ def test_no_batch_is_dropped_that_the_steps_of_an_epoch_need() -> None:
             assert plugin.configure_training(run, None, options) is options
 
 
-def test_validation_data_stay_as_they_are() -> None:
-    plan = examples().batch(16)
-    assert Batch(last="drop").build_dataset(make_run(), "validation", plan) is plan
-
-
 # Sequences padded to few lengths: fewer shapes and traces; what a mask hides changes nothing
 
 # of the 24 texts; each batch of two has another longest one
 LENGTHS = [2 + number for number in range(24)]
 
 
-def texts(value: int = 0, **options: Any) -> Any:
+def texts(value=0, **options):
     rows = tf.ragged.constant([[1 + n % 5] * n for n in LENGTHS], dtype=tf.int32)
     data = tf.data.Dataset.from_tensor_slices((rows, np.arange(24) % 2))
     return data.map(lambda row, label: (row, label)).padded_batch(
@@ -215,11 +166,10 @@ def texts(value: int = 0, **options: Any) -> Any:
     )
 
 
-def plan(value: int = 0) -> DataPlan:
+def plan(value=0):
     return DataPlan.from_dataset(texts(value))
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("lengths", "padded"),
     [
@@ -238,8 +188,7 @@ def test_batches_get_the_least_length_that_holds_them_and_nothing_is_cut_off(len
         np.testing.assert_array_equal(labels, same)
 
 
-@pytest.mark.tensorflow
-def test_every_kind_of_tensor_is_padded_where_its_axis_changes() -> None:
+def test_every_kind_of_tensor_is_padded_where_its_axis_changes():
     pad = padding_to((4,), ((1,), (2,), ()))
     made = pad({"a": tf.constant([["x"]]), "b": tf.ones([1, 2, 3, 1]), "c": tf.ones([1, 5])})
     assert made["a"].numpy().tolist() == [[b"x", b"", b"", b""]]
@@ -247,15 +196,13 @@ def test_every_kind_of_tensor_is_padded_where_its_axis_changes() -> None:
     assert made["c"].shape == (1, 5)
 
 
-@pytest.mark.tensorflow
-def test_batches_that_no_padded_batch_made_are_padded_at_the_end() -> None:
+def test_batches_that_no_padded_batch_made_are_padded_at_the_end():
     rows = tf.data.Dataset.range(1, 9).batch(2).map(lambda numbers: tf.ones([2, numbers[0]]))
     rewrite = with_few_lengths(DataPlan.from_dataset(rows), (4, 8))
     assert [tuple(row.shape) for row in lower(rewrite.plan)] == [(2, 4)] * 2 + [(2, 8)] * 2
 
 
-@pytest.mark.tensorflow
-def test_one_shape_is_left_alone_with_the_reason() -> None:
+def test_one_shape_is_left_alone_with_the_reason():
     ones = tf.data.Dataset.from_tensor_slices(np.ones((4, 3), "float32"))
     unsaid = ones.map(lambda row: tf.numpy_function(lambda one: one, [row], tf.float32))
     unsaid = unsaid.map(lambda row: tf.ensure_shape(row, [None])).padded_batch(2)
@@ -271,7 +218,7 @@ def test_one_shape_is_left_alone_with_the_reason() -> None:
         assert reason in rewrite.reason
 
 
-def model(mask: bool) -> Any:
+def model(mask):
     return keras.Sequential(
         [
             keras.Input((None,), dtype="int32"),
@@ -283,7 +230,6 @@ def model(mask: bool) -> Any:
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("mask", [True, False])
 def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(train, mask):
     padded = train(Batch(last="keep", pad_to=(16, 32)), plan=plan(), model=lambda: model(mask))
@@ -298,8 +244,7 @@ def test_only_a_mask_makes_it_the_same_training_and_the_effect_counts_shapes(tra
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven]) -> None:
+def test_lengths_that_are_no_fewer_are_not_applied(train):
     every = Batch(last="keep", pad_to=tuple(range(3, 26)))
     driven = train(every, plan=plan(), model=lambda: model(True), epochs=1)
     assert not driven.effect.applied
@@ -307,7 +252,6 @@ def test_lengths_that_are_no_fewer_are_not_applied(train: Callable[..., Driven])
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 def test_lengths_and_the_last_batch_are_padded_together(train):
     given = DataPlan.from_dataset(texts().unbatch().take(23).padded_batch(2))
     driven = train(Batch(pad_to=(32,)), plan=given, model=lambda: model(True), epochs=1)
@@ -318,8 +262,7 @@ def test_lengths_and_the_last_batch_are_padded_together(train):
     )
 
 
-@pytest.mark.tensorflow
-def test_it_is_suggested_where_a_step_is_traced_again_for_shapes() -> None:
+def test_it_is_suggested_where_a_step_is_traced_again_for_shapes():
     again = (Finding(kind="retracing", detail="for new shapes"),)
     proposed = Batch().suggest(diagnosis(findings=again, plans={"train": plan()}))
     assert proposed == {"last": "keep", "pad_to": "power-of-two"}

@@ -1,42 +1,33 @@
 """The cache stands where nothing random is kept and work is saved."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+from support.compared import seeded_epochs
 from support.lazy_modules import keras, tf
 from support.pipelines import kinds
-from support.plugin_drive import Driven
 from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Resident
-from tfopt_core.data.anatomy import TENSOR_OVERHEAD_BYTES
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.plugins import PluginRefused
 from tfopt_core.testing import make_run
 
 
-def decode(x: Any) -> Any:
+def decode(x):
     return x * 2
 
 
-def augment(x: Any) -> Any:
+def augment(x):
     return tf.cast(x, "float32") + tf.random.uniform(())
 
 
-def numbers() -> DataPlan:
+def numbers():
     return DataPlan.from_arrays(np.arange(20))
-
-
-def epochs(plan: DataPlan, count: int = 3) -> list[list[Any]]:
-    keras.utils.set_random_seed(5)
-    dataset = lower(plan)
-    return [[np.asarray(element).tolist() for element in dataset] for _ in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +44,7 @@ def test_cache_goes_behind_what_is_computed_and_before_what_draws_or_repeats(pla
     assert kinds(with_cache(plan).plan) == ["source", *stages.split()]
 
 
-def test_map_behind_a_reshuffling_shuffle_is_moved_before_it() -> None:
+def test_map_behind_a_reshuffling_shuffle_is_moved_before_it():
     plan = numbers().shuffle(seed=3).map(decode, deterministic=True).batch(4)
     rewrite = with_cache(plan)
     assert kinds(rewrite.plan) == ["source", "map_examples", "cache", "shuffle", "batch"]
@@ -61,23 +52,21 @@ def test_map_behind_a_reshuffling_shuffle_is_moved_before_it() -> None:
 
 
 @pytest.mark.promise(35, injected="random augmentation in a map")
-@pytest.mark.tensorflow
-def test_cache_goes_before_random_ops() -> None:
+def test_cache_goes_before_random_ops():
     # tf.random.uniform would begin anew with each iterator, since the tests set a global seed
     generator = tf.random.Generator.from_seed(1)
 
-    def jitter(x: Any) -> Any:
+    def jitter(x):
         return tf.cast(x, "float32") + generator.uniform(())
 
     plan = numbers().map(decode).map(jitter).map(decode).batch(4)
     rewrite = with_cache(plan)
     assert kinds(rewrite.plan)[:4] == ["source", "map_examples", "cache", "map_examples"]
-    cached = epochs(rewrite.plan)
+    cached = seeded_epochs(rewrite.plan)
     assert cached[0] != cached[1]
 
 
-@pytest.mark.tensorflow
-def test_map_is_not_moved_past_a_random_one() -> None:
+def test_map_is_not_moved_past_a_random_one():
     plan = numbers().map(augment).shuffle(seed=3).map(decode).batch(4)
     rewrite = with_cache(plan)
     assert rewrite.plan is plan
@@ -97,50 +86,27 @@ def test_map_is_not_moved_past_a_random_one() -> None:
         (numbers().map(decode, deterministic=True).append(Resident()), "held on the device"),
     ],
 )
-def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
+def test_plan_is_unchanged_with_the_reason(plan, reason):
     rewrite = with_cache(plan)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
 
 
-def test_order_of_chance_is_kept_only_where_it_is_shuffled_anew() -> None:
+def test_order_of_chance_is_kept_only_where_it_is_shuffled_anew():
     plan = numbers().map(decode, deterministic=True, parallel=2)
-    plan = plan.replace(1, attrs.evolve(plan.stages[1], ordered=False))  # type: ignore[call-arg]
+    plan = plan.replace(1, attrs.evolve(plan.stages[1], ordered=False))
     assert "in any order" in with_cache(plan.batch(4)).reason
     assert "in any order" in with_cache(plan.batch(4).shuffle()).reason
     assert with_cache(plan.shuffle().batch(4)).done
 
 
-@pytest.mark.tensorflow
-def test_disk_cache_is_refused_where_a_shuffle_would_hold_everything_in_memory() -> None:
+def test_disk_cache_is_refused_where_a_shuffle_would_hold_everything_in_memory():
     plan = numbers().shuffle(seed=3).map(decode).batch(4)
     assert "smaller buffer" in with_cache(plan, Path("x"), memory_bytes=20 * 8 - 1).reason
     assert with_cache(plan, Path("x"), memory_bytes=20 * 8).done
 
 
-@pytest.mark.tensorflow
-def test_effect_reads_the_cache_back(train: Callable[..., Driven]) -> None:
-    x = np.random.default_rng(0).random((64, 4), dtype="float32")
-    plan = DataPlan.from_arrays(x, x[:, :1]).shuffle().map(lambda a, b: (a * 2, b)).batch(16)
-    effect = train(Cache(storage="memory"), plan=plan).effect
-    assert effect.applied
-    assert "train: in memory, after map_examples" in effect.detail
-    assert effect.detail.endswith(
-        f"about {64 * (5 * 4 + 2 * TENSOR_OVERHEAD_BYTES) / 1024:.0f} KiB"
-    )
-
-
-@pytest.mark.tensorflow
-def test_one_epoch_reads_nothing_back(train: Callable[..., Driven]) -> None:
-    x = np.zeros((32, 4), "float32")
-    plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
-    effect = train(Cache(storage="memory"), plan=plan, epochs=1).effect
-    assert not effect.applied
-    assert "one epoch" in effect.detail
-
-
-@pytest.mark.tensorflow
-def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
+def test_each_build_caches_into_a_file_of_its_own(tmp_path):
     stack = Stack([StackedPlugin("cache", Cache(storage="disk"))])
     run = make_run(folder=tmp_path)
     seen = []
@@ -155,9 +121,8 @@ def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
     assert list((tmp_path / "cache-train").iterdir())
 
 
-@pytest.mark.tensorflow
-def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() -> None:
-    def given() -> tf.data.Dataset:
+def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved():
+    def given():
         keras.utils.set_random_seed(5)
         data = tf.data.Dataset.from_tensor_slices(np.arange(20)).shuffle(20).map(decode)
         return data.batch(4).prefetch(1)
@@ -170,15 +135,7 @@ def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() ->
     assert plain[0] != plain[1]
 
 
-@pytest.mark.tensorflow
-def test_generator_given_as_tf_data_stays_refused() -> None:
-    given = tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_types=tf.int32)
-    rewrite = with_cache(DataPlan.from_dataset(given.map(decode)))
-    assert "deterministic=True" in rewrite.reason
-
-
-@pytest.mark.tensorflow
-def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not() -> None:
+def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not():
     numbers_ = tf.data.Dataset.range(6)
     zipped = tf.data.Dataset.zip(numbers_.map(decode), numbers_)
     assert kinds(with_cache(DataPlan.from_dataset(zipped.batch(2))).plan)[:2] == ["source", "cache"]
@@ -186,7 +143,6 @@ def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not() ->
     assert "another order" in with_cache(DataPlan.from_dataset(shuffled)).reason
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("before", "said"),
     [
@@ -194,7 +150,7 @@ def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not() ->
         (lambda plan: plan.shuffle(seed=1), "the first one's order"),
     ],
 )
-def test_misplaced_cache_of_the_workload_is_said_and_left_alone(before: Any, said: str) -> None:
+def test_misplaced_cache_of_the_workload_is_said_and_left_alone(before, said):
     plan = before(numbers().map(decode)).cache().batch(4)
     rewrite = with_cache(plan)
     assert rewrite.plan is plan
@@ -203,8 +159,7 @@ def test_misplaced_cache_of_the_workload_is_said_and_left_alone(before: Any, sai
 
 
 @pytest.mark.promise(35, injected="the same, with the cache asked for behind it")
-@pytest.mark.tensorflow
-def test_forced_cache_behind_a_random_op_is_refused_naming_the_op() -> None:
+def test_forced_cache_behind_a_random_op_is_refused_naming_the_op():
     plan = numbers().map(decode).map(augment).batch(4)
     with pytest.raises(PluginRefused, match=r'"augment" yields .* \(op RandomUniform\)'):
         with_cache(plan, place="end")

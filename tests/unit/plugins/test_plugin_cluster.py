@@ -1,7 +1,7 @@
 """Who a process is in a cluster: TF_CONFIG, Slurm, addresses, and every way to say it wrongly."""
 
 import json
-from typing import Any
+from functools import partial
 
 import pytest
 from support.lazy_modules import tf
@@ -9,7 +9,6 @@ from tfopt_distribute.roles import (
     ADDRESS_INDEX,
     checked_tf_config,
     cluster_kind,
-    is_address,
     own_place,
     resolver,
     slurm_jobs,
@@ -21,6 +20,7 @@ from tfopt_core.plugins import Cluster, PluginRefused
 TWO = {"worker": ["a:1", "b:1"]}
 SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 TRAINING, COORDINATED = ("chief", "worker"), ("chief", "worker", "ps")
+WORKERS = {"worker": None}
 # What srun sets for the second of two tasks on each of two nodes.
 SLURM = {
     "SLURM_JOB_ID": "7",
@@ -31,44 +31,34 @@ SLURM = {
 }
 
 
-def config(cluster: Any, job: Any = "worker", index: Any = 0) -> str:
+def config(cluster, job="worker", index=0):
     return json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
 
 
 @pytest.mark.parametrize(
-    ("environment", "addresses", "kind"),
+    ("asked", "environment", "kind"),
     [
-        ({"TF_CONFIG": "{}", "SLURM_PROCID": "0"}, ["a:1"], "tf-config"),
-        ({"SLURM_PROCID": "0"}, ["a:1"], "slurm"),
-        ({}, ["a:1"], "addresses"),
+        ("auto", {"TF_CONFIG": "{}", "SLURM_PROCID": "0"}, "tf-config"),
+        ("auto", {"SLURM_PROCID": "0"}, "slurm"),
+        ("auto", {}, "addresses"),
+        ("slurm", {"TF_CONFIG": "{}", "SLURM_PROCID": "0"}, "slurm"),
+        ("addresses", {"TF_CONFIG": "{}", "SLURM_PROCID": "0"}, "addresses"),
     ],
 )
-def test_auto_takes_tf_config_then_slurm_then_addresses(environment, addresses, kind):
-    assert cluster_kind("auto", environment, addresses) == kind
+def test_auto_takes_tf_config_then_slurm_then_addresses_unless_one_is_asked_for(
+    asked, environment, kind
+):
+    assert cluster_kind(asked, environment, ["a:1"]) == kind
 
 
-def test_what_is_asked_for_wins_over_what_else_is_there() -> None:
-    there = {"TF_CONFIG": "{}", "SLURM_PROCID": "0"}
-    assert cluster_kind("slurm", there, ["a:1"]) == "slurm"
-    assert cluster_kind("addresses", there, ["a:1"]) == "addresses"
-
-
-@pytest.mark.parametrize(
-    ("asked", "environment", "said"),
-    [
-        ("auto", {}, r'needs TF_CONFIG, Slurm or "addresses", found none; `tfopt launch` starts'),
-        ("tf-config", {"SLURM_PROCID": "0"}, "TF_CONFIG is not set; set it"),
-        ("addresses", {"TF_CONFIG": "{}"}, r"there are no addresses; set addresses = \["),
-    ],
-)
-def test_what_is_not_there_is_refused_with_the_mend(asked, environment, said):
-    with pytest.raises(PluginRefused, match=said):
-        cluster_kind(asked, environment, ())
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+# What is asked for, and words of the error that says what to mend.
+REFUSED = [
+    (lambda: cluster_kind("auto", {}, ()),
+     r'needs TF_CONFIG, Slurm or "addresses", found none; `tfopt launch` starts'),
+    (lambda: cluster_kind("tf-config", {"SLURM_PROCID": "0"}, ()), "TF_CONFIG is not set; set it"),
+    (lambda: cluster_kind("addresses", {"TF_CONFIG": "{}"}, ()),
+     r"there are no addresses; set addresses = \["),
+    *((partial(checked_tf_config, text, TRAINING), said) for text, said in [
         ("{", "is no JSON"),
         (json.dumps({"cluster": TWO, "task": {"type": "worker"}}), 'does not say which "task"'),
         (config(TWO, index=2), r'worker 2, but its "cluster" has 2 of them, counted from 0'),
@@ -76,49 +66,39 @@ def test_what_is_not_there_is_refused_with_the_mend(asked, environment, said):
         (config(SERVED), "use parameter-server"),
         (config({"chief": ["a:1", "b:1"]}, job="chief"), "2 chiefs; there can be one"),
         (config({"worker": ["a:1", "a:1"]}), "names a:1 twice"),
-    ],
-)
-def test_a_tf_config_that_would_make_tensorflow_wait_is_refused(text: str, said: str) -> None:
+    ]),
+    *((partial(checked_tf_config, config(rest, job=next(iter(rest))), COORDINATED),
+       f'names no "{missing}"; .* needs a chief')
+      for missing in SERVED
+      for rest in [{job: at for job, at in SERVED.items() if job != missing}]),
+    (lambda: slurm_jobs({"chief": 1, "worker": 3, "ps": 1}, SLURM),
+     "the Slurm step has 4 tasks; set --ntasks to 5: 1 chief"),
+    (lambda: slurm_jobs(WORKERS, {"SLURM_PROCID": "0"}), "no step of it"),
+    *((partial(own_place, addresses, WORKERS, environment), said)
+      for addresses, environment, said in [
+          (["localhost:1", "localhost:2"], {}, "2 of the .* of this machine, so it is unclear"),
+          (["192.0.2.7:1", "192.0.2.8:1"], {}, f"none of .*variable {ADDRESS_INDEX}"),
+          (["a:1", "b:1"], {ADDRESS_INDEX: "2"}, "0 to 1"),
+          (["a:1", "b:1"], {ADDRESS_INDEX: "one"}, 'is "one"; set it to the place'),
+    ]),
+    (lambda: own_place(["a:1", "b:1", "c:1"], {"chief": 1, "worker": 2, "ps": 1}, {}),
+     'there are 3 addresses; set "addresses" to 4: 1 chief'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "said"), REFUSED)
+def test_a_cluster_that_is_unclear_or_would_make_tensorflow_wait_is_refused(asked, said):
     with pytest.raises(PluginRefused, match=said):
-        checked_tf_config(text, TRAINING)
+        asked()
 
 
-@pytest.mark.parametrize("missing", SERVED)
-def test_parameter_servers_need_every_role(missing: str) -> None:
-    cluster = {job: there for job, there in SERVED.items() if job != missing}
-    with pytest.raises(PluginRefused, match=f'names no "{missing}"; .* needs a chief'):
-        checked_tf_config(config(cluster, job=next(iter(cluster))), COORDINATED)
-
-
-@pytest.mark.parametrize(
-    ("cluster", "job", "index"),
-    [(TWO, "worker", 1), (TWO, "worker", "1"), ({"chief": ["[::1]:9"]}, "chief", 0)],
-)
-def test_a_tf_config_that_tensorflow_can_read_passes(cluster: Any, job: str, index: Any) -> None:
-    checked_tf_config(config(cluster, job, index), TRAINING)
-
-
-@pytest.mark.parametrize(
-    ("text", "fine"),
-    [("a:1", True), ("[::1]:80", True), ("a:65536", False), ("a", False), ("grpc://a:1", False)],
-)
-def test_an_address_is_host_and_port(text: str, fine: bool) -> None:
-    assert is_address(text) is fine
-
-
-def test_roles_under_slurm_are_those_of_the_settings() -> None:
+def test_roles_under_slurm_are_those_of_the_settings():
     assert slurm_jobs({"worker": None}, SLURM) == {"worker": 4}
     jobs = {"chief": 1, "worker": 2, "ps": 1}
     assert slurm_jobs(jobs, SLURM) == jobs
-    with pytest.raises(
-        PluginRefused, match="the Slurm step has 4 tasks; set --ntasks to 5: 1 chief"
-    ):
-        slurm_jobs({**jobs, "worker": 3}, SLURM)
-    with pytest.raises(PluginRefused, match="no step of it"):
-        slurm_jobs({"worker": None}, {"SLURM_PROCID": "0"})
 
 
-def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says() -> None:
+def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says():
     addresses = ["elsewhere.invalid:1", "localhost:2", "192.0.2.7:3"]
     jobs = {"chief": 1, "worker": 1, "ps": 1}
     by_job = {"chief": addresses[:1], "worker": addresses[1:2], "ps": addresses[2:]}
@@ -126,25 +106,6 @@ def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says() 
     assert own_place(addresses, jobs, {ADDRESS_INDEX: "2"}) == ("ps", 0, by_job)
     job, index, _ = own_place(addresses, {"worker": None}, {ADDRESS_INDEX: "2"})
     assert (job, index) == ("worker", 2)
-
-
-@pytest.mark.parametrize(
-    ("addresses", "environment", "said"),
-    [
-        (["localhost:1", "localhost:2"], {}, "2 of the .* of this machine, so it is unclear"),
-        (["192.0.2.7:1", "192.0.2.8:1"], {}, f"none of .*variable {ADDRESS_INDEX}"),
-        (["a:1", "b:1"], {ADDRESS_INDEX: "2"}, "0 to 1"),
-        (["a:1", "b:1"], {ADDRESS_INDEX: "one"}, 'is "one"; set it to the place'),
-    ],
-)
-def test_an_unclear_own_address_is_refused_with_the_mend(addresses, environment, said):
-    with pytest.raises(PluginRefused, match=said):
-        own_place(addresses, {"worker": None}, environment)
-
-
-def test_as_many_addresses_as_roles_are_needed() -> None:
-    with pytest.raises(PluginRefused, match='there are 3 addresses; set "addresses" to 4: 1 chief'):
-        own_place(["a:1", "b:1", "c:1"], {"chief": 1, "worker": 2, "ps": 1}, {})
 
 
 @pytest.mark.parametrize(
@@ -157,8 +118,8 @@ def test_as_many_addresses_as_roles_are_needed() -> None:
     ],
 )
 def test_before_the_cluster_is_joined_the_environment_tells_the_number_of_workers(
-    environment: dict[str, str], workers: int
-) -> None:
+    environment, workers
+):
     assert announced_workers(environment, (), 7) == workers
     assert announced_workers({}, ("a:1", "b:1", "c:1"), 7) == 3
 
@@ -166,15 +127,14 @@ def test_before_the_cluster_is_joined_the_environment_tells_the_number_of_worker
 # TensorFlow's own resolvers; only what they read of the outside is set.
 
 
-def resolved(environment: dict[str, str], **changes: Any) -> Cluster:
-    plain: dict[str, Any] = {
+def resolved(environment, **changes):
+    plain = {
         "asked": "auto", "roles": TRAINING, "jobs": {"worker": None}, "addresses": (), "port": 9000,
     }  # fmt: skip
     return Cluster.of(resolver(**{**plain, **changes}, environment=environment))
 
 
-@pytest.mark.tensorflow
-def test_tensorflows_resolver_reads_tf_config(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorflows_resolver_reads_tf_config(monkeypatch):
     told = {"TF_CONFIG": config({"chief": ["a:1"], "worker": ["b:1"]}, index=0)}
     monkeypatch.setenv("TF_CONFIG", told["TF_CONFIG"])
     cluster = resolved(told)
@@ -182,7 +142,6 @@ def test_tensorflows_resolver_reads_tf_config(monkeypatch: pytest.MonkeyPatch) -
     assert not cluster.is_chief
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("rank", range(4))
 def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(monkeypatch, rank):
     monkeypatch.setenv("PATH", "")
@@ -200,7 +159,6 @@ def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(m
     ]
 
 
-@pytest.mark.tensorflow
 def test_slurm_variables_that_contradict_each_other_are_refused(monkeypatch):
     for name, value in (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "oops"}).items():
         monkeypatch.setenv(name, value)
@@ -208,7 +166,6 @@ def test_slurm_variables_that_contradict_each_other_are_refused(monkeypatch):
         resolved(SLURM)
 
 
-@pytest.mark.tensorflow
 def test_a_resolver_of_addresses_knows_the_gpus_of_this_process(monkeypatch):
     told = {ADDRESS_INDEX: "1"}
     assert resolved(told, addresses=("a:1", "b:1")).name == "worker 1"

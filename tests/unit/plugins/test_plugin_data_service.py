@@ -6,15 +6,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import attrs
 import numpy as np
 import psutil
 import pytest
-from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from tfopt_data.data_service import DataService, with_service
 from tfopt_data.service_dataset import check_reachable, registered
@@ -23,21 +18,20 @@ from tfopt_data.service_local import LocalService
 from tfopt_core import DataPlan
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.lower import lower
-from tfopt_core.plugins import Finding, PluginRefused
-from tfopt_core.testing import make_machine
+from tfopt_core.plugins import PluginRefused
 
 PLAN = DataPlan.from_arrays(np.arange(10.0)).batch(4)
 
 
-def twice(x: Any) -> Any:
+def twice(x):
     return x * 2
 
 
-def same(dataset: Any) -> Any:
+def same(dataset):
     return dataset
 
 
-def sent(plan: DataPlan, divided: bool = False) -> Any:
+def sent(plan, divided=False):
     """The lowered plan, with a service that hands back what it is given."""
     return lower(with_service(plan, same, divided=divided).plan)
 
@@ -45,29 +39,27 @@ def sent(plan: DataPlan, divided: bool = False) -> Any:
 # Where it stands, and what it leaves alone
 
 
-def test_it_takes_everything_but_the_prefetch() -> None:
+def test_it_takes_everything_but_the_prefetch():
     rewrite = with_service(PLAN.prefetch(), same, divided=False)
     assert [s.kind for s in rewrite.plan.stages] == ["source", "batch", "opaque", "prefetch"]
     assert rewrite.done == "after batch: 4"
     assert not rewrite.plan.stages[2].deterministic
 
 
-def test_cached_examples_are_left_alone() -> None:
+def test_cached_examples_are_left_alone():
     rewrite = with_service(DataPlan.from_arrays(np.arange(4)).cache().batch(2), same, divided=False)
     assert not rewrite.done
     assert "kept in a cache" in rewrite.reason
 
 
-@pytest.mark.tensorflow
-def test_the_number_of_batches_stays_known() -> None:
+def test_the_number_of_batches_stays_known():
     assert int(sent(PLAN).cardinality()) == 3
     divided = sent(PLAN, divided=True)
     assert int(divided.cardinality()) == 3
     assert [len(batch) for batch in divided] == [4, 4, 2]
 
 
-@pytest.mark.tensorflow
-def test_examples_that_get_lost_are_noticed() -> None:
+def test_examples_that_get_lost_are_noticed():
     lossy = with_service(PLAN, lambda dataset: dataset.take(2), divided=False).plan
     with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain"):
         list(lower(lossy))
@@ -76,32 +68,54 @@ def test_examples_that_get_lost_are_noticed() -> None:
 # What is refused
 
 
-def test_generator_is_refused() -> None:
-    plan = DataPlan.from_generator(lambda: iter([1.0])).batch(2)
-    with pytest.raises(PluginRefused, match="a Python generator, which no other process"):
-        with_service(plan, same, divided=False)
+def ten():
+    return DataPlan.from_arrays(np.arange(10.0))
 
 
-@pytest.mark.tensorflow
-def test_python_in_a_map_is_refused() -> None:
-    plan = DataPlan.from_arrays(np.arange(4.0)).map(
-        lambda x: tf.py_function(twice, [x], tf.float64)
-    )
-    with pytest.raises(PluginRefused, match=r"calls Python \(EagerPyFunc"):
-        sent(plan)
+def in_python():
+    return ten().map(lambda x: tf.py_function(twice, [x], tf.float64))
 
 
-@pytest.mark.tensorflow
-def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
+def drawn_from_a_generator():
     generator = tf.random.Generator.from_seed(1)
-    plan = DataPlan.from_arrays(np.arange(4.0))
-    with pytest.raises(PluginRefused, match="changes variables"):
-        sent(plan.map(lambda x: x + generator.uniform([], dtype=tf.float64)))
-    assert sent(plan.map(lambda x: x + tf.random.uniform([], dtype=tf.float64)))
+    return ten().map(lambda x: x + generator.uniform([], dtype=tf.float64))
 
 
-@pytest.mark.tensorflow
-def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch() -> None:
+def drawn_without_a_state():
+    return ten().map(lambda x: x + tf.random.uniform([], dtype=tf.float64))
+
+
+def zipped(*seeds):
+    """A zip of which one part is shuffled by these seeds."""
+    shuffled = walk.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
+    return DataPlan.from_dataset(tf.data.Dataset.zip(shuffled, tf.data.Dataset.range(9))).batch(3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "divided", "said"),
+    [
+        (lambda: DataPlan.from_generator(lambda: iter([1.0])).batch(2), False,
+         "a Python generator, which no other process"),
+        (in_python, False, r"calls Python \(EagerPyFunc"),
+        (drawn_from_a_generator, False, "changes variables"),
+        (drawn_without_a_state, False, ""),
+        (lambda: zipped(1, 2), False, "shuffle behind it"),
+        (lambda: zipped(0, 0), False, ""),
+        (lambda: ten().take(3).batch(2), True, r"\(TakeDataset\).*set workers = 1"),
+        (lambda: ten().take(3).batch(2), False, ""),
+        (lambda: ten().batch(4, drop_remainder=True), True, "would drop one; set workers = 1"),
+        (lambda: ten().batch(4, drop_remainder=True), False, ""),
+        (lambda: DataPlan.from_arrays(np.broadcast_to(np.zeros(1, "uint8"), (2**31,))), False,
+         r"2 GiB of arrays.*read them from files"),
+    ],
+)  # fmt: skip
+def test_what_a_service_would_read_otherwise_is_refused_and_the_rest_is_sent(plan, divided, said):
+    with pytest.raises(PluginRefused, match=said) if said else contextlib.nullcontext():
+        assert sent(plan(), divided=divided)
+
+
+def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch():
+
     keras.utils.set_random_seed(1)
     plan = DataPlan.from_arrays(np.arange(10)).shuffle().batch(4)
     assert with_service(plan, same, divided=False).plan.stages[1].seed == (0, 0)
@@ -112,44 +126,9 @@ def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch
     assert with_service(still, same, divided=False).plan.stages[1] is still.stages[1]
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("seeds", [(1, 2), (0, 0)])
-def test_a_seeded_shuffle_within_a_source_is_refused(seeds: tuple[int, int]) -> None:
-    shuffled = walk.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
-    pairs = DataPlan.from_dataset(tf.data.Dataset.zip(shuffled, tf.data.Dataset.range(9)))
-    with (
-        pytest.raises(PluginRefused, match="shuffle behind it")
-        if any(seeds)
-        else contextlib.nullcontext()
-    ):
-        sent(pairs.batch(3))
-
-
-@pytest.mark.tensorflow
-def test_a_take_is_refused_for_several_workers_only() -> None:
-    plan = DataPlan.from_arrays(np.arange(10)).take(3).batch(2)
-    assert sent(plan)
-    with pytest.raises(PluginRefused, match=r"\(TakeDataset\).*set workers = 1"):
-        sent(plan, divided=True)
-
-
-def test_batches_that_cannot_be_put_together_again_are_refused() -> None:
-    plan = DataPlan.from_arrays(np.arange(10))
-    dropping = plan.batch(4, drop_remainder=True)
-    assert with_service(dropping, same, divided=False).done
-    with pytest.raises(PluginRefused, match="would drop one; set workers = 1"):
-        with_service(dropping, same, divided=True)
-
-
-def test_more_than_a_graph_holds_is_refused() -> None:
-    huge = np.broadcast_to(np.zeros(1, "uint8"), (2**31,))
-    with pytest.raises(PluginRefused, match=r"2 GiB of arrays.*read them from files"):
-        with_service(DataPlan.from_arrays(huge), same, divided=False)
-
-
-def test_one_worker_reads_all_examples_and_several_share_them_out() -> None:
+def test_one_worker_reads_all_examples_and_several_share_them_out():
     chosen = [
-        DataService(**settings).resolve(None).sharding  # type: ignore[arg-type]
+        DataService(**settings).resolve(None).sharding
         for settings in ({}, {"workers": 2}, {"address": "grpc://h:1"}, {"sharding": "dynamic"})
     ]
     assert chosen == ["off", "dynamic", "dynamic", "dynamic"]
@@ -159,7 +138,7 @@ def test_one_worker_reads_all_examples_and_several_share_them_out() -> None:
 
 
 @pytest.fixture
-def listener() -> Iterator[int]:
+def listener():
     """The port of somebody who takes connections and says nothing."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -167,12 +146,12 @@ def listener() -> Iterator[int]:
         yield silent.getsockname()[1]
 
 
-def test_a_port_that_is_taken_is_refused_at_once(listener: int, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_refused_at_once(listener, tmp_path):
     with pytest.raises(PluginRefused, match=f"port {listener} cannot be had .*in use"):
         LocalService.start(1, listener, tmp_path)
 
 
-def test_nobody_at_the_address_is_refused(listener: int) -> None:
+def test_nobody_at_the_address_is_refused(listener):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -181,8 +160,7 @@ def test_nobody_at_the_address_is_refused(listener: int) -> None:
     check_reachable(f"grpc://127.0.0.1:{listener}")
 
 
-@pytest.mark.tensorflow
-def test_somebody_else_at_the_address_is_refused_in_time(listener: int) -> None:
+def test_somebody_else_at_the_address_is_refused_in_time(listener):
     with pytest.raises(PluginRefused, match="no answer within 1 s"):
         registered(tf.data.Dataset.range(3), f"grpc://127.0.0.1:{listener}", limit_seconds=1)
 
@@ -211,8 +189,8 @@ def test_a_process_that_hangs_at_its_start_is_ended(tmp_path, monkeypatch):
     assert psutil.Process().children() == before
 
 
-def test_a_worker_that_dies_is_named() -> None:
-    causes: queue.Queue[str] = queue.Queue()
+def test_a_worker_that_dies_is_named():
+    causes = queue.Queue()
     sleeper = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     service = LocalService("grpc://localhost:1", (sleeper,))
     threading.Thread(target=service._watch, args=(causes.put,), daemon=True).start()
@@ -222,8 +200,8 @@ def test_a_worker_that_dies_is_named() -> None:
     service.stop()
 
 
-def test_a_service_that_is_stopped_has_no_death_to_tell() -> None:
-    causes: queue.Queue[str] = queue.Queue()
+def test_a_service_that_is_stopped_has_no_death_to_tell():
+    causes = queue.Queue()
     sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     service = LocalService("grpc://localhost:1", (sleeper,))
     watch = threading.Thread(target=service._watch, args=(causes.put,), daemon=True)
@@ -234,28 +212,3 @@ def test_a_service_that_is_stopped_has_no_death_to_tell() -> None:
     with contextlib.suppress(queue.Empty):
         raise AssertionError(causes.get(timeout=0.1))
     assert service.alive == 0
-
-
-# Where it may pay
-
-WAITING = diagnosis(
-    input_=0.08, dispatch=0.01, compute=0.01, data=0.08, example_bytes=100.0,
-    machine=make_machine(cpu_count=16), epochs=3,
-    plans={"train": DataPlan.from_arrays(np.arange(10.0)).map(twice, parallel="auto").batch(4)},
-)  # fmt: skip
-
-
-def test_it_is_suggested_where_training_waits_and_cpus_are_left() -> None:
-    assert DataService().suggest(WAITING) == {"workers": 1}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"machine": make_machine(cpu_count=2)},
-        {"input_seconds": 0.01},
-        {"findings": (Finding(kind="sequential-map", detail="slow", split="train"),)},
-    ],
-)
-def test_it_is_not_suggested_elsewhere(changes: dict[str, Any]) -> None:
-    assert DataService().suggest(attrs.evolve(WAITING, **changes)) is None

@@ -1,11 +1,7 @@
 """The kernels make the updates of Keras' optimizers; what keeps Keras' own is named."""
 
-from typing import Any
-
-import attrs
 import numpy as np
 import pytest
-from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_training.fused_optimizer import FusedOptimizer, FusedUpdates
@@ -27,7 +23,7 @@ REST = [
 ]  # fmt: skip
 
 
-def made(name: str) -> Any:
+def made(name):
     from keras import optimizers as kinds
 
     return {
@@ -45,7 +41,7 @@ def made(name: str) -> Any:
     }[name]()
 
 
-def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = False) -> list[Any]:
+def updated(optimizer, updates, *, compiled=False):
     """Return the weights and the optimizer's variables after some updates."""
     random = np.random.default_rng(0)
     table, kernel = (
@@ -56,11 +52,11 @@ def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = Fa
     model = keras.Model()
     model.optimizer, model.jit_compile = optimizer, compiled
 
-    def step(values: Any, whole: Any) -> None:
+    def step(values, whole):
         rows = tf.IndexedSlices(values, tf.constant(INDICES), tf.constant([ROWS, WIDTH]))
         optimizer.apply([rows, whole], [table, kernel])
 
-    def fused(values: Any, whole: Any) -> None:
+    def fused(values, whole):
         if updates is None:
             step(values, whole)
         else:
@@ -74,11 +70,10 @@ def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = Fa
     return [table.numpy(), kernel.numpy(), *(v.numpy() for v in optimizer.variables)]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("name", "compiled"), [*KEPT, *(pytest.param(*one, marks=pytest.mark.thorough) for one in REST)]
 )
-def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> None:
+def test_the_kernels_make_the_updates_of_keras(name, compiled):
     updates = FusedUpdates(min_elements=1)
     expected, fused = updated(made(name), None), updated(made(name), updates, compiled=compiled)
     for index, (theirs, ours) in enumerate(zip(expected, fused, strict=True)):
@@ -91,8 +86,7 @@ def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> Non
     assert ("kernel" in updates.whole) == (not compiled and name != "rmsprop")
 
 
-@pytest.mark.tensorflow
-def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one() -> None:
+def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one():
     table, optimizer = keras.Variable(np.zeros((3, 1), "float32")), keras.optimizers.Adam()
     optimizer.build([table])
     gradient = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), [3, 1])
@@ -105,11 +99,10 @@ def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one() 
     np.testing.assert_allclose(velocity.numpy()[1], 0.001 * (1 + 4), rtol=1e-6)
 
 
-@pytest.mark.tensorflow
-def test_optimizers_that_keep_their_own_updates_are_named() -> None:
+def test_optimizers_that_keep_their_own_updates_are_named():
     from keras import optimizers as kinds
 
-    class Mine(kinds.Adam):  # type: ignore[misc]
+    class Mine(kinds.Adam):
         pass
 
     patched = kinds.Adam()
@@ -129,8 +122,7 @@ def test_optimizers_that_keep_their_own_updates_are_named() -> None:
     assert isinstance(kernels_of(kinds.AdamW()), Kernels)
 
 
-@pytest.mark.tensorflow
-def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was() -> None:
+def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was():
     updates, optimizer = FusedUpdates(min_elements=ROWS * WIDTH + 1), made("adam")
     expected = updated(made("adam"), None)
     for theirs, ours in zip(expected, updated(optimizer, updates), strict=True):
@@ -147,23 +139,9 @@ def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was()
         (make_run(cluster=object()), "several processes share"),
     ],
 )
-def test_replicas_clusters_and_gpus_are_left_alone(run: Any, message: str) -> None:
+def test_replicas_clusters_and_gpus_are_left_alone(run, message):
     plugin, before = FusedOptimizer(), TrainingOptions(optimizer="adam")
     assert plugin.configure_training(run, None, before) is before
     effect = plugin.report_effect(run)
     assert not effect.applied
     assert message in effect.detail
-
-
-def test_it_is_proposed_for_embeddings_and_for_large_models_without_xla() -> None:
-    plugin = FusedOptimizer()
-
-    def proposed(parameters: int, **facts: Any) -> bool:
-        facts = {"trainable_parameters": parameters, **facts}
-        return plugin.suggest(attrs.evolve(diagnosis(), **facts)) == {}
-
-    assert proposed(100_000)
-    assert not proposed(1000)
-    assert not proposed(100_000, machine=machine_with((8, 0)))
-    assert not proposed(100_000, jit_compile=True)
-    assert proposed(100_000, jit_compile=True, layers=("Embedding",))

@@ -1,16 +1,16 @@
 """LSTM and GRU layers compute what Keras' loop over steps computes."""
 
 import itertools
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
-from support.hooks_diagnosis import diagnosis
+from support.lazy_modules import keras, tf
 from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers, release
 from tfopt_model.fused_recurrent import FusedRecurrent, fuse, recurrent_layers, why_not_fused
+from tfopt_model.fused_transformer import FusedTransformer
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.plugins import TrainingOptions
@@ -21,11 +21,11 @@ BATCH, STEPS, FEATURES, UNITS = 6, 7, 5, 4
 ROUNDING = 2e-6
 
 
-def inputs() -> Any:
+def inputs():
     return np.random.default_rng(0).normal(size=(BATCH, STEPS, FEATURES)).astype("float32")
 
 
-def some_mask() -> Any:
+def some_mask():
     """Of every kind: none left, all, padded right, padded left, with holes."""
     mask = np.random.default_rng(1).random((BATCH, STEPS)) > 0.4
     mask[:4] = False
@@ -33,20 +33,15 @@ def some_mask() -> Any:
     return mask
 
 
-def outputs_and_gradients(
-    layer: Any, mask: Any = None, states: Any = None, shape: Any = None
-) -> list[Any]:
+def outputs_and_gradients(layer, mask=None, states=None, shape=None):
     """What a traced call of the layer computes; in `shape` what is unknown to the trace is None."""
-    import keras
-    import tensorflow as tf
-
     keras.utils.set_random_seed(4)
     layer.cell.reset_dropout_mask()
     if layer.cell.dropout:
         layer.cell.seed_generator.state.assign([1, 2])
     x, shape = inputs(), (BATCH, STEPS, FEATURES) if shape is None else shape
 
-    def computed(x: Any, mask: Any) -> Any:
+    def computed(x, mask):
         with tf.GradientTape() as tape:
             tape.watch(x)
             given = {} if mask is None else {"mask": mask}
@@ -67,9 +62,7 @@ def outputs_and_gradients(
     return list(traced(*(tf.constant(one) for one in (x, mask) if one is not None)))
 
 
-def lstm(**settings: Any) -> Any:
-    import keras
-
+def lstm(**settings):
     keras.utils.set_random_seed(3)
     settings = {"unit_forget_bias": False, "bias_initializer": "random_normal", **settings}
     layer = keras.layers.LSTM(UNITS, **settings)
@@ -77,9 +70,7 @@ def lstm(**settings: Any) -> Any:
     return layer
 
 
-def gru(**settings: Any) -> Any:
-    import keras
-
+def gru(**settings):
     keras.utils.set_random_seed(3)
     layer = keras.layers.GRU(UNITS, **{"bias_initializer": "random_normal", **settings})
     layer.build((BATCH, STEPS, FEATURES))
@@ -89,7 +80,7 @@ def gru(**settings: Any) -> Any:
 KINDS = [lstm, gru]
 
 
-def assert_equal_to_keras(layer: Any, *given: Any, **others: Any) -> None:
+def assert_equal_to_keras(layer, *given, **others):
     expected = outputs_and_gradients(layer, *given, **others)
     fused = FusedLayers()
     assert fuse(layer, fused) == ""
@@ -113,31 +104,19 @@ KEPT = [
 ]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "on",
     mostly_thorough(
         CASES, KEPT, ids=lambda on: " ".join(name for name in on if on[name]) or "plain"
     ),
 )
-def test_outputs_states_and_gradients_are_those_of_keras(on: dict[str, bool]) -> None:
+def test_outputs_states_and_gradients_are_those_of_keras(on):
     settings = {name: on[name] for name in SWITCHES[:4]}
     kind = lstm if on["lstm"] else gru
     assert_equal_to_keras(kind(**settings), some_mask() if on["masked"] else None)
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", KINDS)
-def test_where_all_sequences_are_shorter_than_their_padding_it_is_equal_too(kind: Any) -> None:
-    mask = some_mask()
-    mask[:, -2:] = False
-    assert_equal_to_keras(kind(return_sequences=True), mask)
-    assert_equal_to_keras(kind(), np.zeros_like(mask))
-
-
-@pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("masked", [True, False])
 def test_with_an_unknown_number_of_examples_and_steps_it_is_equal_too(masked, kind):
@@ -145,15 +124,12 @@ def test_with_an_unknown_number_of_examples_and_steps_it_is_equal_too(masked, ki
     assert_equal_to_keras(layer, mask, shape=(None, None, FEATURES))
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("steps", "compiled"), [(STEPS, True), (None, False)])
-def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps: Any, compiled: bool) -> None:
-    import tensorflow as tf
-
+def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps, compiled):
     layer = lstm()
     fuse(layer, FusedLayers())
 
-    def gradients(x: Any) -> Any:
+    def gradients(x):
         with tf.GradientTape() as tape:
             outputs = layer(x)
         return tape.gradient(outputs, [variable.value for variable in layer.trainable_variables])
@@ -166,22 +142,9 @@ def test_xla_compiles_the_gradient_of_a_known_number_of_steps(steps: Any, compil
     assert any(one.attr["_XlaMustCompile"].b for one in functions) is compiled
 
 
-@pytest.mark.tensorflow
-def test_one_program_computes_the_gradient_of_any_number_of_unmasked_steps() -> None:
-    import tensorflow as tf
-    from tfopt_model.recurrent_kernels import _compiled_backpropagation
-
-    steps = tf.ones((STEPS, BATCH, UNITS))
-    given = (steps, steps, (steps,) * 4, steps, steps, steps[0], tf.ones((4 * UNITS, UNITS)))
-    program = _compiled_backpropagation().experimental_get_compiler_ir
-    texts = [program(tf.constant(count), *given)(stage="hlo") for count in (2, 5)]
-    assert texts[0] == texts[1]
-
-
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
-def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None:
+def test_initial_states_biases_and_dropout_are_those_of_keras(kind):
     states = [np.full((BATCH, UNITS), value, "float32") for value in (0.5, -0.3)]
     states = states[: len(kind().cell.get_initial_state(1))]
     assert_equal_to_keras(kind(return_state=True), states=states)
@@ -190,36 +153,13 @@ def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None
     assert_equal_to_keras(kind(dropout=0.4, return_sequences=True), some_mask())
 
 
-@pytest.mark.tensorflow
-def test_a_step_of_a_gru_copies_nothing_in_reverse() -> None:
-    # a strided slice backwards takes more time than all else in the layer
-    import tensorflow as tf
-
-    layer = gru(return_sequences=True)
-    fuse(layer, FusedLayers())
-
-    def step(x: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x))
-        return tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
-
-    graph = tf.function(step, autograph=False).get_concrete_function(inputs()).graph
-    slices = [operation for operation in graph.get_operations() if operation.type == "StridedSlice"]
-    strides = [tf.get_static_value(operation.inputs[3]) for operation in slices]
-    assert slices
-    assert all(stride is not None and (stride > 0).all() for stride in strides)
-
-
 @pytest.mark.thorough
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_second_derivative_is_refused(kind: Any) -> None:
-    import tensorflow as tf
-
+def test_a_second_derivative_is_refused(kind):
     layer, fused = kind(), FusedLayers()
     fuse(layer, fused)
 
-    def derived_twice(x: Any) -> Any:
+    def derived_twice(x):
         with tf.GradientTape() as outer:
             outer.watch(x)
             with tf.GradientTape() as inner:
@@ -232,8 +172,7 @@ def test_a_second_derivative_is_refused(kind: Any) -> None:
         tf.function(derived_twice, autograph=False)(tf.constant(inputs()))
 
 
-@pytest.mark.tensorflow
-def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named() -> None:
+def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named():
     layer, fused = lstm(dtype="mixed_bfloat16"), FusedLayers()
     expected = layer(inputs())
     fuse(layer, fused)
@@ -242,10 +181,7 @@ def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named() -> None:
     assert fused.reasons == {layer.name: "it computes in bfloat16, and only float32 is reached"}
 
 
-@pytest.mark.tensorflow
-def test_layers_within_wrappers_are_found_once() -> None:
-    import keras
-
+def test_layers_within_wrappers_are_found_once():
     layers = keras.layers
     shared = layers.LSTM(UNITS, name="shared")
     start = keras.Input((STEPS, FEATURES))
@@ -256,7 +192,6 @@ def test_layers_within_wrappers_are_found_once() -> None:
     assert names == ["backward_both", "forward_both", "inner", "shared"]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
@@ -267,25 +202,21 @@ def test_layers_within_wrappers_are_found_once() -> None:
         ({"unroll": True}, "unrolled"),
     ],
 )
-def test_a_layer_that_is_not_computed_is_named(settings: Any, word: str) -> None:
+def test_a_layer_that_is_not_computed_is_named(settings, word):
     assert word in why_not_fused(lstm(**settings))
     assert word in why_not_fused(gru(**settings))
 
 
-@pytest.mark.tensorflow
-def test_a_reset_gate_before_the_product_is_left_to_keras() -> None:
+def test_a_reset_gate_before_the_product_is_left_to_keras():
     assert "reset_after=False" in why_not_fused(gru(reset_after=False))
 
 
-@pytest.mark.tensorflow
-def test_other_cells_and_loops_of_users_are_left_alone() -> None:
-    import keras
-
-    class Own(keras.layers.LSTM):  # type: ignore[misc]
-        def inner_loop(self, *args: Any, **kwargs: Any) -> Any:
+def test_other_cells_and_loops_of_users_are_left_alone():
+    class Own(keras.layers.LSTM):
+        def inner_loop(self, *args, **kwargs):
             return super().inner_loop(*args, **kwargs)
 
-    class OwnCell(keras.layers.LSTMCell):  # type: ignore[misc]
+    class OwnCell(keras.layers.LSTMCell):
         pass
 
     assert "inner_loop of its own" in why_not_fused(Own(3))
@@ -293,28 +224,28 @@ def test_other_cells_and_loops_of_users_are_left_alone() -> None:
     assert "OwnCell" in why_not_fused(keras.layers.RNN(OwnCell(3)))
 
 
-def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
+@pytest.mark.parametrize("plugin", [FusedRecurrent(), FusedTransformer()])
+def test_xla_of_another_plugin_is_refused_with_the_mend(plugin):
     run = make_run(settings={"resident": {"xla": True}})
     with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
-        FusedRecurrent().configure_training(run, None, TrainingOptions(optimizer="adam"))
+        plugin.configure_training(run, None, TrainingOptions(optimizer="adam"))
 
 
-@pytest.mark.tensorflow
-def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone() -> None:
-    import keras
-
-    plugin, plain = FusedRecurrent(), TrainingOptions(optimizer="adam")
+@pytest.mark.parametrize(
+    ("plugin", "kind", "method", "compiled", "on_gpu"),
+    [(FusedRecurrent(), "LSTM", "inner_loop", "the workload compiles", "cuDNN"),
+     (FusedTransformer(), "LayerNormalization", "call", "the workload has XLA", "on a GPU")],
+)  # fmt: skip
+def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone(
+    plugin, kind, method, compiled, on_gpu
+):
+    plain = TrainingOptions(optimizer="adam")
     for run, options, word in (
-        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload compiles"),
-        (make_run(machine=machine_with((8, 0))), plain, "cuDNN"),
+        (make_run(), attrs.evolve(plain, jit_compile=True), compiled),
+        (make_run(machine=machine_with((8, 0))), plain, on_gpu),
     ):
-        model = plugin.wrap_model(run, keras.Sequential([keras.Input((STEPS, FEATURES)), lstm()]))
+        layer = lstm() if kind == "LSTM" else getattr(keras.layers, kind)()
+        model = plugin.wrap_model(run, keras.Sequential([keras.Input((STEPS, FEATURES)), layer]))
         plugin.configure_training(run, model, options)
-        assert "inner_loop" not in vars(model.layers[0])
+        assert method not in vars(model.layers[0])
         assert word in plugin.report_effect(run).detail
-
-
-def test_lstm_and_gru_layers_on_a_cpu_in_float32_suggest_it() -> None:
-    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "LSTM"))) == {}
-    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "GRU"))) == {}
-    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "SimpleRNN"))) is None

@@ -1,35 +1,24 @@
 """The operations of fused-transformer compute what Keras' layers compute, gradients included."""
 
-from typing import Any
-
-import attrs
 import numpy as np
 import pytest
-from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, tf
-from support.plugin_drive import machine_with
 from tfopt_model.fused_layers import FusedLayers, release
-from tfopt_model.fused_transformer import FusedTransformer, fuse, fusible_layers, why_not_fused
-
-from tfopt_core.errors import PluginRefused
-from tfopt_core.plugins import TrainingOptions
-from tfopt_core.testing import make_run
+from tfopt_model.fused_transformer import fuse, fusible_layers, why_not_fused
 
 BATCH, PLACES, WIDTH = 3, 5, 8
 # What another order of sums may change, of the largest number of a tensor.
 ROUNDING = 1e-5
 
-pytestmark = pytest.mark.tensorflow
 
-
-def numbers(*shape: int) -> Any:
+def numbers(*shape):
     return np.random.default_rng(sum(shape)).normal(size=shape).astype("float32")
 
 
-def outputs_and_gradients(layer: Any, inputs: list[Any], settings: dict[str, Any]) -> list[Any]:
+def outputs_and_gradients(layer, inputs, settings):
     given = [tf.constant(each) for each in inputs]
 
-    def derived() -> Any:
+    def derived():
         with tf.GradientTape() as tape:
             tape.watch(given)
             outputs = layer(*given, **settings)
@@ -38,10 +27,10 @@ def outputs_and_gradients(layer: Any, inputs: list[Any], settings: dict[str, Any
         weights = [variable.value for variable in layer.trainable_variables]
         return [outputs, *tape.gradient(loss, [*given, *weights], unconnected_gradients="zero")]
 
-    return tf.function(derived, autograph=False)()  # type: ignore[no-any-return]
+    return tf.function(derived, autograph=False)()
 
 
-def assert_equal_to_keras(layer: Any, *inputs: Any, **settings: Any) -> None:
+def assert_equal_to_keras(layer, *inputs, **settings):
     layer(*inputs)
     for index, variable in enumerate(layer.trainable_variables):
         variable.assign(variable + 0.3 * numbers(*variable.shape, index + 1)[..., 0])
@@ -57,7 +46,7 @@ def assert_equal_to_keras(layer: Any, *inputs: Any, **settings: Any) -> None:
         np.testing.assert_allclose(ours, theirs, atol=ROUNDING * scale, rtol=0)
 
 
-def some_mask() -> Any:
+def some_mask():
     """A mask of queries and keys, with a query that sees nothing."""
     mask = np.random.default_rng(1).random((BATCH, PLACES, PLACES)) > 0.4
     mask[0, 2] = False
@@ -76,28 +65,28 @@ def some_mask() -> Any:
     ],
     ids=["no mask", "causal", "given", "both", "query"],
 )
-def test_attention_is_that_of_keras(settings: dict[str, Any]) -> None:
+def test_attention_is_that_of_keras(settings):
     inputs = [numbers(BATCH, PLACES, WIDTH), numbers(BATCH, PLACES, WIDTH) + 1]
     assert_equal_to_keras(keras.layers.MultiHeadAttention(2, 3), *inputs, **settings)
 
 
-def test_attention_over_another_sequence_with_wider_values_is_that_of_keras() -> None:
+def test_attention_over_another_sequence_with_wider_values_is_that_of_keras():
     layer = keras.layers.MultiHeadAttention(2, 3, value_dim=5)
     assert_equal_to_keras(layer, numbers(BATCH, PLACES, WIDTH), numbers(BATCH, 7, WIDTH))
 
 
 @pytest.mark.parametrize("shape", [(BATCH, PLACES, WIDTH), (BATCH, WIDTH), (2, 3, 4, WIDTH)])
-def test_layer_normalization_is_that_of_keras(shape: tuple[int, ...]) -> None:
+def test_layer_normalization_is_that_of_keras(shape):
     assert_equal_to_keras(keras.layers.LayerNormalization(), 5 + 3 * numbers(*shape))
 
 
-def test_gelu_is_that_of_keras() -> None:
+def test_gelu_is_that_of_keras():
     far = 4 * numbers(BATCH, PLACES, WIDTH)
     assert_equal_to_keras(keras.layers.Dense(6, activation="gelu"), far)
     assert_equal_to_keras(keras.layers.Activation("gelu"), far)
 
 
-def test_a_second_derivative_is_an_error_that_names_the_plugin() -> None:
+def test_a_second_derivative_is_an_error_that_names_the_plugin():
     layer = keras.layers.LayerNormalization()
     x = tf.constant(numbers(BATCH, WIDTH))
     layer(x)
@@ -112,8 +101,8 @@ def test_a_second_derivative_is_an_error_that_names_the_plugin() -> None:
         outer.gradient(slope, x)
 
 
-def test_what_cannot_be_computed_is_named() -> None:
-    class Own(keras.layers.LayerNormalization):  # type: ignore[misc]
+def test_what_cannot_be_computed_is_named():
+    class Own(keras.layers.LayerNormalization):
         pass
 
     layers = keras.layers
@@ -146,7 +135,7 @@ def test_a_call_that_is_left_to_keras_is_named(kind, settings, called, word):
     assert word in fused.reasons[layer.name]
 
 
-def block() -> Any:
+def block():
     """A model with one layer of each kind, and two that are not of them."""
     from keras import layers
 
@@ -157,7 +146,7 @@ def block() -> Any:
     return keras.Model(start, layers.Dense(2, activation="relu")(hidden))
 
 
-def test_layers_are_found_and_given_back() -> None:
+def test_layers_are_found_and_given_back():
     model = block()
     config, layers = model.get_config(), fusible_layers(model)
     assert sorted(layer.name for layer in layers) == ["attention", "norm", "wide"]
@@ -169,35 +158,7 @@ def test_layers_are_found_and_given_back() -> None:
     assert not any({"call", "_compute_attention"} & set(vars(layer)) for layer in layers)
 
 
-def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
-    run = make_run(settings={"resident": {"xla": True}})
-    with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
-        FusedTransformer().configure_training(run, None, TrainingOptions(optimizer="adam"))
-
-
-def test_in_a_workload_that_compiles_or_on_a_gpu_the_layers_are_left_alone() -> None:
-    plugin, plain = FusedTransformer(), TrainingOptions(optimizer="adam")
-    for run, options, word in (
-        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload has XLA"),
-        (make_run(machine=machine_with((8, 0))), plain, "on a GPU"),
-    ):
-        model = plugin.wrap_model(run, block())
-        plugin.configure_training(run, model, options)
-        assert not any("call" in vars(layer) for layer in model.layers)
-        assert word in plugin.report_effect(run).detail
-    assert isinstance(model, keras.Model)
-
-
-def test_it_is_suggested_for_norms_on_a_cpu_in_float32_without_xla() -> None:
-    plugin = FusedTransformer()
-    norms = diagnosis(layers=("Dense", "LayerNormalization"))
-    assert plugin.suggest(norms) == {}
-    assert plugin.suggest(attrs.evolve(norms, layers=("Conv2D",))) is None
-    assert plugin.suggest(attrs.evolve(norms, policy="mixed_bfloat16")) is None
-    assert plugin.suggest(attrs.evolve(norms, jit_compile=True)) is None
-
-
-def test_a_method_that_somebody_else_replaced_stays_theirs() -> None:
+def test_a_method_that_somebody_else_replaced_stays_theirs():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="gelu")])
     [layer] = model.layers
     theirs = vars(layer)["call"] = type(layer).call.__get__(layer)

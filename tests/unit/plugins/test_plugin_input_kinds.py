@@ -1,14 +1,12 @@
 """Every plugin of the input, on every kind of data: right, or left alone; never an exception."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
 from support.lazy_modules import keras, tf
+from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
 from tfopt_data.interleave import Interleave
@@ -24,12 +22,10 @@ from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_run
 from tfopt_core.training.replay.data import example_digests
 
-pytestmark = pytest.mark.tensorflow
-
 X = np.arange(14, dtype="float32").reshape(7, 2)
 Y = np.arange(7)
 
-PLUGINS: dict[str, Callable[[], Any]] = {
+PLUGINS = {
     "cache in memory": lambda: Cache(storage="memory"),
     "cache on disk": lambda: Cache(storage="disk"),
     "cache in part": lambda: Cache(storage="partial", splits=("train",)),
@@ -44,43 +40,43 @@ PLUGINS: dict[str, Callable[[], Any]] = {
 }
 
 
-def ragged() -> Any:
+def ragged():
     rows = tf.ragged.constant([[1.0], [2.0, 3.0], [], [4.0]])
     return (
         tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2).shuffle(2).ragged_batch(3)
     )
 
 
-def sparse() -> Any:
+def sparse():
     rows = tf.sparse.from_dense(np.eye(4, dtype="float32"))
     return tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2.0).batch(3)
 
 
-def empty() -> Any:
+def empty():
     return tf.data.Dataset.from_tensor_slices(X).take(0).map(lambda x: x * 2).batch(2)
 
 
-def generated() -> Any:
-    def read() -> Iterator[Any]:
+def generated():
+    def read():
         yield from X
 
     spec = tf.TensorSpec([2], tf.float32)
     return tf.data.Dataset.from_generator(read, output_signature=spec).map(lambda x: x + 1).batch(3)
 
 
-def windows() -> Any:
+def windows():
     return tf.data.Dataset.range(7).window(3).flat_map(lambda w: w.batch(3)).padded_batch(2)
 
 
-def texts() -> Any:
+def texts():
     return tf.data.Dataset.from_tensor_slices(["a b", "c", ""]).map(tf.strings.upper).batch(2)
 
 
-def pairs() -> DataPlan:
+def pairs():
     return DataPlan.from_arrays(X, Y)
 
 
-DATA: dict[str, Callable[[], DataPlan]] = {
+DATA = {
     "one batch": lambda: pairs().map(lambda x, y: (x / 2, y)).batch(7),
     "last partial batch": lambda: pairs().shuffle(seed=1).map(lambda x, y: (x / 2, y)).batch(3),
     "sample weights": lambda: DataPlan.from_arrays(X, Y, X[:, 0]).map(lambda *e: e).batch(3),
@@ -97,7 +93,7 @@ KEPT = [kind for kind in DATA if kind not in ("sparse", "texts", "windows")]
 
 
 @pytest.mark.parametrize("data", mostly_thorough(DATA, KEPT))
-def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
+def test_every_plugin_keeps_the_examples_of(data, tmp_path):
     plan = DATA[data]()
     wanted = counted(plan)
     for name, make in PLUGINS.items():
@@ -106,13 +102,13 @@ def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
         assert counted(made) == wanted, name
 
 
-def counted(plan: DataPlan) -> Counter[bytes]:
+def counted(plan):
     """The examples of two epochs, each as often as it comes."""
     data = lower(plan)
     return Counter(digest for _ in range(2) for batch in data for digest in example_digests(batch))
 
 
-def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
+def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path):
     class Batches(keras.utils.PyDataset):
         num_batches = 4
 
@@ -120,3 +116,10 @@ def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
     for name, make in PLUGINS.items():
         made = make().build_dataset(make_run(folder=tmp_path / name), "train", plan)
         assert made is plan, name
+    assert "PyDataset" in with_augmentation(plan, lambda *element: element).reason
+
+
+@pytest.mark.parametrize("plugin", [Augment(layers=[{"layer": "RandomFlip"}]), Batch(last="drop")])
+def test_what_changes_the_training_leaves_the_validation_data(plugin):
+    plan = pairs().batch(4)
+    assert plugin.build_dataset(make_run(), "validation", plan) is plan

@@ -1,30 +1,24 @@
 """The loops' plugins: what they choose, where data are kept, what they refuse and suggest."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import attrs
+import numpy as np
 import pytest
-from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import tf
 from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_runtime.chunked import Chunked, choose
 from tfopt_runtime.resident import Resident, why_too_large, with_resident
-from tfopt_runtime.steps_per_execution import StepsPerExecution
-from tfopt_runtime.threads import Threads, tensorflow_default
-from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Shuffle
-from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.plugins import Diagnosis, PluginRefused
+from tfopt_core.plugins import PluginRefused
 
 GIB = 2**30
 
 
-def timed(seconds: dict[tuple[int, bool], float]) -> Callable[..., list[float]]:
+def timed(seconds):
     return lambda loops: [seconds.get(loop, math.inf) for loop in loops]
 
 
@@ -46,7 +40,7 @@ def test_xla_is_taken_where_it_is_three_percent_faster(compiled, chosen):
     assert choose(timed(PLAIN | compiled), "auto", "auto", None) == chosen
 
 
-def test_what_is_given_is_not_chosen() -> None:
+def test_what_is_given_is_not_chosen():
     times = timed(PLAIN | {(8, False): 2.0, (8, True): 1.0})
     assert choose(times, 8, "auto", None) == (8, True)
     assert choose(times, "auto", False, None) == (16, False)
@@ -54,10 +48,10 @@ def test_what_is_given_is_not_chosen() -> None:
     assert choose(times, 8, True, None) == (8, True)
 
 
-def test_where_xla_is_hopeless_no_large_chunk_is_compiled() -> None:
-    asked: list[tuple[int, bool]] = []
+def test_where_xla_is_hopeless_no_large_chunk_is_compiled():
+    asked = []
 
-    def times(loops: list[tuple[int, bool]]) -> list[float]:
+    def times(loops):
         asked.extend(loops)
         return [20.0 if xla else 1.0 for _, xla in loops]
 
@@ -65,7 +59,7 @@ def test_where_xla_is_hopeless_no_large_chunk_is_compiled() -> None:
     assert (64, True) not in asked
 
 
-def test_resolve_times_single_steps_without_xla_first() -> None:
+def test_resolve_times_single_steps_without_xla_first():
     probe = FakeProbe(seconds=lambda plugin: {(1, False): 1.0}.get((plugin.steps, plugin.xla), 5.0))
     assert Chunked().resolve(probe).steps == 1
     assert (probe.timed[0][0].steps, probe.timed[0][0].xla) == (1, False)
@@ -74,21 +68,18 @@ def test_resolve_times_single_steps_without_xla_first() -> None:
 # Where data are kept
 
 
-def plan_of() -> DataPlan:
-    import numpy as np
-
+def plan_of():
     return DataPlan.from_arrays(np.zeros((20, 3), "float32"), np.zeros(20, "float32"))
 
 
-def scaled(x: Any, y: Any) -> Any:
+def scaled(x, y):
     return x * 2, y
 
 
-def noisy(x: Any, y: Any) -> Any:
+def noisy(x, y):
     return x + tf.random.normal(tf.shape(x)), y
 
 
-@pytest.mark.tensorflow
 def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle_without_a_cache():
     plan = plan_of().map(scaled).cache().shuffle(seed=1).map(scaled).batch(4).map(scaled).prefetch()
     assert " ".join(stage.kind for stage in with_resident(plan).stages) == (
@@ -96,7 +87,6 @@ def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle_witho
     )
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -117,26 +107,20 @@ def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle_witho
         ),
     ],
 )
-def test_what_cannot_be_gathered_is_refused_by_name(make: Any, why: str) -> None:
+def test_what_cannot_be_gathered_is_refused_by_name(make, why):
     plan = make(plan_of())
     assert why in with_resident(plan)
 
 
-def test_a_generator_of_unknown_make_is_not_kept() -> None:
+def test_a_generator_of_unknown_make_is_not_kept():
     plan = DataPlan.from_generator(lambda: iter([(1.0, 2.0)])).batch(2)
     assert "not known to yield the same" in with_resident(plan)
-
-
-def test_nothing_but_batches_and_their_maps_may_follow() -> None:
-    stages = plan_of().shuffle(seed=1).batch(4).map(scaled, deterministic=True).prefetch().stages
-    assert why_not_gathered(stages[1:]) == ""
-    assert "stands behind" in why_not_gathered(plan_of().batch(4).repeat().stages[1:])
 
 
 # Memory
 
 
-def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() -> None:
+def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures():
     assert why_too_large(100.0, 1_000, GIB, CPU) == ""
     said = why_too_large(GIB / 1_000, 2_000, 3 * GIB, CPU)
     assert said == "2,000 examples take 2 GiB, more than 40% of the 3 GiB of memory that are free"
@@ -150,7 +134,7 @@ def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() 
         assert "unknown" in why_too_large(*unknown, GIB, CPU)  # type: ignore[call-arg]
 
 
-def test_resolve_refuses_before_anything_is_trained() -> None:
+def test_resolve_refuses_before_anything_is_trained():
     probe = FakeProbe(sizes={"train": (1000.0, 10_000)}, free=15_000_000)
     with pytest.raises(PluginRefused, match=r"10,000 examples take 9\.5 MiB"):
         Resident().resolve(probe)
@@ -158,7 +142,7 @@ def test_resolve_refuses_before_anything_is_trained() -> None:
 
 
 @pytest.mark.parametrize(("compiled", "xla"), [(0.5, True), (0.98, False), (30.0, False)])
-def test_resolve_times_xla_against_the_same_loop_once(compiled: float, xla: bool) -> None:
+def test_resolve_times_xla_against_the_same_loop_once(compiled, xla):
     probe = FakeProbe(
         sizes={"train": (4.0, 100)}, seconds=lambda plugin: compiled if plugin.xla else 1.0
     )
@@ -166,7 +150,7 @@ def test_resolve_times_xla_against_the_same_loop_once(compiled: float, xla: bool
     assert len(probe.timed) == 1
 
 
-def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
+def test_xla_is_not_timed_where_the_stack_conflicts_with_it():
     against = {"xla": "fused-recurrent"}
     probe = FakeProbe(sizes={"train": (4.0, 100)}, conflicts=against)
     assert Resident().resolve(probe).xla is False
@@ -175,76 +159,3 @@ def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
     resolved = Chunked().resolve(probe)
     assert (resolved.steps, resolved.xla) == (4, False)
     assert not any(one.xla for timed in probe.timed for one in timed)
-
-
-# Suggestions
-
-DIAGNOSIS = diagnosis(
-    input_=0.2, dispatch=0.5, compute=0.3, data=0.2, example_bytes=64.0,
-    machine=attrs.evolve(CPU, cpu_count=tensorflow_default()),
-    epochs=3, batch_size=8, examples=800, available_memory_bytes=GIB,
-)  # fmt: skip
-
-
-def changed(**changes: Any) -> Diagnosis:
-    return attrs.evolve(DIAGNOSIS, **changes)
-
-
-def with_data(**changes: Any) -> Diagnosis:
-    return changed(**{"plans": {"train": plan_of().batch(4)}, **changes})
-
-
-LOOPS = (Chunked(), Resident())
-BOUND = {"input_seconds": 0.0, "dispatch_seconds": 0.01, "compute_seconds": 0.99}
-SLOW = {**BOUND, "step_seconds": 29.0, "dispatch_seconds": 14.0, "compute_seconds": 15.0}
-RANDOM = plan_of().map(noisy, deterministic=False).batch(4)
-WAITING = {**SLOW, "input_seconds": 20.0, "dispatch_seconds": 1.0}
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    ("plugins", "told", "answer"),
-    [
-        ((*LOOPS, StepsPerExecution(), Xla()), {}, {}),
-        ((*LOOPS, StepsPerExecution()), {"batch_callbacks": ("EachBatch",)}, None),
-        ((Resident(),), {"example_bytes": 2.0**29}, None),
-        ((Resident(),), {"examples": None}, None),
-        ((Resident(),), {"plans": {"train": RANDOM}}, None),
-        # where XLA cannot compile a layer, none that would time it
-        (LOOPS, {"supports_jit": False}, {"xla": False}),
-        # it was set for the model in spite of the layer
-        (LOOPS, {"supports_jit": False, "jit_compile": True}, {}),
-        ((Xla(),), {"jit_compile": True}, None),
-        ((Xla(),), {"supports_jit": False}, None),
-        # where computing is all, what compiles: it times XLA, and may choose none
-        ((StepsPerExecution(), Xla()), BOUND, None),
-        ((Chunked(),), BOUND, {}),
-        ((Chunked(),), {**BOUND, "supports_jit": False}, None),
-        ((StepsPerExecution(),), SLOW, None),
-        (LOOPS, SLOW, {}),
-    ],
-)
-def test_loops_are_suggested_where_they_may_pay(plugins, told, answer):
-    assert [plugin.suggest(with_data(**told)) for plugin in plugins] == [answer] * len(plugins)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    ("plugins", "told", "answer"),
-    [
-        (LOOPS, {}, {"xla": False}),
-        ((StepsPerExecution(),), {}, {}),
-        (LOOPS, SLOW, None),
-        (LOOPS, WAITING, {"xla": False}),
-        (LOOPS, {"jit_compile": True}, None),  # to take XLA away is not exact
-    ],
-)
-def test_exact_loops_are_suggested_where_these_are_asked_for(plugins, told, answer):
-    exact = with_data(**told).exact_only()
-    assert [plugin.suggest(exact) for plugin in plugins] == [answer] * len(plugins)
-
-
-def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:
-    assert Threads().suggest(DIAGNOSIS) is None
-    few = attrs.evolve(CPU, cpu_count=tensorflow_default() + 1)
-    assert Threads().suggest(changed(machine=few)) == {}

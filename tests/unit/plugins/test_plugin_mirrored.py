@@ -1,14 +1,12 @@
 """Strategies of one process, the global batch over replicas, and the rules of the rate."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from support.lazy_modules import keras
-from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
+from support.lazy_modules import keras, tf
+from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_data.batch import with_last_batch_padded
 from tfopt_distribute.mirrored import (
     Mirrored,
@@ -26,44 +24,20 @@ from tfopt_core.testing import make_run
 from tfopt_core.toolkit import rate_factor, with_scaled_rate
 
 
-def test_auto_takes_the_first_gpu_or_the_cpu() -> None:
+def test_auto_takes_the_first_gpu_or_the_cpu():
     assert OneDevice().resolve(FakeProbe(machine=CPU)).device == "/cpu:0"
     assert OneDevice().resolve(FakeProbe(machine=machine_with((8, 0)))).device == "/gpu:0"
 
 
-@pytest.mark.tensorflow
-def test_one_device_reads_strategy_and_device_back(train: Callable[..., Driven]) -> None:
-    effect = train(OneDevice(device="/cpu:0")).effect
-    assert effect.applied
-    assert "OneDeviceStrategy" in effect.detail
-    assert "cpu:0" in effect.detail.lower()
-
-
-@pytest.mark.tensorflow
-def test_one_device_leaves_a_generator_where_plain_keras_does() -> None:
+def test_one_device_leaves_a_generator_where_plain_keras_does():
     """Distributed data are read ahead, and a second fit would go on further behind."""
-    import tensorflow as tf
-
     strategy = OneDevice(device="/cpu:0").build_strategy(make_run())
     data = tf.data.Dataset.range(3)
     assert strategy.experimental_distribute_dataset(data) is data
     assert int(strategy.run(lambda x: x, (next(iter(data)),))) == 0
 
 
-@pytest.mark.tensorflow
-def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
-    with pytest.raises(PluginRefused, match=r'no device "/gpu:9"; TensorFlow sees cpu:0'):
-        train(OneDevice(device="/gpu:9"))
-
-
-@pytest.mark.tensorflow
-def test_one_device_trains_as_a_baseline(train: Callable[..., Driven]) -> None:
-    effect = train(Mirrored(devices=("/cpu:0",))).effect
-    assert not effect.applied
-    assert effect.detail == "the strategy has one replica, on CPU:0"
-
-
-def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
+def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus():
     assert choose_devices(("/gpu:1", "/gpu:3"), None, 4) == ("/gpu:1", "/gpu:3")
     assert choose_devices((), 2, 4) == ("/cpu:0", "/cpu:1")
     assert choose_devices((), None, 2) == ("/gpu:0", "/gpu:1")
@@ -71,9 +45,9 @@ def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
         choose_devices((), None, 0)
 
 
-def test_logical_devices_are_runtime_options() -> None:
+def test_logical_devices_are_runtime_options():
     stack = Stack([StackedPlugin("mirrored", Mirrored(logical_cpu_devices=2))])
-    options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    options = stack.configure_runtime(CPU, None)
     assert options.logical_cpu_devices == 2
 
 
@@ -82,12 +56,12 @@ def test_logical_devices_are_runtime_options() -> None:
 PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
 
 
-def with_larger_batch(plan: DataPlan, replicas: int) -> DataPlan:
+def with_larger_batch(plan, replicas):
     run = make_run(replicas=replicas)
     return Mirrored(batch_size="per-replica").build_dataset(run, "train", plan)
 
 
-def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
+def test_the_batch_is_multiplied_and_everything_else_stays():
     larger = with_larger_batch(PLAN.prefetch(), 4)
     assert (larger.batch_size, larger.examples) == (32, 32)
     assert [stage.kind for stage in larger.stages] == ["source", "batch", "prefetch"]
@@ -100,12 +74,12 @@ def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
         (PLAN.upto(1).with_stages((*PLAN.stages[:1], Batch(size=4, of=8))), "shared out"),
     ],
 )
-def test_batches_that_cannot_be_made_larger_are_refused(plan: DataPlan, said: str) -> None:
+def test_batches_that_cannot_be_made_larger_are_refused(plan, said):
     with pytest.raises(PluginRefused, match=said):
         with_larger_batch(plan, 2)
 
 
-def test_batches_made_larger_before_they_are_filled_up_are_filled_up_to_their_new_size() -> None:
+def test_batches_made_larger_before_they_are_filled_up_are_filled_up_to_their_new_size():
     plan = DataPlan.from_arrays(np.arange(30.0), np.arange(30)).batch(8)
     filled = with_last_batch_padded(with_larger_batch(plan, 2))
     assert filled.done == "pads the last batch by 2 examples of weight 0 to 16, weighted"
@@ -113,7 +87,7 @@ def test_batches_made_larger_before_they_are_filled_up_are_filled_up_to_their_ne
         with_larger_batch(filled.plan.prefetch(), 2)
 
 
-def test_linear_multiplies_and_sqrt_takes_the_root() -> None:
+def test_linear_multiplies_and_sqrt_takes_the_root():
     assert [rate_factor(rule, 4) for rule in ("keep", "linear", "sqrt")] == [1, 4, 2]
     run = make_run(batch_size=64, replicas=2)
     assert Mirrored()._rules(run) == ""
@@ -124,15 +98,14 @@ def test_linear_multiplies_and_sqrt_takes_the_root() -> None:
         Mirrored(learning_rate="sqrt")
 
 
-def rate(options: TrainingOptions) -> float:
+def rate(options):
     return float(options.optimizer.learning_rate)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", ["name", "instance", "function", "loss scaling"])
-def test_whatever_compile_takes_gets_the_scaled_rate(kind: str) -> None:
+def test_whatever_compile_takes_gets_the_scaled_rate(kind):
     adam = keras.optimizers.Adam(0.001, beta_1=0.7)
-    given: dict[str, Any] = {
+    given = {
         "name": "adam",
         "instance": adam,
         "function": lambda: adam,
@@ -145,15 +118,14 @@ def test_whatever_compile_takes_gets_the_scaled_rate(kind: str) -> None:
     assert inner.beta_1 == (0.9 if kind == "name" else 0.7)
 
 
-def test_a_rate_that_is_kept_leaves_the_options_alone() -> None:
+def test_a_rate_that_is_kept_leaves_the_options_alone():
     options = TrainingOptions(optimizer="adam")
     assert with_scaled_rate(options, "keep", 8) is options
     assert with_scaled_rate(options, "linear", 1) is options
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
+def test_every_schedule_of_keras_is_scaled_at_every_step():
     schedules = keras.optimizers.schedules
     made = [
         schedules.CosineDecay(0.0, 10, alpha=0.1, warmup_target=0.1, warmup_steps=5),
@@ -173,13 +145,12 @@ def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
             assert float(scaled(step)) == pytest.approx(math.sqrt(2) * float(schedule(step)))
 
 
-@pytest.mark.tensorflow
-def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
-    class Own(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
-        def __call__(self, step: Any) -> Any:
+def test_rates_that_are_not_known_are_refused_with_the_mend():
+    class Own(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
             return 0.1
 
-        def get_config(self) -> dict[str, Any]:
+        def get_config(self):
             return {}
 
     own = TrainingOptions(optimizer=keras.optimizers.SGD(Own()))
@@ -190,17 +161,16 @@ def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
         with_scaled_rate(planned, "linear", 2)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("asked", "name"),
     [("nccl", "NcclAllReduce"), ("hierarchical", "HierarchicalCopyAllReduce"),
      ("reduce-to-one", "ReductionToOneDevice"), ("auto", "NoneType")],
 )  # fmt: skip
-def test_communication_is_what_tensorflow_calls_it(asked: Any, name: str) -> None:
+def test_communication_is_what_tensorflow_calls_it(asked, name):
     assert type(cross_device_ops(asked, 1)).__name__ == name
 
 
-def test_nccl_over_cpus_is_refused() -> None:
+def test_nccl_over_cpus_is_refused():
     check_communication("nccl", ("/gpu:0", "/gpu:1"))
     check_communication("hierarchical", ("/cpu:0", "/cpu:1"))
     with pytest.raises(PluginRefused, match="is for GPUs, and the devices are /cpu:0, /cpu:1"):

@@ -1,9 +1,7 @@
 """The strategies over several processes and TPUs, with TensorFlow's own part replaced."""
 
 import json
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,31 +20,31 @@ SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 
 
 @pytest.fixture(autouse=True)
-def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_cluster(monkeypatch):
     for name in ("TF_CONFIG", "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_STEP_NUM_TASKS"):
         monkeypatch.delenv(name, raising=False)
 
 
-def tell(monkeypatch: pytest.MonkeyPatch, cluster: Any, job: str, index: int) -> None:
+def tell(monkeypatch, cluster, job, index):
     config = {"cluster": cluster, "task": {"type": job, "index": index}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
-def runtime(plugin: Any) -> Any:
+def runtime(plugin):
     stack = Stack([StackedPlugin("it", plugin)])
-    return stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    return stack.configure_runtime(CPU, None)
 
 
-def cluster(index: int, workers: int = 2) -> Cluster:
+def cluster(index, workers=2):
     addresses = {"worker": tuple(f"host{i}:1" for i in range(workers))}
     return Cluster(addresses=addresses, job="worker", index=index)
 
 
-def numbers(size: int = 8) -> DataPlan:
+def numbers(size=8):
     return DataPlan.from_arrays(np.arange(32)).shuffle(seed=1).batch(size)
 
 
-def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
+def test_settings_announce_the_cluster_before_tensorflow_starts():
     several = runtime(MultiWorker(workers=3, join_seconds=20.0))
     assert several.cluster == ClusterOptions(workers=3, join_seconds=20.0)
     served = runtime(ParameterServer(workers=4, parameter_servers=2))
@@ -55,15 +53,14 @@ def test_settings_announce_the_cluster_before_tensorflow_starts() -> None:
     assert runtime(Tpu()).cluster is None
 
 
-def test_nccl_needs_a_gpu() -> None:
+def test_nccl_needs_a_gpu():
     asked = MultiWorker(communication="nccl")
     with pytest.raises(PluginRefused, match='this machine has none; set it to "auto"'):
         asked.resolve(FakeProbe())
     assert asked.resolve(FakeProbe(machine=machine_with((8, 0)))) is asked
 
 
-@pytest.mark.tensorflow
-def test_each_worker_gets_its_part_and_a_dry_build_shows_it() -> None:
+def test_each_worker_gets_its_part_and_a_dry_build_shows_it():
     plan = numbers()
     dry = MultiWorker().build_dataset(make_run(), "train", plan)
     assert dry.describe()[-1] == "part of each batch: one of 2 workers"
@@ -74,8 +71,7 @@ def test_each_worker_gets_its_part_and_a_dry_build_shows_it() -> None:
         assert (mine.examples, mine.batch_size) == (32, 8)
 
 
-@pytest.mark.tensorflow
-def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer() -> None:
+def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer():
     plugin = MultiWorker(batch_size="per-replica", learning_rate="linear")
     run = make_run(cluster=cluster(0), replicas=4)
     larger = plugin.build_dataset(run, "train", numbers())
@@ -85,12 +81,11 @@ def test_a_batch_per_replica_is_larger_for_training_and_steps_are_fewer() -> Non
     assert plugin.build_dataset(dry, "train", numbers()).batch_size == 32
 
 
-@pytest.mark.tensorflow
 def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(monkeypatch):
-    told: list[Any] = []
+    told = []
     made = SimpleNamespace(name="a strategy")
 
-    def strategy(found: Any, options: Any) -> Any:
+    def strategy(found, options):
         told.append((found.task_id, options))
         return made
 
@@ -105,17 +100,15 @@ def test_the_strategy_gets_resolver_and_communication_and_joins_just_before(monk
     assert (options.bytes_per_pack, options.timeout_seconds) == (2.5 * 2**20, 30.0)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("plugin", [MultiWorker(), ParameterServer()])
-def test_nothing_is_joined_where_nothing_tells_the_cluster(plugin: Any) -> None:
-    joined: list[Any] = []
+def test_nothing_is_joined_where_nothing_tells_the_cluster(plugin):
+    joined = []
     with pytest.raises(PluginRefused, match="`tfopt launch` starts all workers"):
         stack_of(plugin).build_strategy(make_run(join=joined.append))
     assert joined == []
 
 
-@pytest.mark.tensorflow
-def test_a_training_of_one_process_is_not_called_distributed() -> None:
+def test_a_training_of_one_process_is_not_called_distributed():
     run = make_run(strategy=tf.distribute.get_strategy())
     for plugin in (MultiWorker(), ParameterServer()):
         effects = stack_of(plugin).report_effects(run, None)
@@ -124,8 +117,7 @@ def test_a_training_of_one_process_is_not_called_distributed() -> None:
         assert effect.detail == "this process trained alone"
 
 
-@pytest.mark.tensorflow
-def test_a_single_worker_is_none_of_several() -> None:
+def test_a_single_worker_is_none_of_several():
     kind = tf.distribute.MultiWorkerMirroredStrategy
     strategy = kind.__new__(kind)  # a real one must be the first thing that a process makes
     run = make_run(strategy=strategy, cluster=cluster(0, workers=1))
@@ -133,11 +125,10 @@ def test_a_single_worker_is_none_of_several() -> None:
     assert effect.detail == "the cluster has a single worker, this one"
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("job", "index"), [("worker", 1), ("ps", 0)])
 def test_workers_and_parameter_servers_serve_and_build_nothing(monkeypatch, job, index):
     tell(monkeypatch, SERVED, job, index)
-    joined: list[Any] = []
+    joined = []
     stack = stack_of(ParameterServer())
     served = stack.build_strategy(make_run(join=joined.append))
     assert isinstance(served, Serve)
@@ -145,10 +136,9 @@ def test_workers_and_parameter_servers_serve_and_build_nothing(monkeypatch, job,
     assert (served.cluster.job, served.cluster.index) == (job, index)
 
 
-@pytest.mark.tensorflow
 def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     tell(monkeypatch, SERVED, "worker", 1)
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "1")
     with pytest.raises(
@@ -157,7 +147,6 @@ def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refu
         stack_of(ParameterServer()).build_strategy(make_run(join=print))
 
 
-@pytest.mark.tensorflow
 def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(monkeypatch):
     tell(monkeypatch, SERVED, "chief", 0)
     made = SimpleNamespace()
@@ -173,12 +162,12 @@ def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(monkeypatch)
 
 
 @pytest.fixture
-def fake_tpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def fake_tpu(monkeypatch):
     """The calls that TensorFlow would have got."""
-    calls: list[Any] = []
+    calls = []
 
-    def call(name: str) -> Callable[..., Any]:
-        def called(*arguments: Any, **named: Any) -> str:
+    def call(name):
+        def called(*arguments, **named):
             calls.append((name, *arguments, named) if named else (name, *arguments))
             return f"made by {name}"
 
@@ -191,7 +180,6 @@ def fake_tpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-@pytest.mark.tensorflow
 def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(fake_tpu):
     stack = stack_of(Tpu(tpu="mine", zone="here"))
     assert stack.build_strategy(make_run()) == "made by strategy"
@@ -202,8 +190,7 @@ def test_a_tpu_is_found_connected_to_and_initialized_before_the_strategy(fake_tp
     ]  # fmt: skip
 
 
-@pytest.mark.tensorflow
-def test_a_tpu_that_is_not_there_is_refused_with_the_mend() -> None:
+def test_a_tpu_that_is_not_there_is_refused_with_the_mend():
     # TensorFlow's own resolver, which finds none in this environment
     with pytest.raises(
         PluginRefused, match=r"the TPU of the environment cannot be used \(.+\); set"
@@ -225,12 +212,11 @@ def test_batches_of_two_sizes_are_refused_for_a_tpu(plan, said):
     assert Tpu().build_dataset(make_run(), "validation", plan) is plan
 
 
-def test_full_batches_are_fine_for_a_tpu() -> None:
+def test_full_batches_are_fine_for_a_tpu():
     check_full_batches(numbers(8))
     check_full_batches(DataPlan.from_arrays(np.arange(9)).batch(4, drop_remainder=True))
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("devices", "replicas", "words"),
     [

@@ -6,7 +6,7 @@ from tfopt_model.rematerialize import chosen_segments
 from tfopt_model.segments import Piece, cheapest, grouped, held, with_segments, without_segments
 
 
-def pieces(*inside: int, passed: int = 1, once: tuple[int, ...] = ()) -> list[Piece]:
+def pieces(*inside, passed=1, once=()):
     return [
         Piece(None, size, passed, "it draws" if place in once else "")
         for place, size in enumerate(inside)
@@ -31,19 +31,18 @@ def test_what_holds_least_is_computed_again(given, at_most, again, kept):
     assert held(segments) == kept
 
 
-def test_a_size_puts_pieces_together_up_to_it() -> None:
+def test_a_size_puts_pieces_together_up_to_it():
     assert [len(one.pieces) for one in grouped(pieces(1, 1, 1, 5), 3, 9)] == [3, 1]
 
 
-def test_a_model_of_one_piece_or_that_draws_everywhere_is_left_with_the_reason() -> None:
+def test_a_model_of_one_piece_or_that_draws_everywhere_is_left_with_the_reason():
     for given in (pieces(10), pieces(10, 10, once=(0, 1))):
         assert "cannot be cut" in str(chosen_segments(given, None))
     assert "(it draws)" in str(chosen_segments(pieces(10, 10, once=(0, 1)), None))
     assert chosen_segments("no graph", None) == "no graph"
 
 
-@pytest.mark.tensorflow
-def test_a_clone_trains_its_own_layers_and_not_the_segments_of_the_original() -> None:
+def test_a_clone_trains_its_own_layers_and_not_the_segments_of_the_original():
     inputs = keras.Input((4,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     own = type(model)

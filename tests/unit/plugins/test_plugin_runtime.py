@@ -1,17 +1,22 @@
-"""XLA, steps per execution, threads."""
+"""XLA, steps per execution, threads, the graph optimizer's passes, and the memory of GPUs."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
-from support.lazy_modules import keras
-from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
-from tfopt_runtime.loops import candidates, smallest_good
+from support.lazy_modules import keras, tf
+from support.plugin_drive import CPU, FakeProbe, machine_with
+from tfopt_runtime.gpu_memory import GpuMemory
+from tfopt_runtime.grappler import (
+    OFF_BY_DEFAULT,
+    Grappler,
+    OptimizedNodes,
+    nodes_in_words,
+)
 from tfopt_runtime.loops import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution
-from tfopt_runtime.threads import Threads, thread_counts
+from tfopt_runtime.threads import Threads
 from tfopt_runtime.xla import Xla, why_not
 
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -19,42 +24,7 @@ from tfopt_core.plugins import RuntimeOptions, TrainingOptions
 from tfopt_core.testing import make_machine, make_run
 
 
-@pytest.mark.tensorflow
-def test_xla_reads_back_that_it_is_on(train: Callable[..., Driven]) -> None:
-    driven = train(Xla())
-    assert driven.model.jit_compile is True
-    assert driven.effect.applied
-
-
-@pytest.mark.tensorflow
-@pytest.mark.filterwarnings("ignore:Model doesn't support")
-def test_xla_names_the_layer_that_blocks_it(train: Callable[..., Driven]) -> None:
-    def blocked() -> Any:
-        class NoXla(keras.layers.Layer):
-            def __init__(self, **given: Any) -> None:
-                super().__init__(**given)
-                self.supports_jit = False
-
-            def call(self, x: Any) -> Any:
-                return x
-
-        return keras.Sequential([keras.Input((4,)), NoXla(name="turn"), keras.layers.Dense(1)])
-
-    effect = train(Xla(), model=blocked).effect
-    assert not effect.applied
-    assert 'layer "turn"' in effect.detail
-
-
-@pytest.mark.tensorflow
-def test_xla_that_keras_would_not_use_is_not_switched_off(train: Callable[..., Driven]) -> None:
-    driven = train(Xla(mode="off"))
-    assert driven.model.jit_compile is False
-    assert not driven.effect.applied
-    assert "does not compile this model by XLA anyway" in driven.effect.detail
-
-
-@pytest.mark.tensorflow
-def test_xla_of_the_workload_is_switched_off() -> None:
+def test_xla_of_the_workload_is_switched_off():
     options = TrainingOptions(optimizer="sgd", jit_compile=True)
     plugin, run = Xla(mode="off"), make_run()
     after = plugin.configure_training(run, options)
@@ -77,10 +47,9 @@ def test_xla_auto_takes_what_the_probe_timed_as_faster(compiled, mode, said):
     assert probe.notes == [f"a step without XLA: 1,000.00 ms; with XLA: {said}"]
 
 
-@pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:Model doesn't support")
-def test_xla_auto_times_nothing_where_keras_turns_xla_off() -> None:
-    def compiled(plugin: Xla) -> Any:
+def test_xla_auto_times_nothing_where_keras_turns_xla_off():
+    def compiled(plugin):
         lstm = keras.layers.LSTM(4, name="lstm")
         lstm.supports_jit = False  # which Keras sets where there is a GPU
         model = keras.Sequential([keras.Input((3, 2)), lstm, keras.layers.Dense(1)])
@@ -110,82 +79,161 @@ def test_compiled_programs_are_kept_beside_flags_that_are_set(tmp_path, monkeypa
     assert Xla().configure_runtime(make_machine(), RuntimeOptions()) == RuntimeOptions()
 
 
-def test_xla_is_left_alone_over_replicas() -> None:
+def test_xla_is_left_alone_over_replicas():
     options = TrainingOptions(optimizer="adam")
     assert "2 replicas" in why_not(2, options)
+    assert "2 replicas" in why_not_steps(2, ())
     assert why_not(1, options) == ""
 
 
 @pytest.mark.parametrize(
-    ("seconds", "steps"),
+    ("seconds", "epoch", "timed", "steps"),
     [
-        ({1: 4.0, 4: 2.0, 16: 1.01, 64: 1.0}, 16),
-        ({1: 4.0, 4: 4.1, 16: 1.0, 64: 0.9}, 64),  # one size without a gain does not end it
-        ({1: 1.02, 4: 1.0, 16: 1.0, 64: 1.0}, 1),
-        ({1: 1.0}, 1),
+        ({1: 4.0, 4: 2.0, 16: 1.01, 64: 1.0}, None, [1, 4, 16, 64], 16),
+        # one size without a gain does not end it
+        ({1: 4.0, 4: 4.1, 16: 1.0, 64: 0.9}, None, [1, 4, 16, 64], 64),
+        ({1: 1.02, 4: 1.0, 16: 1.0, 64: 1.0}, None, [1, 4, 16, 64], 1),
+        # no more than an epoch has
+        ({1: 4.0, 4: 2.0, 16: 1.0}, 20, [1, 4, 16], 16),
     ],
 )
-def test_the_fewest_steps_within_three_percent_of_the_fastest_are_taken(seconds, steps):
-    assert smallest_good(seconds) == steps
-
-
-def test_no_more_steps_are_timed_than_an_epoch_has() -> None:
-    assert candidates(None) == (1, 4, 16, 64)
-    assert candidates(20) == (1, 4, 16)
-
-
-def test_resolve_times_all_sizes_in_turns() -> None:
-    probe = FakeProbe(seconds=lambda plugin: {1: 2.0, 4: 1.01}.get(plugin.steps, 1.0))
-    assert StepsPerExecution().resolve(probe).steps == 4
-    assert [[one.steps for one in timed] for timed in probe.timed] == [[1, 4, 16, 64]]
+def test_the_fewest_steps_within_three_percent_of_the_fastest_are_taken(
+    seconds, epoch, timed, steps
+):
+    probe = FakeProbe(seconds=lambda plugin: seconds[plugin.steps], steps_per_epoch=epoch)
+    assert StepsPerExecution().resolve(probe).steps == steps
+    assert [[one.steps for one in asked] for asked in probe.timed] == [timed]
     assert StepsPerExecution(steps=8).resolve(probe).steps == 8
 
 
-def test_steps_are_left_alone_over_replicas() -> None:
-    assert "2 replicas" in why_not_steps(2, ())
+def test_batch_callback_vetoes_more_steps(train):
+    driven = train(StepsPerExecution(steps=2), callbacks=(keras.callbacks.TerminateOnNaN(),))
+    assert driven.options.steps_per_execution == 1
+    assert not driven.effect.applied
+    assert "TerminateOnNaN" in driven.effect.detail
 
 
-@pytest.mark.tensorflow
-def test_steps_are_read_back(train: Callable[..., Driven]) -> None:
-    assert train(StepsPerExecution(steps=2)).effect.detail == "2 steps a call"
-    assert not train(StepsPerExecution(steps=1)).effect.applied
-
-
-@pytest.mark.tensorflow
-def test_batch_callback_vetoes_more_steps(train: Callable[..., Driven]) -> None:
-    class EachBatch(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None: ...
-
-    lambdas = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
-    for callback in (EachBatch(), keras.callbacks.TerminateOnNaN(), lambdas):
-        driven = train(StepsPerExecution(steps=2), callbacks=(callback,))
-        assert driven.options.steps_per_execution == 1
-        assert not driven.effect.applied
-        assert type(callback).__name__ in driven.effect.detail
-
-
-@pytest.mark.tensorflow
-def test_epoch_callbacks_do_not_veto(train: Callable[..., Driven], tmp_path: Any) -> None:
-    callbacks = (
-        keras.callbacks.EarlyStopping(monitor="loss"),
-        keras.callbacks.ModelCheckpoint(tmp_path / "x.keras", monitor="loss"),
-    )
-    assert train(StepsPerExecution(steps=2), callbacks=callbacks).effect.applied
-
-
-def test_threads_left_out_are_the_usable_cpus() -> None:
-    assert thread_counts(CPU, None, None) == (2, 2)
-    assert thread_counts(CPU, 4, 1) == (4, 1)
-
-
-def test_threads_are_runtime_options() -> None:
+def test_threads_are_runtime_options():
     stack = Stack([StackedPlugin("threads", Threads(inter_op=1))])
-    options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    options = stack.configure_runtime(CPU, None)
     assert (options.intra_op_threads, options.inter_op_threads) == (2, 1)
 
 
-@pytest.mark.tensorflow
-def test_threads_that_tensorflow_does_not_have_are_not_applied(train):
-    effect = train(Threads(intra_op=3, inter_op=5)).effect
+@pytest.fixture
+def optimizer():
+    """Sets passes as a run's process does; the switches are put back."""
+    touched = {}
+
+    def set_passes(**passes):
+        touched.update(passes)
+        tf.config.optimizer.set_experimental_options(passes)
+
+    yield set_passes
+    tf.config.optimizer.set_experimental_options({n: n not in OFF_BY_DEFAULT for n in touched})
+
+
+def deep():
+    dense = keras.layers.Dense
+    return keras.Sequential([keras.Input((4,)), dense(8, activation="relu"), dense(1)])
+
+
+def test_a_stack_adds_to_the_passes_that_are_set():
+    before = RuntimeOptions(grappler_options={"loop_optimization": False})
+    after = Grappler(remapping=False).configure_runtime(before)
+    assert after.grappler_options == {"loop_optimization": False, "remapping": False}
+
+
+def test_every_setting_is_a_pass_of_this_tensorflow():
+    config = tf.compat.v1.ConfigProto().graph_options.rewrite_options
+    assert set(Grappler(remapping=True).passes) <= {f.name for f in config.DESCRIPTOR.fields}
+
+
+def test_the_kinds_that_changed_most_are_named():
+    own = OptimizedNodes({"A": 9, "B": 3}, {"A": 2, "_FusedB": 1})
+    other = OptimizedNodes({"A": 9, "B": 3}, {"A": 7, "B": 1})
+    assert nodes_in_words(own, other) == (
+        "of 12 nodes of a step 4 removed and 0 fused (TensorFlow's own choice: 9 and 1): "
+        "+5 A, +1 B, -1 _FusedB"
+    )
+    assert nodes_in_words(own, own) == ""
+
+
+def test_a_pass_that_is_off_is_read_back_from_the_graph_and_no_variable_changes(train, optimizer):
+    optimizer(remapping=False)
+    driven = train(Grappler(remapping=False), model=deep, optimizer="adam")
+    assert driven.effect.applied
+    assert "and 0 fused (TensorFlow's own choice: " in driven.effect.detail
+    assert "_FusedMatMul" in driven.effect.detail  # as many as the CPU allows
+    run = make_run(element_spec=_spec())
+    before = [v.numpy() for v in (*driven.model.variables, *driven.model.optimizer.variables)]
+    assert driven.stack.plugins[0].plugin.report_effect(run, driven.model).applied
+    after = [v.numpy() for v in (*driven.model.variables, *driven.model.optimizer.variables)]
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def _spec():
+    return (tf.TensorSpec((None, 4)), tf.TensorSpec((None, 1)))
+
+
+def test_a_pass_that_finds_nothing_in_the_step_is_not_applied(train, optimizer):
+    optimizer(loop_optimization=False)
+    effect = train(Grappler(loop_optimization=False), model=deep).effect
     assert not effect.applied
-    assert "reads back" in effect.detail
+    assert "loop_optimization = false leaves the graph of a step as it is" in effect.detail
+
+
+def test_each_reason_why_no_pass_takes_effect_is_named(train, optimizer):
+    assert "TensorFlow's own choice" in train(Grappler(remapping=True)).effect.detail
+    driven = train(Grappler(constant_folding=False))
+    assert "reads back another constant_folding" in driven.effect.detail
+    optimizer(constant_folding=False)
+    plugin, run = driven.stack.plugins[0].plugin, make_run(element_spec=_spec())
+    driven.model.jit_compile = True
+    assert "XLA compiles the step" in plugin.report_effect(run, driven.model).detail
+    driven.model.jit_compile, driven.model.run_eagerly = False, True
+    assert "runs eagerly" in plugin.report_effect(run, driven.model).detail
+
+
+def test_the_memory_of_gpus_is_set_where_there_is_one():
+    plain, gpu = RuntimeOptions(), machine_with((8, 0))
+
+    def made(machine, **settings):
+        result = GpuMemory(**settings).configure_runtime(machine, plain)
+        assert isinstance(result, RuntimeOptions)
+        return result
+
+    assert made(CPU, allocator="async") == plain
+    assert made(gpu).gpu_memory_growth is True
+    limited = made(gpu, growth=False, limit_mib=512, allocator="async")
+    assert (limited.gpu_memory_growth, limited.gpu_memory_limit_bytes) == (None, 512 * 2**20)
+    assert limited.environment == {
+        "TF_FORCE_GPU_ALLOW_GROWTH": "false", "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("growth", "limit", "settings", "applied", "said"),
+    [
+        (True, None, {}, True, "memory as needed on 1 GPU"),
+        (False, None, {}, False, "TensorFlow reads back all memory at once"),
+        (False, None, {"growth": False}, False, "all memory at once is TensorFlow's own choice"),
+        (False, 512, {"growth": False, "limit_mib": 512}, True, "at most 512 MiB on 1 GPU"),
+        (True, None, {"allocator": "async"}, False, "reads back memory as needed"),
+    ],
+)
+def test_the_memory_of_a_simulated_gpu_is_read_back(
+    monkeypatch,
+    growth, limit, settings, applied, said,
+):  # fmt: skip
+    logical = [tf.config.LogicalDeviceConfiguration(memory_limit=limit)] if limit else None
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["GPU:0"])
+    monkeypatch.setattr(tf.config.experimental, "get_memory_growth", lambda gpu: growth)
+    monkeypatch.setattr(tf.config, "get_logical_device_configuration", lambda gpu: logical)
+    effect = GpuMemory(**settings).report_effect(make_run(machine=machine_with((8, 0))))
+    assert effect.applied is applied
+    assert said in effect.detail
+
+
+def test_without_a_gpu_it_says_so():
+    effect = GpuMemory().report_effect(make_run(machine=CPU))
+    assert (effect.applied, "there is no GPU" in effect.detail) == (False, True)

@@ -1,13 +1,10 @@
 """A call in parts makes what the whole call makes, or says why the model is left whole."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-from support.hooks_diagnosis import diagnosis
 from support.lazy_modules import keras, layers, tf
 from support.plugin_drive import FakeProbe, machine_with
 from tfopt_runtime.split_batch import SplitBatch, fastest
@@ -21,25 +18,24 @@ FEATURES = 6
 X = np.random.default_rng(0).normal(size=(7, FEATURES)).astype("float32")
 
 
-def model(*given: Any) -> Any:
+def model(*given):
     return keras.Sequential([keras.Input((FEATURES,)), *given, keras.layers.Dense(2)])
 
 
-def called(whole: Any, inputs: Any = X, parts: int = 2) -> tuple[SplitCalls, Any]:
+def called(whole, inputs=X, parts=2):
     """What became of a call in training mode, and its outputs."""
     calls = SplitCalls(parts, jit_compile=False)
 
-    @tf.function  # type: ignore[untyped-decorator]
-    def step(batch: Any) -> Any:
+    @tf.function
+    def step(batch):
         with calls.within(whole):
             return whole(batch, training=True)
 
     return calls, step(inputs)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("parts", [2, 3])
-def test_parts_make_what_the_whole_makes(parts: int) -> None:
+def test_parts_make_what_the_whole_makes(parts):
     whole = model(keras.layers.Dense(4, "relu"))
     calls, outputs = called(whole, parts=parts)
     assert (calls.reason, calls.traced) == ("", 1)
@@ -47,8 +43,7 @@ def test_parts_make_what_the_whole_makes(parts: int) -> None:
     assert "call" not in vars(whole)
 
 
-@pytest.mark.tensorflow
-def test_dropout_draws_another_stream_for_each_part() -> None:
+def test_dropout_draws_another_stream_for_each_part():
     dropout = keras.layers.Dropout(0.5, name="dropout")
     whole = keras.Sequential([keras.Input((FEATURES,)), dropout])
     calls, outputs = called(whole, np.ones((8, FEATURES), "float32"))
@@ -57,15 +52,14 @@ def test_dropout_draws_another_stream_for_each_part() -> None:
     assert int(dropout.seed_generator.state.numpy()[1]) == 1
 
 
-def centred() -> Any:
-    class Centred(keras.layers.Layer):  # type: ignore[misc]
-        def call(self, inputs: Any) -> Any:
+def centred():
+    class Centred(keras.layers.Layer):
+        def call(self, inputs):
             return inputs - keras.ops.mean(inputs, axis=0, keepdims=True)
 
     return Centred()
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -74,7 +68,7 @@ def centred() -> Any:
         (centred, "what it makes of an example depends on the others of the batch"),
     ],
 )
-def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind: Any, words: str) -> None:
+def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind, words):
     layer = getattr(keras.layers, kind)() if isinstance(kind, str) else kind()
     whole = model(layer)
     calls, outputs = called(whole)
@@ -83,8 +77,7 @@ def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind: Any, words
     np.testing.assert_allclose(outputs, whole(X, training=True), rtol=1e-4)
 
 
-@pytest.mark.tensorflow
-def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named() -> None:
+def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named():
     tagged = keras.Sequential([keras.Input((FEATURES,)), layers.Embedding(3, 2, mask_zero=True)])
     words = (X > 0).astype("int32")
     assert "its output has a mask" in called(tagged, words)[0].reason
@@ -94,13 +87,11 @@ def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named() -> None
     assert '"memory" carries states' in called(carried, X[..., None])[0].reason
 
 
-@pytest.mark.tensorflow
-def test_a_batch_smaller_than_the_parts_is_named() -> None:
+def test_a_batch_smaller_than_the_parts_is_named():
     assert "fewer than parts" in called(model(), X[:2], parts=3)[0].reason
 
 
-@pytest.mark.tensorflow
-def test_inputs_of_another_kind_in_a_later_trace_leave_the_model_whole() -> None:
+def test_inputs_of_another_kind_in_a_later_trace_leave_the_model_whole():
     whole, calls = model(), SplitCalls(2, jit_compile=False)
     for inputs, traced, reason in (
         (X, 1, ""),
@@ -114,12 +105,12 @@ def test_inputs_of_another_kind_in_a_later_trace_leave_the_model_whole() -> None
         assert bool(calls.reason) == bool(reason)
 
 
-def by_parts(faster: dict[tuple[int, bool], float]) -> Callable[[SplitBatch], float]:
+def by_parts(faster):
     """Seconds by parts and XLA, 1 s where none are given."""
     return lambda plugin: faster.get((plugin.parts, plugin.xla), 1.0)
 
 
-def test_the_fastest_is_taken_if_it_gains_more_than_noise() -> None:
+def test_the_fastest_is_taken_if_it_gains_more_than_noise():
     probe = FakeProbe(seconds=by_parts({(2, False): 0.8, (2, True): 0.9}))
     resolved = SplitBatch().resolve(probe)
     assert (resolved.parts, resolved.xla) == (2, False)
@@ -131,7 +122,7 @@ def test_the_fastest_is_taken_if_it_gains_more_than_noise() -> None:
     assert fastest([1.0, 0.98, 0.95]) == 2
 
 
-def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
+def test_given_parts_are_kept_and_only_xla_is_timed():
     probe = FakeProbe(seconds=by_parts({(4, True): 0.5}))
     resolved = SplitBatch(parts=4).resolve(probe)
     assert (resolved.parts, resolved.xla) == (4, True)
@@ -139,7 +130,7 @@ def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
         SplitBatch(parts=4).resolve(FakeProbe())
 
 
-def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
+def test_xla_is_not_timed_where_the_stack_conflicts_with_it():
     probe = FakeProbe(seconds=by_parts({(2, False): 0.8}), conflicts={"xla": "fused-recurrent"})
     assert SplitBatch().resolve(probe).parts == 2
     assert [(one.parts, one.xla) for one in probe.timed[0]] == [(1, False), (2, False)]
@@ -151,7 +142,7 @@ def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
     assert SplitBatch(xla=True).resolve(named).xla is True
 
 
-def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
+def test_one_part_replicas_and_gpus_leave_the_training_alone():
     options = TrainingOptions(optimizer="adam")
     for plugin, run in (
         (SplitBatch(parts=1, xla=False), make_run()),
@@ -165,11 +156,10 @@ def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
     assert changed.wrap_train_step is not None
 
 
-def test_parts_with_cores_of_their_own_set_the_threads() -> None:
-    def threads(plugin: SplitBatch, machine: Any) -> int | None:
-        options: Any = plugin.configure_runtime(machine, RuntimeOptions())
-        found: int | None = options.intra_op_threads
-        return found
+def test_parts_with_cores_of_their_own_set_the_threads():
+    def threads(plugin, machine):
+        options = plugin.configure_runtime(machine, RuntimeOptions())
+        return options.intra_op_threads
 
     cpus = make_machine().cpu_count
     assert threads(SplitBatch(own_cores=True), make_machine()) == 1
@@ -180,7 +170,7 @@ def test_parts_with_cores_of_their_own_set_the_threads() -> None:
     assert threads(SplitBatch(), make_machine()) is None
 
 
-def probed(*given: Any, batch_size: int | None = 64) -> FakeProbe:
+def probed(*given, batch_size=64):
     """What a probe of a model says, for batches of this size."""
     whole = model(*given)
     whole.compile("adam", "mse")
@@ -190,7 +180,6 @@ def probed(*given: Any, batch_size: int | None = 64) -> FakeProbe:
     return FakeProbe(seconds=by_parts({(2, True): 0.5}), plans={"train": plan}, probed=training)
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize(("batch_size", "parts"), [(64, 2), (31, 1), (None, 2)])
 def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(batch_size, parts):
     probe = probed(batch_size=batch_size)
@@ -202,8 +191,7 @@ def test_parts_with_cores_of_their_own_are_not_timed_against_the_whole(batch_siz
 
 
 @pytest.mark.thorough
-@pytest.mark.tensorflow
-def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why() -> None:
+def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why():
     given = SplitBatch(own_cores=True, parts=2, xla=False)
     assert given.resolve(probed()) is given
     probe = probed(keras.layers.BatchNormalization())
@@ -216,14 +204,3 @@ def test_a_model_that_cannot_be_in_parts_keeps_all_threads_and_says_why() -> Non
     failing.probed = attrs.evolve(failing.probed, train_step=lambda data: data["no such key"])
     assert given.resolve(failing).parts == 1
     assert failing.notes[0].startswith("1 part: the train step ")
-
-
-def test_several_cpus_suggest_it_unless_examples_meet() -> None:
-    apart = {"xla": False, "own_cores": True}
-    assert SplitBatch().suggest(diagnosis(layers=("Dense", "LSTM"))) == apart
-    assert SplitBatch().suggest(diagnosis(layers=("Conv2D",))) == apart
-    assert SplitBatch().suggest(diagnosis(layers=("Conv2D", "BatchNormalization"))) is None
-    assert SplitBatch().suggest(attrs.evolve(diagnosis(), jit_compile=True)) == {}
-    assert (
-        SplitBatch().suggest(attrs.evolve(diagnosis(), machine=make_machine(cpu_count=1))) is None
-    )

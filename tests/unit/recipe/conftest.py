@@ -1,12 +1,8 @@
 """What the recipe tests share: a folder of recipes, read by their relative names."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfopt_core.recipe.reading import read_recipe
-
-MINIMAL = '[workload]\nuse = "mnist"\n'
 
 
 @pytest.fixture

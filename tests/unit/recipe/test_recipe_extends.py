@@ -1,10 +1,8 @@
 """A recipe laid over another one."""
 
-from __future__ import annotations
-
 import pytest
 
-from tfopt_core.recipe.model import PAIRS, MeasureSpec
+from tfopt_core.recipe.model import PAIRS, MeasureSpec, WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
 
 BASE = """\
@@ -94,12 +92,21 @@ def test_disabled_plugins_leave_the_stack(read):
     assert [entry.use for entry in recipe.plugins] == ["precision", "xla"]
 
 
-def test_another_workload_takes_no_options_of_the_base(read):
-    workload = read(OVER + "[workload]\nfactory = 'a:b'", base=BASE).require().workload
-    assert (workload.use, workload.factory, workload.epochs, workload.options) == (
-        None, "a:b", 5, {},
-    )  # fmt: skip
-    assert read(OVER + "[workload]\nuse = 'other'", base=BASE).require().workload.options == {}
+OPTIONS = {"classes": 5, "deep": {"a": 1, "b": 2}}
+
+
+@pytest.mark.parametrize(
+    ("child", "workload"),
+    [
+        ("factory = 'a:b'", WorkloadSpec(factory="a:b", epochs=5)),
+        ("use = 'other'", WorkloadSpec(use="other", epochs=5)),
+        ("use = 'mnist'\noptions.x = 1",
+         WorkloadSpec(use="mnist", epochs=5, options={**OPTIONS, "x": 1})),
+        ("script = 'a.py'", WorkloadSpec(script="a.py")),
+    ],
+)  # fmt: skip
+def test_another_workload_takes_no_options_of_the_base_and_a_script_nothing(read, child, workload):
+    assert read(f"{OVER}[workload]\n{child}", base=BASE).require().workload == workload
 
 
 def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read):
@@ -115,16 +122,6 @@ def test_another_workload_takes_no_baseline_or_ranges_of_the_base(read):
         other = read(f"{OVER}[workload]\n{child}", base=base).require()
         assert other.measure.baseline is None
         assert (other.measure.pairs, other.tune.budget_seconds, other.tune.options) == (8, 300, {})
-
-
-def test_the_same_workload_named_again_keeps_the_options(read):
-    recipe = read(OVER + "[workload]\nuse = 'mnist'\noptions.x = 1", base=BASE).require()
-    assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 2}, "x": 1}
-
-
-def test_a_script_takes_nothing_of_the_base_that_it_sets_itself(read):
-    workload = read(OVER + "[workload]\nscript = 'a.py'", base=BASE).require().workload
-    assert (workload.script, workload.epochs, workload.options) == ("a.py", None, {})
 
 
 def test_another_bound_replaces_the_base_s(read):

@@ -1,7 +1,5 @@
 """The key locator against tomllib: the same keys, each on the line that holds it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import tomllib
@@ -17,12 +15,10 @@ from tfopt_core.recipe.tree import join_path, split_path
 # A loaded machine is slow at drawing, which says nothing about the locator.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-Path = tuple[str | int, ...]
-
 
 def paths_in(value, path=()):
     """The path of every key and element of data."""
-    found: set[Path] = {path} if path else set()
+    found = {path} if path else set()
     if isinstance(value, dict):
         for key, item in value.items():
             found |= paths_in(item, (*path, key))

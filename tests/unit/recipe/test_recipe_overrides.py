@@ -1,7 +1,5 @@
 """`--set path=value`."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,17 +1,10 @@
 """A good recipe becomes the model; a bad one gives all of its problems at once."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-
 import pytest
 import tomlkit
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 from support.mangled import mangled_recipes
 
-from tfopt_core.errors import Problem
 from tfopt_core.recipe.model import MeasureSpec, PluginEntry, QualitySpec, TargetSpec, WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.recipe.tree import Fault, Place
@@ -183,14 +176,12 @@ def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints):
     ("measure", "complaint"),
     [
         ("pairs = 4.0", "got 4.0 (a number)"),
-        ('pairs = "auto"', 'expected a whole number, got "auto" (a string)'),
         (
             'seconds = "full"',
             'above 0 or "whole", got "full" (a string)',
         ),
         ("budget = nan", "expected a finite number, got nan"),
         ('budget = "0s"', "expected a finite duration above 0"),
-        (f'budget = "{"9" * 400}h"', "expected a finite duration above 0"),
         ('attribution = "full"', 'attribution: expected "auto", "off" or "leave-one-out"'),
         ('metric = "a"', 'it belongs under "measure.quality" or under "measure.target"'),
         ('quality = { metric = "a", tolerance = nan }', "a finite number, got nan"),
@@ -282,45 +273,9 @@ def test_the_hash_is_of_what_a_recipe_says(read):
         assert original != hash_of(FULL.replace(word, other))
 
 
-def test_a_recipe_as_data_reads_as_the_same_recipe(read):
-    recipe = read(FULL).require()
-    again = read(tomlkit.dumps(recipe.to_dict())).require()
-    assert again == recipe
-    assert hash(again) == hash(recipe)
-    assert again.sha256() == recipe.sha256()
-
-
 def test_dates_in_options_become_text_in_data(read):
     recipe = read(MINIMAL + "options = { day = 2020-01-02, at = 07:30:00 }").require()
     assert recipe.to_dict()["workload"]["options"] == {"day": "2020-01-02", "at": "07:30:00"}
-
-
-tables = st.dictionaries(
-    st.sampled_from(["name", "workload", "use", "plugins", "measure", "quality", "extends", "x"]),
-    st.recursive(
-        st.one_of(st.booleans(), st.integers(-5, 5), st.floats(), st.text('a\n"', max_size=4)),
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=3),
-            st.dictionaries(
-                st.sampled_from(["use", "enabled", "options", "pairs", "target", "metric", "y"]),
-                inner,
-                max_size=4,
-            ),
-        ),
-        max_leaves=8,
-    ),
-    max_size=5,
-)
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(tables)
-def test_no_data_makes_reading_raise(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "any.toml"
-    path.write_text(tomlkit.dumps(data), encoding="utf-8")  # type: ignore[arg-type]
-    reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"])
-    assert all(isinstance(problem, Problem) for problem in reading.problems)
-    assert reading.recipe is not None or reading.problems
 
 
 @given(mangled_recipes(FULL))
@@ -336,11 +291,3 @@ def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(tmp_path_fact
         again = path.with_name("again.toml")
         again.write_text(tomlkit.dumps(reading.require().to_dict()), encoding="utf-8")
         assert read_recipe(again).require().sha256() == reading.require().sha256()
-
-
-def test_importing_recipes_imports_no_heavy_library():
-    code = "import sys, tfopt_core.recipe.reading; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert "tfopt_core.recipe.reading" in loaded
-    assert not loaded & {"numpy", "tensorflow", "rich", "keras"}

@@ -1,7 +1,5 @@
 """What a target means, and what a shipped recipe says of itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tfopt_core.recipe.reading import read_recipe

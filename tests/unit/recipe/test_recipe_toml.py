@@ -1,7 +1,5 @@
 """Files that are no TOML, or too much of it: one problem, with its place."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

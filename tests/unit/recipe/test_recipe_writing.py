@@ -1,23 +1,19 @@
 """What is written as a recipe is what reading gives back, whatever its texts hold."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tfopt_core.commands.check import check_recipe
 from tfopt_core.recipe.model import RESERVED_KEYS
 from tfopt_core.recipe.reading import read_recipe
-from tfopt_core.recipe.shipped import shipped_recipes, summary
+from tfopt_core.recipe.shipped import shipped_recipes
 from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, text_of
 
 CACHE = PlannedPlugin("cache", {"storage": "disk", "steps": 2}, why="reading took most of a step")
 
 
 def written(**changes):
-    said: dict[str, Any] = {
+    said = {
         "name": "train",
         "description": "Faster here.",
         "workload": {"script": "train.py"},
@@ -104,12 +100,6 @@ def test_what_has_no_value_is_left_out():
     assert "description" not in text
     assert "[measure]" not in text
     assert "b =" not in text
-
-
-def test_the_heading_says_when_to_use_the_recipe(tmp_path):
-    path = tmp_path / "recipe.toml"
-    path.write_text(written(heading=["When to use: here."]))
-    assert summary(path) == "When to use: here."
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -1,7 +1,5 @@
 """What is shown while a measurement or a search runs, and the page of a search."""
 
-from __future__ import annotations
-
 import io
 import threading
 
@@ -9,16 +7,14 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from support.cases import few_examples
-from support.report_results import make_prepared, make_run, show
+from support.report_results import Terminal, make_prepared, make_run, show
 from support.tuned import make_trial, make_tuned
 
 from tfopt_core.commands.output import to_json
 from tfopt_core.measurement.plan import MeasurementState
 from tfopt_core.measurement.progress import (
     Certifying,
-    Event,
     Noted,
     Preparing,
     Ready,
@@ -46,7 +42,7 @@ FAILED = RunEnded(
     run=make_run(3, "without [/red]", status="failed", fits=(), error="killed\nby SIGKILL"),
 )  # fmt: skip
 UNKNOWN = RunProgress(run=STARTED, epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
-EVENTS: tuple[Event, ...] = (
+EVENTS = (
     Preparing(),
     Certifying(),
     Noted("[/red] so"),
@@ -59,40 +55,33 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-def planned(**changes) -> Ready:
+def planned(**changes):
     return attrs.evolve(READY, state=attrs.evolve(READY.state, **changes))
 
 
-class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def terminal(stream: io.StringIO, **environ: str) -> Console:
+def terminal(stream, **environ):
     return make_console(width=80, file=stream, environ={"TERM": "xterm", **environ})
 
 
-def piped(width: int = 80) -> tuple[MeasurementView, io.StringIO]:
+def piped(width=80):
     """A view where nothing can be redrawn, and what it prints."""
     stream = io.StringIO()
     return MeasurementView(make_console(width=width, file=stream, environ={})), stream
 
 
-def seen(*events: Event, now: float = 100.0, width: int = 80) -> str:
+def seen(*events, now=100.0, width=80):
     view, _ = piped()
     for event in events:
         view.follow(event, 100.0)
     return show(view.render(now), width)
 
 
-def lines_of(*events: Event) -> list[str]:
+def lines_of(*events):
     view, _ = piped()
     return [line for event in events for line in view.lines(event)]
 
 
-def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
+def test_the_view_says_which_run_where_it_is_and_what_is_left():
     text = seen(READY, ENDED, STARTED, PROGRESS)
     assert "run 3 of 8, with the stack" in text
     assert "2 of 5" in text
@@ -101,7 +90,7 @@ def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
     assert "1.24x so far, about 3 min left" in text
 
 
-def test_the_time_left_runs_down_between_events() -> None:
+def test_the_time_left_runs_down_between_events():
     assert "about 50 s left" in seen(ENDED, STARTED, now=250.0)
     assert "nearly done" in seen(ENDED, STARTED, now=1000.0)
     ready = planned(group_seconds=75.0 / 4)
@@ -113,7 +102,7 @@ def test_the_time_left_runs_down_between_events() -> None:
 
 @given(st.lists(st.sampled_from(EVENTS)), st.integers(20, 120))
 @few_examples(60)
-def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -> None:
+def test_any_events_in_any_order_can_be_shown(events, width):
     assert max(map(len, seen(*events, width=width).splitlines())) <= width
     view, stream = piped(width)
     for event in events:
@@ -121,7 +110,7 @@ def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -
     assert "\x1b" not in stream.getvalue()
 
 
-def test_the_view_is_gone_afterwards_and_the_cursor_back() -> None:
+def test_the_view_is_gone_afterwards_and_the_cursor_back():
     stream = Terminal()
     with MeasurementView(terminal(stream)) as view:
         for event in EVENTS:
@@ -130,10 +119,10 @@ def test_the_view_is_gone_afterwards_and_the_cursor_back() -> None:
     assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")
 
 
-def test_the_view_ends_when_the_measurement_raises() -> None:
+def test_the_view_ends_when_the_measurement_raises():
     stream = Terminal()
 
-    def interrupted() -> None:
+    def interrupted():
         with MeasurementView(terminal(stream)) as view:
             view(STARTED)
             raise KeyboardInterrupt
@@ -147,7 +136,7 @@ def test_the_view_ends_when_the_measurement_raises() -> None:
             assert not thread.is_alive()
 
 
-def test_events_do_not_redraw() -> None:
+def test_events_do_not_redraw():
     stream = Terminal()
     with MeasurementView(terminal(stream)) as view:
         drawn = stream.getvalue()
@@ -156,7 +145,7 @@ def test_events_do_not_redraw() -> None:
         assert stream.getvalue() == drawn
 
 
-def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
+def test_plain_lines_tell_each_run_once_and_no_progress():
     view, stream = piped(20)
     view(ENDED)
     assert stream.getvalue().count("\n") == 1  # not wrapped
@@ -171,7 +160,7 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
     ]
 
 
-def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
+def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing():
     assert MeasurementView(terminal(Terminal())).live is not None
     assert MeasurementView(terminal(Terminal(), TERM="dumb")).live is None
     assert MeasurementView(terminal(io.StringIO())).live is None
@@ -185,7 +174,7 @@ def test_only_a_terminal_is_redrawn_and_quiet_prints_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
+def test_how_long_it_will_take_is_said_before_the_first_run():
     said = lines_of(planned(group_seconds=50.0))
     assert "that takes about 3 min" in said
     said = lines_of(planned(warm_seconds=5.0))
@@ -216,12 +205,6 @@ def test_at_80_columns_no_name_of_a_plugin_is_parted():
     table = page.split("Trials")[1].split("A figure is")[0]
     assert table.count(long) == 3
     assert "split-batch" in table
-
-
-def test_a_trial_without_a_figure_says_why_it_ended_as_it_did():
-    missed = make_trial("l2", TrialOutcome.WORSE, reason="it missed", ratio=None, pairs=0)
-    page = show(render_tuned(make_tuned(trials=(missed,))), width=100)
-    assert "worse: it missed" in page
 
 
 SETTINGS = SettingsSearch(
@@ -275,13 +258,6 @@ def test_no_figure_of_the_search_is_called_a_gain():
     page = show(render_tuned(make_tuned(proof=None, statement="")), width=120)
     assert "faster" not in page
     assert "none of them is a measured gain" in " ".join(page.split())
-
-
-def test_the_json_has_the_trials_as_they_are():
-    data = to_json(make_tuned())
-    assert data["trials"][0]["outcome"] == "in"
-    assert data["proof"]["comparison"]["verdict"] == "faster"
-    assert data["not_tried"] == [{"plugin": "tpu", "reason": "no TPU"}]
 
 
 def test_piped_there_is_one_line_a_phase_and_a_trial():

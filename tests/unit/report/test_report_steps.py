@@ -1,24 +1,21 @@
 """What `tfopt plan` and `tfopt diagnose` print, also of a training loop of a script's own."""
 
-from __future__ import annotations
-
 import io
 import tomllib
-from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.diagnosed import make_diagnosed, make_part
+from support.drafts import suggestion
 from support.report_results import make_fit, make_prepared, make_results, make_run, show
 
-from tfopt_core.commands.output import to_json
-from tfopt_core.diagnosis.draft import Draft, as_own_loop, draft_of, what_bounds, why_chosen
+from tfopt_core.diagnosis.draft import as_own_loop, draft_of, what_bounds, why_chosen
 from tfopt_core.diagnosis.results import EpochPart
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS, Finding
-from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
+from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.recipe.reading import read_recipe
 from tfopt_core.report.diagnosis import Bar, lengths, render_diagnosis, render_look, snippet
@@ -32,27 +29,19 @@ from tfopt_core.trials.request import Estimate, PluginPlan
 from tfopt_core.trials.scripts.own_loop import baseline_in_words
 
 
-def suggestion(plugin: str, **changes: Any) -> Suggestion:
-    given = Suggestion(
-        plugin=plugin, settings={}, bound=1.5, targets=("input",), equivalence="exact",
-        summary=f"Does what {plugin} does.", distribution="tfopt",
-    )  # fmt: skip
-    return attrs.evolve(given, **changes)
-
-
-def page(target: str = "mine.toml", width: int = 100, **changes: Any) -> str:
+def page(target="mine.toml", width=100, **changes):
     return show(render_diagnosis(make_diagnosed(**changes), target), width)
 
 
 @given(shares=st.lists(st.floats(0.001, 1), min_size=3, max_size=3), width=st.integers(1, 200))
-def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares: list[float], width: int) -> None:
+def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares, width):
     whole = {str(n): share / sum(shares) for n, share in enumerate(shares)}
     made = lengths(whole, width)
     assert sum(made.values()) == width
     assert all(abs(made[name] - share * width) <= 1 for name, share in whole.items())
 
 
-def test_a_terminal_without_blocks_gets_plain_signs() -> None:
+def test_a_terminal_without_blocks_gets_plain_signs():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     parts = {"input": make_part(0.5), "dispatch": make_part(0.0), "compute": make_part(0.5)}
     make_console(width=70, file=stream, environ={}).print(Bar(make_diagnosed(**parts)))
@@ -60,7 +49,7 @@ def test_a_terminal_without_blocks_gets_plain_signs() -> None:
     assert "#" * 30 + "." * 30 in stream.read()
 
 
-def test_each_part_has_its_seconds_its_share_and_what_rounds_say() -> None:
+def test_each_part_has_its_seconds_its_share_and_what_rounds_say():
     text = page()
     bar = page(width=70).splitlines()[6]
     assert [bar.count(sign) for sign in "█▓░"] == [18, 6, 36]
@@ -69,14 +58,14 @@ def test_each_part_has_its_seconds_its_share_and_what_rounds_say() -> None:
     assert "read alone, a batch takes 4.00 ms; medians of 3 rounds" in text
 
 
-def test_what_is_within_noise_or_not_told_apart_says_so() -> None:
+def test_what_is_within_noise_or_not_told_apart_says_so():
     text = page(dispatch_known=False, dispatch=make_part(0.0), compute=make_part(0.7))
     assert "dispatch and compute, not told apart" in text
     assert "dispatch: too small to measure" in page(dispatch=make_part(0.1, -0.05, 0.2))
     assert "too small" not in page(dispatch=make_part(0.0, -0.05, 0.0))
 
 
-def test_the_peak_and_the_bounds_for_each_kind_of_plugin_are_printed() -> None:
+def test_the_peak_and_the_bounds_for_each_kind_of_plugin_are_printed():
     text = " ".join(page().split())
     assert "computes in float32, the model reaches 25.0% of this machine's matrix" in text
     assert "150 GFLOP/s" in text
@@ -88,7 +77,7 @@ def test_the_peak_and_the_bounds_for_each_kind_of_plugin_are_printed() -> None:
     assert "input and dispatch unlimited" in text
 
 
-def test_a_finding_has_its_place_and_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_has_its_place_and_its_mend(monkeypatch):
     finding = Finding(
         kind="sequential-map", detail="decode is slow", mend="make it parallel", split="train",
         place="/elsewhere/data.py:12",
@@ -99,9 +88,9 @@ def test_a_finding_has_its_place_and_its_mend(monkeypatch: pytest.MonkeyPatch) -
     assert "nothing that costs time by itself" in page()
 
 
-def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
+def test_suggestions_are_numbered_bounded_and_can_be_pasted():
     both = (
-        suggestion("cache", settings={"storage": "disk", "sizes": [1, 2]}),
+        suggestion("cache", bound=1.5, settings={"storage": "disk", "sizes": [1, 2]}),
         suggestion("chunked", bound=None, equivalence="order", left_out='conflicts with "cache"'),
     )
     text = page(suggestions=both, proposed_stack=("cache",))
@@ -123,26 +112,18 @@ def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
         | st.floats(allow_nan=False, allow_infinity=False),
     )
 )  # fmt: skip
-def test_whatever_settings_are_proposed_the_snippet_is_toml(settings: dict[str, Any]) -> None:
+def test_whatever_settings_are_proposed_the_snippet_is_toml(settings):
     read = tomllib.loads(snippet([suggestion("a", settings=settings)]))
     assert read == {"plugins": [{"use": "a", **settings}]}
 
 
-def test_plugins_without_an_answer_are_named() -> None:
+def test_plugins_without_an_answer_are_named():
     silent = NoAnswer(plugin="bad", distribution="theirs", cause="ImportError: \x1b[31mno")
     text = page(silent=(silent,))
     assert "bad (theirs): ImportError: \\x1b[31mno" in text
 
 
-def test_the_json_has_no_infinity_and_every_figure() -> None:
-    data = to_json(make_diagnosed())
-    assert data["bounds"]["input_and_dispatch"] is None
-    assert data["rounds"][0] == {
-        "real": 0.01, "cached": 0.007, "graph": 0.006, "data": 0.004,
-    }  # fmt: skip
-
-
-def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> None:
+def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet():
     for quiet, expected in ((False, "building\ntiming\n"), (True, "")):
         stream = io.StringIO()
         with make_phases(make_console(quiet=quiet, file=stream, environ={})) as tell:
@@ -169,18 +150,18 @@ def test_the_parts_of_an_epoch_have_their_seconds_and_share():
     assert "An epoch takes" not in show(render_diagnosis(make_diagnosed(), "mine.toml"))
 
 
-def plan(width: int = 80, **changes: object) -> str:
+def plan(width=80, **changes):
     return show(render_plan(make_prepared(**changes), "fashion-fast"), width)
 
 
-def test_settings_show_what_auto_became() -> None:
+def test_settings_show_what_auto_became():
     text = plan()
     assert "policy: auto -> mixed_bfloat16, keep: []" in text
     assert "storage: memory" in text
     assert "the same training, rounded differently" in text
 
 
-def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None:
+def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change():
     text = plan()
     assert text.index("1. mixed-precision") < text.index("2. cache")
     assert "configure_precision        policy: float32 -> mixed_bfloat16" in text
@@ -188,7 +169,7 @@ def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None
     assert "build_dataset, validation" not in text
 
 
-def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain() -> None:
+def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_certain():
     idle = PluginPlan(
         name="idle", settings={}, asked={}, equivalence="exact", summary="", changes=()
     )
@@ -196,21 +177,21 @@ def test_a_plugin_that_would_change_nothing_says_so_with_the_reason_if_it_is_cer
     assert "nothing here: no GPU" in plan(plugins=(idle,), not_applied={"idle": "no GPU"})
 
 
-def test_a_data_plan_is_compared_stage_by_stage() -> None:
+def test_a_data_plan_is_compared_stage_by_stage():
     lines = [line.strip() for line in plan().splitlines()]
     assert "+  cache: in memory" in lines
     assert "unchanged by the stack" in lines  # that of the validation
     assert lines.index("-  prefetch: 1") < lines.index("+  prefetch: auto")
 
 
-def test_facts_and_warnings_are_shown() -> None:
+def test_facts_and_warnings_are_shown():
     text = plan(warnings=("no GPU was found",))
     for part in ("421,642 trainable", "5 epochs of 1,875 steps, batch size 32", "val_accuracy, "
                  "higher is better; 10,000 validation examples", "- no GPU was found"):  # fmt: skip
         assert part in text
 
 
-def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric() -> None:
+def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric():
     loop = {"own_loop": True, "quality_metric": "", "quality_direction": None}
     text = " ".join(plan(**loop, steps_per_epoch=None).split())
     assert "training as long as the script's own loop goes on, batch size 32" in text
@@ -218,14 +199,14 @@ def test_a_loop_of_the_scripts_own_has_no_epochs_and_no_metric() -> None:
     assert "300 updates, after which a run ends" in plan(**loop, steps_per_epoch=300)
 
 
-def test_unknown_facts_are_left_out() -> None:
+def test_unknown_facts_are_left_out():
     text = plan(steps_per_epoch=None, batch_size=None, validation_examples=None, baseline="",
                 versions={}, data_before={}, data_after={})  # fmt: skip
     assert "None" not in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_no_line_is_wider_than_the_console(width: int) -> None:
+def test_no_line_is_wider_than_the_console(width):
     name = "x" * 100
     long = PluginPlan(name=name, settings={name: name}, asked={name: "auto"}, equivalence="exact",
                       summary=name, changes=())  # fmt: skip
@@ -240,7 +221,7 @@ EAGER = Finding(
 PREFETCH = suggestion("prefetch", bound=1.2)
 
 
-def of_loop(**changes: Any) -> Any:
+def of_loop(**changes):
     given = {
         "own_loop": True, "dispatch_known": False, "input": make_part(0.2),
         "dispatch": make_part(0.0), "compute": make_part(0.8), "rounds": (), "findings": (EAGER,),
@@ -251,13 +232,13 @@ def of_loop(**changes: Any) -> Any:
     return make_diagnosed(**{**given, **changes})
 
 
-def draft(**changes: Any) -> Draft:
+def draft(**changes):
     found = of_loop(**changes)
     spec = WorkloadSpec(script="train.py")
     return draft_of(found, attrs.evolve(spec, **as_own_loop(spec, found)), {})
 
 
-def flowing(text: str) -> str:
+def flowing(text):
     return " ".join(text.split())
 
 

@@ -44,47 +44,38 @@ def history(epochs=(0, 1), **metrics):
     return SimpleNamespace(epoch=list(epochs), history=lists, params=params)
 
 
-def test_the_last_values_are_repeated_up_to_the_planned_epochs():
-    seen = history(loss=[3.0, 2.0], val_loss=[4.0, 5.0])
-    assert lengthen(seen, call(), stopped=True) == 4
-    assert seen.epoch == [0, 1, 2, 3, 4, 5]
-    assert seen.history == {"loss": [3.0, *[2.0] * 5], "val_loss": [4.0, *[5.0] * 5]}
-    assert seen.params == {"epochs": 6, "steps": 10, "verbose": 0}
+ONE_EPOCH = {"epochs": 15, "cut": CutShort(1, 100, planned_steps=1875), "last_epoch": 1}
 
 
-def test_a_history_that_is_as_long_as_planned_stays():
-    seen = history(range(6), loss=range(6))
-    assert lengthen(seen, call(), stopped=True) == 0
-    assert seen.history == {"loss": list(range(6))}
-
-
-def test_what_a_callback_has_ended_stays():
-    seen = history(loss=[3.0, 2.0])
-    assert lengthen(seen, call(), stopped=False) == 0
-    assert len(seen.history["loss"]) == 2
-    limited = call(cut=CutShort(4), last_epoch=4)
-    assert lengthen(seen, limited, stopped=False) == 0
-
-
-def test_a_fit_that_trained_all_that_a_limit_left_is_as_long_as_planned():
-    limited = call(epochs=15, cut=CutShort(1, 100, planned_steps=1875), last_epoch=1)
-    seen = history((0,), loss=[3.0])
-    assert lengthen(seen, limited, stopped=False) == 14
-    assert len(seen.history["loss"]) == len(seen.epoch) == 15
-    assert (seen.params["epochs"], seen.params["steps"]) == (15, 1875)
-
-
-def test_a_fit_that_goes_on_from_an_epoch_is_counted_from_there():
-    seen = history((3, 4), loss=[3.0, 2.0])
-    lengthen(seen, call(epochs=7), stopped=True)
-    assert seen.epoch == [3, 4, 5, 6]
-
-
-def test_validations_come_as_often_as_they_were_planned():
-    seen = history(range(3), loss=[3.0] * 3, val_loss=[4.0])  # after the second epoch
-    lengthen(seen, call(epochs=7, often=2), stopped=True)
-    assert seen.history["val_loss"] == [4.0] * 3
-    assert len(seen.history["loss"]) == 7
+@pytest.mark.parametrize(
+    ("epochs", "metrics", "planned", "stopped", "lists"),
+    [
+        # the last values are repeated up to the planned epochs
+        ((0, 1), {"loss": [3, 2], "val_loss": [4, 5]}, {}, True,
+         {"loss": [3, *[2] * 5], "val_loss": [4, *[5] * 5]}),
+        ((3, 4), {"loss": [3, 2]}, {"epochs": 7}, True, {"loss": [3, 2, 2, 2]}),
+        # validations come as often as they were planned, here after the second epoch
+        (range(3), {"loss": [3] * 3, "val_loss": [4]}, {"epochs": 7, "often": 2}, True,
+         {"loss": [3] * 7, "val_loss": [4] * 3}),
+        # all that a limit left was trained
+        ((0,), {"loss": [3]}, ONE_EPOCH, False, {"loss": [3] * 15}),
+        # as long as planned, or ended by a callback
+        (range(6), {"loss": range(6)}, {}, True, {"loss": [*range(6)]}),
+        ((0, 1), {"loss": [3, 2]}, {}, False, {"loss": [3, 2]}),
+        ((0, 1), {"loss": [3, 2]}, {"cut": CutShort(4), "last_epoch": 4}, False, {"loss": [3, 2]}),
+    ],
+)  # fmt: skip
+def test_a_history_is_lengthened_to_what_was_planned(epochs, metrics, planned, stopped, lists):
+    seen, fit = history(epochs, **metrics), call(**planned)
+    added = len(lists["loss"]) - len(epochs)
+    assert lengthen(seen, fit, stopped=stopped) == added
+    assert seen.history == lists
+    assert seen.epoch == [epochs[0] + number for number in range(len(lists["loss"]))]
+    expected = {"epochs": len(epochs), "steps": 10, "verbose": 0}
+    if added:
+        expected["epochs"] = fit.arguments["epochs"]
+        expected["steps"] = 1875 if fit.cut else 10
+    assert seen.params == expected
 
 
 @pytest.mark.parametrize(("metrics", "found"), [({"loss": 9.0}, [9.0, 9.0]), (None, None)])
@@ -92,13 +83,6 @@ def test_a_fit_that_was_cut_before_its_first_validation_makes_one(metrics, found
     seen = history((0,), loss=[3.0])
     lengthen(seen, call(often=3), stopped=True, validate=lambda: metrics)
     assert seen.history.get("val_loss") == found
-
-
-def test_another_callback_s_parameters_stay_its_own():
-    seen = history(loss=[3.0, 2.0])
-    shared = seen.params
-    lengthen(seen, call(), stopped=True)
-    assert shared["epochs"] == 2
 
 
 @pytest.mark.parametrize(

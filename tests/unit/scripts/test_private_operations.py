@@ -98,14 +98,6 @@ shutil.move("large.bin", "moved.bin")
 
 
 @both_ways
-def test_a_second_run_finds_what_the_first_one_found(original, way):
-    code = 'print(open("large.bin").read()); open("large.bin", "w"); open("left", "x")'
-    first, second = (run_privately(way, original, code) for _ in range(2))
-    assert first == second
-    assert first.error is None
-
-
-@both_ways
 def test_the_git_checkout_of_the_folder_is_private(original, way):
     (original.parent / ".git").mkdir()
     run = run_privately(way, original, 'open("../results", "w")')

@@ -1,13 +1,14 @@
-"""A script run as Python runs it. Each in a process of its own: it becomes `__main__`."""
+"""A script run as Python runs it, and what is noted when it imports Keras or TensorFlow."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
+from tfopt_core.scripts.importing import EarlyEnvironment, WhenImported
 from tfopt_core.scripts.running import ScriptEnd, why_nothing_trained
 
 RUN = """
@@ -20,7 +21,7 @@ print("\\nEND " + json.dumps(told))
 """
 
 
-def ended(folder: Path, script: str, *arguments: str) -> tuple[dict[str, object], str, str]:
+def ended(folder, script, *arguments):
     """How the script ended, and what it printed on both streams."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(script), encoding="utf-8")
@@ -145,24 +146,109 @@ def test_annotations_of_the_script_are_its_own(tmp_path):
         (ScriptEnd(status=0), {"fits": 1}, "had no data"),
         (ScriptEnd(status=0), {"batches_alone": 7, "updates": 5},
          "train_on_batch (7 calls)"),
-    ],
-    ids=[
-        "exit", "error", "input", "missing package", "loop", "failed later", "no data",
-        "train_on_batch",
+        (ScriptEnd(status=0), {"updates": 1}, "tfopt_core.optimize(dataset, recipe)"),
+        (ScriptEnd(status=0), {"updates": 1}, "tfopt_core.stacked(recipe)"),
+        (ScriptEnd(status=0), {"updates": 1}, 'add loop = "own" to [workload]'),
+        (ScriptEnd(status=0), {"tapes": 3},
+         "never calls an optimizer of Keras, whose updates tfopt counts"),
+        (ScriptEnd(status=0), {"tapes": 3}, "optimizer.apply(gradients, variables)"),
     ],
 )  # fmt: skip
 def test_the_cause_is_named(end, seen, said):
     assert said in why_nothing_trained(end, **seen)
 
 
-def test_own_loops_are_told_what_can_be_applied():
-    said = why_nothing_trained(ScriptEnd(status=0), updates=1)
-    assert "tfopt_core.optimize(dataset, recipe)" in said
-    assert "tfopt_core.stacked(recipe)" in said
-    assert 'add loop = "own" to [workload]' in said
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module that can be imported, and is not."""
+    (tmp_path / "tfopt_probe_module.py").write_text(textwrap.dedent("VALUE = 1"))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "tfopt_probe_module"
+    sys.modules.pop("tfopt_probe_module", None)
 
 
-def test_a_tape_without_an_optimizer_is_told_what_tfopt_counts():
-    said = why_nothing_trained(ScriptEnd(status=0), tapes=3)
-    assert "never calls an optimizer of Keras, whose updates tfopt counts" in said
-    assert "optimizer.apply(gradients, variables)" in said
+def test_acts_once_when_the_module_is_there_whole_or_at_once_where_it_is_there_already(module):
+    seen = []
+
+    def value():
+        return getattr(sys.modules[module], "VALUE", None)
+
+    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append(value())):
+        assert seen == []
+        __import__(module)
+        __import__(module)
+    assert seen == [None, 1]
+    with WhenImported({module: lambda: seen.append(value())}, lambda: seen.append("before")):
+        assert seen.pop() == 1
+
+
+def test_whoever_only_asks_for_the_module_sets_nothing_off(module):
+    seen = []
+    with WhenImported({module: lambda: seen.append(1)}):
+        assert importlib.util.find_spec(module) is not None
+        assert seen == []
+        __import__(module)
+    assert seen == [1]
+
+
+def test_what_the_action_raises_passes_through_the_import(module):
+    def fail():
+        raise RuntimeError("no such backend")
+
+    with WhenImported({module: fail}), pytest.raises(RuntimeError, match="no such backend"):
+        __import__(module)
+
+
+def test_afterwards_imports_are_as_they_were(module):
+    before = list(sys.meta_path)
+    with WhenImported({module: lambda: None}):
+        assert sys.meta_path != before
+    assert sys.meta_path == before
+
+
+@pytest.fixture
+def early(monkeypatch):
+    monkeypatch.setenv("TF_OLD", "1")
+    return EarlyEnvironment()  # pytest changes the environment before the test itself
+
+
+@pytest.mark.parametrize(
+    ("sets", "changed"),
+    [
+        ({}, ()),
+        ({"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}, ()),
+        ({"KERAS_BACKEND": "jax"}, ("KERAS_BACKEND",)),
+        ({"TF_NEW": "1", "TF_OLD": "2"}, ("TF_NEW", "TF_OLD")),
+        ({"TF_OLD": None}, ("TF_OLD",)),
+    ],
+)
+def test_what_a_script_changes_is_named_unless_it_changes_no_training(
+    early, sets, changed, monkeypatch
+):
+    early.begin()
+    for name, value in sets.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
+    early.note()
+    assert early.changed == changed
+
+
+def test_what_a_library_sets_while_it_is_imported_does_not_count(early, monkeypatch):
+    early.begin()
+    early.note()  # Keras is about to be imported
+    monkeypatch.setenv("TF2_BEHAVIOR", "1")
+    early.note()  # and imports TensorFlow
+    early.begin()
+    early.note()
+    assert early.changed == ()
+
+
+def test_what_is_set_between_the_two_imports_counts(early, monkeypatch):
+    early.begin()
+    early.note()
+    early.begin()
+    monkeypatch.setenv("KERAS_HOME", "/elsewhere")
+    early.note()
+    assert early.changed == ("KERAS_HOME",)

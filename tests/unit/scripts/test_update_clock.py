@@ -18,14 +18,14 @@ class Loop:
     traced: int = 0
     readings: int = 0
 
-    def __attrs_post_init__(self) -> None:
+    def __attrs_post_init__(self):
         self.clock = UpdateClock(self.read, lambda: self.traced, now=lambda: self.ns)
 
-    def read(self) -> int:
+    def read(self):
         self.readings += 1
         return self.updates
 
-    def call(self, ns: int, updates: int = 1, *, traces: bool = False) -> None:
+    def call(self, ns, updates=1, *, traces=False):
         self.clock.begin(self.ns)
         self.ns += ns
         self.updates += updates

@@ -1,11 +1,6 @@
-"""Each verdict has a label and a row in the guide, and no module spells one out."""
+"""Each verdict has a label and a row in the guide."""
 
-from __future__ import annotations
-
-import ast
 import re
-from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -19,18 +14,14 @@ from tfopt_core.statistics.results import (
 )
 
 ROOT = Path(__file__).parents[3]
-CORE = ROOT / "tfopt_core"
 GUIDE = ROOT / "docs" / "guide"
-DEFINED_IN = {CORE / "statistics" / "results.py", CORE / "tuning" / "results.py"}
-# Words that say something else in other modules: "certified" is a kind of certificate.
-COMMON = {"none", "void", "not applied", "certified"}
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     return (GUIDE / page).read_text(encoding="utf-8")
 
 
-def words_of_rows(text: str) -> set[str]:
+def words_of_rows(text):
     """The words in backticks in the first cells of a text's tables."""
     cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
     return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
@@ -38,7 +29,7 @@ def words_of_rows(text: str) -> set[str]:
 
 # The words that a result of this schema version may hold. With a new word SCHEMA_VERSION is raised,
 # and stands here with the words of that version: an older tfopt then refuses the result.
-WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
+WORDS = {
     4: {
         Verdict: {
             "faster", "slower", "steps faster", "steps slower", "unlike", "no difference",
@@ -54,19 +45,19 @@ WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
 }  # fmt: skip
 
 
-def test_stored_results_hold_the_words_of_their_schema_version() -> None:
+def test_stored_results_hold_the_words_of_their_schema_version():
     assert max(WORDS) == SCHEMA_VERSION
     for words, expected in WORDS[SCHEMA_VERSION].items():
         assert {member.value for member in words} == expected, words.__name__
 
 
-def test_every_verdict_has_a_label_of_its_own() -> None:
+def test_every_verdict_has_a_label_of_its_own():
     labels = [verdict.label for verdict in Verdict]
     assert all(labels)
     assert len(set(labels)) == len(labels)
 
 
-def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
+def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one():
     section = text_of("measuring.md").partition("\n## Verdicts\n")[2].partition("\n## ")[0]
     assert words_of_rows(section) == {verdict.value for verdict in Verdict}
 
@@ -79,27 +70,6 @@ def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
         (QualityVerdict, "### `comparison.quality`"),
     ],
 )
-def test_every_word_is_in_its_section_of_the_guide(words: type[StrEnum], heading: str) -> None:
+def test_every_word_is_in_its_section_of_the_guide(words, heading):
     section = text_of("programs.md").partition(f"\n{heading}\n")[2].partition("\n### ")[0]
     assert [word for word in words if f'"{word}"' not in section] == []
-
-
-def constants(node: ast.AST) -> Iterator[ast.Constant]:
-    """The constants below a node, without the parts of a sentence."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Constant):
-            yield child
-        elif not isinstance(child, ast.JoinedStr):
-            yield from constants(child)
-
-
-def test_no_module_spells_a_verdict_out() -> None:
-    words = {v.value for each in (Verdict, MemoryVerdict, QualityVerdict) for v in each} - COMMON
-    found = [
-        f"{path.relative_to(ROOT)}:{constant.lineno}: {constant.value!r}"
-        for path in CORE.rglob("*.py")
-        if path not in DEFINED_IN
-        for constant in constants(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(constant.value, str) and constant.value in words
-    ]
-    assert found == []

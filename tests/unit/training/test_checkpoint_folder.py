@@ -161,15 +161,6 @@ def test_the_one_that_was_gone_on_from_outlives_a_damaged_newer_one(tmp_path):
     assert names_in(tmp_path) == ["checkpoint-000004.tfopt", "checkpoint-000002.tfopt"]
 
 
-def test_with_all_of_them_damaged_there_is_none(tmp_path):
-    with_three(tmp_path)
-    for name in names_in(tmp_path):
-        (tmp_path / name).write_bytes(b"junk")
-    found = newest_in(tmp_path)
-    assert found.start is None
-    assert len(found.damaged) == 2
-
-
 @pytest.mark.promise(29, injected="a folder for checkpoints with files of others")
 def test_a_folder_of_others_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")

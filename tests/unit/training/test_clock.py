@@ -38,33 +38,28 @@ def epoch(clock, hands, number, *args, **kwargs):
     clock.on_epoch_end(0)
 
 
-def test_a_block_is_ten_steps_and_twenty_milliseconds_at_least():
+@pytest.mark.parametrize(
+    ("settings", "epochs", "count", "given", "blocks"),
+    [
+        # ten steps and twenty milliseconds at least, and a tenth of a second at most
+        ({}, 1, 25, {}, [(10, ""), (10, ""), (5, "")]),
+        ({}, 1, 60, {"milliseconds": 1}, [(20, "")] * 3),
+        ({}, 1, 5, {"milliseconds": 60}, [(2, ""), (2, ""), (1, "")]),
+        ({}, 1, 15, {"traced": {0, 12}}, [(1, "trace"), (10, ""), (1, ""), (1, "trace"), (2, "")]),
+        # under XLA the first short batch compiles again without a trace
+        ({"steps_per_epoch": 12, "compiles": True}, 2, 12, {},
+         [(10, ""), (1, ""), (1, "trace"), (10, ""), (2, "")]),
+        ({"fills_cache": True}, 2, 10, {}, [(10, "cache"), (10, "")]),
+    ],
+)  # fmt: skip
+def test_steps_are_put_into_blocks_and_a_cold_one_is_alone(settings, epochs, count, given, blocks):
     hands = Hands()
-    clock = StepClock(now=hands)
-    epoch(clock, hands, 0, 25)
-    assert [block.steps for block in clock.blocks] == [10, 10, 5]
-    fast = StepClock(now=hands)
-    epoch(fast, hands, 0, 60, milliseconds=1)
-    assert [block.steps for block in fast.blocks] == [20, 20, 20]
-    assert clock.blocks[0].seconds == pytest.approx(0.05)
-
-
-def test_a_traced_call_is_a_cold_block_of_its_own():
-    hands = Hands()
-    clock = StepClock(now=hands)
-    epoch(clock, hands, 0, 15, traced={0, 12})
-    assert [(b.steps, b.cold) for b in clock.blocks] == [
-        (1, "trace"), (10, ""), (1, ""), (1, "trace"), (2, ""),
-    ]  # fmt: skip
-    assert clock.blocks[0].seconds == pytest.approx(1.005)
-    assert clock.steps == 15
-
-
-def test_a_block_of_slow_steps_ends_after_a_tenth_of_a_second():
-    hands = Hands()
-    clock = StepClock(now=hands)
-    epoch(clock, hands, 0, 5, milliseconds=60)
-    assert [block.steps for block in clock.blocks] == [2, 2, 1]
+    clock = StepClock(now=hands, **settings)
+    for number in range(epochs):
+        epoch(clock, hands, number, count, **given)
+    assert [(block.steps, block.cold) for block in clock.blocks] == blocks
+    assert clock.steps == epochs * count
+    assert sum(block.seconds for block in clock.blocks) == pytest.approx(hands.now / 1e9)
 
 
 @pytest.mark.parametrize(("stopped_after", "cold"), [(2, "turn"), (1, "")])
@@ -82,24 +77,6 @@ def test_a_stop_behind_an_epochs_first_block_makes_the_next_start_unknown(stoppe
     epoch(clock, hands, 2, 40)
     epoch(clock, hands, 3, 40)
     assert [(b.epoch, b.cold) for b in clock.blocks if b.cold] == ([(2, cold)] if cold else [])
-
-
-def test_under_xla_the_first_short_batch_compiles_again_without_a_trace():
-    hands = Hands()
-    clock = StepClock(now=hands, steps_per_epoch=12, compiles=True)
-    epoch(clock, hands, 0, 12)
-    epoch(clock, hands, 1, 12)
-    assert [(b.epoch, b.steps, b.cold) for b in clock.blocks] == [
-        (0, 10, ""), (0, 1, ""), (0, 1, "trace"), (1, 10, ""), (1, 2, ""),
-    ]  # fmt: skip
-
-
-def test_the_epoch_that_fills_a_cache_is_cold():
-    hands = Hands()
-    clock = StepClock(now=hands, fills_cache=True)
-    for number in range(2):
-        epoch(clock, hands, number, 10)
-    assert [block.cold for block in clock.blocks] == ["cache", ""]
 
 
 def test_a_call_of_several_steps_ends_with_the_epoch():

@@ -6,8 +6,6 @@ from support.lazy_modules import tf
 
 from tfopt_core.training.replay.data import example_digests, read_epoch
 
-pytestmark = pytest.mark.tensorflow
-
 X = np.arange(12, dtype="float32").reshape(4, 3)
 
 

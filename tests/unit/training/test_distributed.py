@@ -21,12 +21,12 @@ from tfopt_core.training.messages import ClusterJoining
 from tfopt_core.training.strategy import announce
 
 
-def at(*addresses: str, index: int = 0) -> Cluster:
+def at(*addresses, index=0):
     return Cluster(addresses={"worker": addresses}, job="worker", index=index)
 
 
 @pytest.fixture
-def free_port() -> int:
+def free_port():
     with socket.socket() as found:
         found.bind(("", 0))
         return int(found.getsockname()[1])
@@ -90,12 +90,12 @@ COORDINATED = Cluster(addresses={"chief": ("127.0.0.1:1",), "ps": ("b:2",)}, job
 class Poll:
     """Answers as listed, once each time anybody sleeps."""
 
-    def __init__(self, monkeypatch, *answers: bool) -> None:
+    def __init__(self, monkeypatch, *answers):
         self.left = list(answers)
         self.slept = 0.0
         monkeypatch.setattr(serving, "answers", lambda address: self.left[0])
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.slept += seconds
         if len(self.left) > 1:
             self.left.pop(0)
@@ -120,7 +120,7 @@ def test_a_chief_that_misses_a_poll_is_not_gone(monkeypatch, tmp_path):
     poll = Poll(monkeypatch, True, False, True)
     done = tmp_path / "done"
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds):
         poll.sleep(seconds)
         if poll.slept > 5:
             done.touch()
@@ -160,7 +160,7 @@ def test_a_folder_that_tfopt_has_not_made_is_never_removed(place):
 # What the distributed loop needs to know of the data, and the private names that it relies on
 
 
-def plan(count: int) -> DataPlan:
+def plan(count):
     return DataPlan.from_arrays((np.zeros((count, 2)),))
 
 
@@ -190,7 +190,6 @@ def test_a_shuffle_of_unknown_length_gets_the_usual_buffer():
     assert known.stages[at].buffer_size == UNKNOWN_COUNT_BUFFER
 
 
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", [Synchronous, Coordinated])
 def test_a_model_whose_data_are_refused_keeps_its_strategy(kind):
     model, strategy = keras.Sequential(), object()
@@ -207,7 +206,6 @@ def test_a_model_whose_data_are_refused_keeps_its_strategy(kind):
 WORKERS = {"worker": ("a:1", "b:2")}
 
 
-@pytest.mark.tensorflow
 def test_only_the_chief_has_callbacks_that_write(tmp_path):
     stops = keras.callbacks.EarlyStopping()
     callbacks = [
@@ -221,7 +219,6 @@ def test_only_the_chief_has_callbacks_that_write(tmp_path):
     assert callbacks_of(callbacks, worker) == [stops]
 
 
-@pytest.mark.tensorflow
 def test_a_callback_that_backs_up_from_every_worker_is_refused(tmp_path):
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     chief = Cluster(addresses=WORKERS, job="worker", index=0)
@@ -240,7 +237,6 @@ def fail():
     raise tf.errors.UnavailableError(None, None, "Socket closed")
 
 
-@pytest.mark.tensorflow
 def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
     answers = iter([True, True, False])
     monkeypatch.setattr(serving, "answers", lambda address: next(answers))
@@ -251,7 +247,6 @@ def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
         fail()
 
 
-@pytest.mark.tensorflow
 def test_an_error_while_all_answer_stays_what_it_is(monkeypatch):
     monkeypatch.setattr(serving, "answers", lambda address: True)
     monkeypatch.setattr(serving, "DYING_SECONDS", 0.0)

@@ -10,8 +10,6 @@ from tfopt_core.training.fit_monitor import with_data_loss
 from tfopt_core.training.model.graphs import StepGraph, graph_findings, optimized_graph, traced_step
 from tfopt_core.training.model.layers import frozen_share
 
-pytestmark = pytest.mark.tensorflow
-
 
 def found(call):
     """The findings about the step of a model whose layer calls this."""
@@ -141,7 +139,3 @@ def test_what_is_taken_off_is_what_keras_adds():
     logs = model.evaluate(np.ones((1, 3)), np.zeros((1, 1)), return_dict=True, verbose=0)
     metrics = with_data_loss({"val_loss": logs["loss"]}, model)
     assert metrics["val_data_loss"] == pytest.approx(9.0)
-
-
-def test_without_a_validation_there_is_none():
-    assert with_data_loss({"loss": 1.0}, None) == {"loss": 1.0}

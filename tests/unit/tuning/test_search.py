@@ -1,7 +1,5 @@
 """The search against simulated trials: what it finds, what it lists, how it ends."""
 
-from __future__ import annotations
-
 import signal
 
 import attrs

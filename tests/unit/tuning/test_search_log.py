@@ -1,7 +1,5 @@
 """What a log of searches keeps, what another search takes from it, and a damaged file."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import attrs

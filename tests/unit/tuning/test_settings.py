@@ -1,7 +1,5 @@
 """The search of settings against simulated trainings: what it finds, lists and keeps."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -185,19 +183,6 @@ def test_trials_of_a_search_that_was_killed_are_tried_again(tmp_path, storage):
     assert values_of(again) == [{"options.units": lost}]
 
 
-@pytest.mark.thorough
-def test_a_resume_draws_what_was_not_drawn_before(tmp_path, storage):
-    # more trials than draws in a row that may be repeats
-    given = {"sampler": "random", "planned": 28, "storage": storage}
-    stopped, _ = searched(
-        SimulatedTrainings(interrupt_at=42), tmp_path, {"learning_rate": RATES}, **given
-    )
-    assert len(stopped.found.trials) > 20
-    log = SearchLog.open(tmp_path / "search", "here", {"CPU": "one"})
-    again, _ = searched(SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, log=log, **given)
-    assert len(again.found.trials) == 28
-
-
 # Several processes on one storage
 
 
@@ -325,17 +310,6 @@ def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
 
 
 # The whole search
-
-
-@pytest.mark.thorough
-def test_the_best_values_stand_in_the_result(tmp_path):
-    search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
-    search.search()
-    assert search.result.settings.metric == "val_accuracy"
-    assert 0.002 < search.result.tuned_options["learning_rate"] < 0.05
-    nothing = make_value_search(SimulatedTrainings(), tmp_path / "b", {"units": [32, 128]})
-    nothing.search()
-    assert nothing.found.statement.startswith("no value that was tried")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Values that Optuna draws, and the storage that keeps them, whose password is shown nowhere."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest
@@ -12,7 +10,7 @@ from tfopt_core.recipe.formats import search_range
 from tfopt_core.recipe.model import Pruner, Sampler
 from tfopt_core.tuning.results import SettingsTrial, TrialOutcome
 from tfopt_core.tuning.stacks import Tunable
-from tfopt_core.tuning.storage import StudyStorage, open_storage
+from tfopt_core.tuning.storage import open_storage
 from tfopt_core.tuning.study import Study
 
 optuna = pytest.importorskip("optuna", reason="the tune extra is not installed")
@@ -133,14 +131,3 @@ def test_a_password_is_neither_shown_nor_in_an_error_or_its_causes(tmp_path, mon
     assert "secret" not in str(caught.value)
     assert "***" in str(caught.value)
     assert caught.value.__suppress_context__
-
-
-def test_what_fails_later_names_the_storage():
-    from sqlalchemy.exc import OperationalError
-
-    storage = StudyStorage("postgresql://me:***@host/db", None)
-    with (
-        pytest.raises(StoreError, match=r"me:\*\*\*@host.*: gone; the trials so far"),
-        storage.guarded(),
-    ):
-        raise OperationalError("SELECT 1", None, Exception("gone"))

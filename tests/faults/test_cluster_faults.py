@@ -6,11 +6,11 @@ import re
 import signal
 import socket
 
-import attrs
 import psutil
 import pytest
 from support.real_process import (
     TIME_LIMIT_SECONDS,
+    TINY,
     alive,
     descendants,
     environment,
@@ -26,17 +26,6 @@ pytestmark = pytest.mark.slow
 
 JOIN_SECONDS = 3
 
-WORKLOAD = """
-    import keras
-    import numpy as np
-    from tfopt_core import Workload
-
-    def build():
-        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-        def build_model():
-            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-        return Workload(train=(x, x[:, :1]), build_model=build_model, optimizer="sgd", loss="mse")
-"""
 RECIPE = """
     name = "tiny"
     [workload]
@@ -53,7 +42,7 @@ RECIPE = """
 
 @pytest.fixture
 def project(tmp_path):
-    return make_project(tmp_path, RECIPE, tiny=WORKLOAD)
+    return make_project(tmp_path, RECIPE, tiny=TINY.format(says="pass"))
 
 
 def flowing(text):
@@ -77,27 +66,15 @@ def worker_environment(index, addresses):
     return environment(TF_CONFIG=json.dumps(config))
 
 
-@attrs.frozen(kw_only=True)
-class Ends:
-    """How one command ended.
-
-    :param left: the processes that were there when one was killed.
-    """
-
-    code: int
-    out: str
-    err: str
-    addresses: tuple[str, ...]
-    left: list[psutil.Process]
-
-
 @pytest.fixture(scope="module")
-def ends(tmp_path_factory):
+def waiting(tmp_path_factory):
     """Three first workers by name, at once since they mostly wait: "alone" waits for a second one
     in vain, the port of "taken" is taken, and the parent of "killed" is killed while it waits.
+
+    How each ended, what it printed and the addresses; and what of "killed" was there before.
     """
     projects = {
-        name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=WORKLOAD)
+        name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=TINY.format(says="pass"))
         for name in ("alone", "taken", "killed")
     }
     addresses = {name: free_addresses(2) for name in projects}
@@ -119,14 +96,8 @@ def ends(tmp_path_factory):
         processes["killed"].kill()
         wait_until("the others' death", lambda: not alive(left))
         codes = {name: process.wait(TIME_LIMIT_SECONDS) for name, process in processes.items()}
-    return {
-        name: Ends(
-            code=code, out=flowing(printed(projects[name])),
-            err=printed(projects[name], "stderr.txt"), addresses=addresses[name],
-            left=left if name == "killed" else [],
-        )
-        for name, code in codes.items()
-    }  # fmt: skip
+    ends = {n: (code, flowing(printed(projects[n])), addresses[n]) for n, code in codes.items()}
+    return ends, left
 
 
 # tests/unit/workers/test_local_cluster.py kills one of two roles that are no TensorFlow, which
@@ -160,21 +131,22 @@ def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(p
 
 
 @pytest.mark.promise(39, injected="a second worker that is never started")
-def test_a_worker_that_never_comes_is_named_within_the_limit(ends):
-    assert ends["alone"].code == 3
-    missing = f"worker 1 ({ends['alone'].addresses[1]})"
-    said = f"the training failed: {missing} did not come within {JOIN_SECONDS} s"
-    assert said in ends["alone"].out
+def test_a_worker_that_never_comes_is_named_within_the_limit(waiting):
+    code, out, addresses = waiting[0]["alone"]
+    assert code == 3
+    missing = f"worker 1 ({addresses[1]})"
+    assert f"the training failed: {missing} did not come within {JOIN_SECONDS} s" in out
 
 
 @pytest.mark.promise(39, injected="a socket on the worker's port")
-def test_a_port_that_is_taken_is_an_error_before_anybody_waits(ends):
-    assert ends["taken"].code == 3
-    port = ends["taken"].addresses[0].rpartition(":")[2]
-    assert f"worker 0: the port {port} is taken by another process" in ends["taken"].out
+def test_a_port_that_is_taken_is_an_error_before_anybody_waits(waiting):
+    code, out, addresses = waiting[0]["taken"]
+    assert code == 3
+    port = addresses[0].rpartition(":")[2]
+    assert f"worker 0: the port {port} is taken by another process" in out
 
 
-def test_a_process_that_waits_for_others_dies_with_its_parent(ends):
-    # the worker, and the process that ends what it leaves behind
-    assert len(ends["killed"].left) == 2
-    assert not alive(ends["killed"].left)
+def test_a_process_that_waits_for_others_dies_with_its_parent(waiting):
+    _, left = waiting
+    assert len(left) == 2  # the worker, and the process that ends what it leaves behind
+    assert not alive(left)

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.forked_command import HASTY
 from support.real_process import (
     TIME_LIMIT_SECONDS,
     alive,
     descendants,
     environment,
     make_distribution,
-    signal_once,
     started,
     stored_runs,
     tfopt,
@@ -62,7 +60,7 @@ def processes_once_it_hangs(process, project: Path) -> list[psutil.Process]:
 )
 def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path, anew):
     project = hanging_project(tmp_path)
-    with started("apply", "recipe.toml", cwd=project, anew=anew, before=HASTY) as process:
+    with started("apply", "recipe.toml", cwd=project, anew=anew) as process:
         processes_once_it_hangs(process, project)
         # the fork server, what keeps the run, the run, its sleeper; one less of a forked command
         count = 4 if anew else 3
@@ -77,9 +75,7 @@ def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp
     assert all(run["wall_seconds"] > 0 for run in kept)
 
     # the pair that was under way is made again, nothing else
-    done = tfopt(
-        "apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project, before=HASTY
-    )
+    done = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
     assert done.code == 0, done.err
     data = json.loads((project / "out.json").read_text())
     assert data["runs"][:2] == kept
@@ -118,7 +114,7 @@ def interrupted(tmp_path_factory):
         terminal() as (theirs, ours, shown),
         started(
             "apply", "recipe.toml", "--json", "-", cwd=project, env=environment(TERM="xterm"),
-            terminal=theirs, before=HASTY,
+            terminal=theirs,
         ) as process,
     ):  # fmt: skip
         children = processes_once_it_hangs(process, project)
@@ -159,10 +155,10 @@ def test_resuming_after_an_edit_is_refused_and_says_what_was_edited(interrupted)
 @pytest.mark.promise(7, injected="SIGINT twice")
 def test_ctrl_c_twice_ends_it_at_once(tmp_path):
     project = hanging_project(tmp_path)
-    with started("apply", "recipe.toml", cwd=project, before=HASTY) as process:
+    with started("apply", "recipe.toml", cwd=project) as process:
         children = processes_once_it_hangs(process, project)
-        signal_once(process, signal.SIGINT)
-        signal_once(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         assert process.wait(TIME_LIMIT_SECONDS) == 130
         wait_until("the children's death", lambda: not alive(children))
     assert "Traceback" not in (project / "stderr.txt").read_text()
@@ -173,9 +169,9 @@ def test_ctrl_c_twice_ends_it_at_once(tmp_path):
 def test_ctrl_c_in_the_dry_build_ends_with_130_and_leaves_no_process(tmp_path):
     says = 'import pathlib, time; pathlib.Path("hangs").touch(); time.sleep(600)'
     project = tiny_project(tmp_path, says=says)
-    with started("apply", "recipe.toml", cwd=project, before=HASTY) as process:
+    with started("apply", "recipe.toml", cwd=project) as process:
         children = processes_once_it_hangs(process, project)
-        signal_once(process, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         assert process.wait(TIME_LIMIT_SECONDS) == 130
         wait_until("the children's death", lambda: not alive(children))
     assert (project / "stderr.txt").read_text().rstrip().endswith("interrupted")
@@ -212,7 +208,7 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
     )
     project = tiny_project(tmp_path / "project", plugin="dies", pairs=8)
     done = tfopt(
-        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site, before=HASTY,
+        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site,
     )  # fmt: skip
     assert done.code == 3, done.err
     data = json.loads((project / "out.json").read_text())

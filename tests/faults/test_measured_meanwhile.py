@@ -76,7 +76,8 @@ def test_an_edit_while_it_is_measured_ends_the_measurement_and_keeps_the_runs_be
     project = tiny_project(tmp_path, says=EDITED.strip())
     code = project / "tiny.py"
     before = code.read_text()
-    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project)
+    apply = ("apply", "recipe.toml", "--json", "out.json")
+    done = tfopt(*apply, cwd=project)
     assert done.code == 3
     [line] = [line for line in done.err.splitlines() if line.startswith("error: ")]
     assert line.startswith(f'error: "{code}" changed while it was measured, so its runs would not')
@@ -87,7 +88,7 @@ def test_an_edit_while_it_is_measured_ends_the_measurement_and_keeps_the_runs_be
     assert refused.code == 2
     assert f'"{code}" changed' in refused.err
     code.write_text(before)
-    resumed = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
+    resumed = tfopt(*apply, "--resume", cwd=project)
     assert resumed.code == 0, resumed.err
     assert json.loads((project / "out.json").read_text())["resumed"] == 1
 

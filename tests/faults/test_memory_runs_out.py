@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from support.forked_command import HASTY
 from support.memory_group import GREEDY, memory_group
 from support.real_process import (
     environment,
     make_distribution,
-    make_project,
     started,
     tfopt,
     tiny_project,
@@ -59,39 +57,20 @@ def test_a_run_that_somebody_killed_is_possibly_out_of_memory_with_its_peak(tmp_
     assert unit in ("MiB", "GiB")
 
 
-RECIPE = """
-    name = "greedy"
-    [workload]
-    factory = "tiny.py:build"
-    epochs = 2
-    batch_size = 16
-    [[plugins]]
-    use = "prefetch"
-    [[plugins]]
-    use = "greedy"
-    [measure]
-    pairs = 4
-    attribution = "leave-one-out"
-"""
-
-
 @pytest.mark.thorough
 @pytest.mark.promise(
     4, injected="a tensor that TensorFlow's allocator has no room for, in a plugin"
 )
-def test_variants_that_run_out_of_a_devices_memory_fail_and_the_others_go_on(tmp_path):
+def test_a_variant_that_runs_out_of_a_devices_memory_fails_and_the_others_go_on(tmp_path):
     site = make_distribution(
         tmp_path / "site", "greedy", {"greedy": "greedy_module:Greedy"}, greedy_module=GREEDY
     )
-    project = tiny_project(tmp_path / "project")
-    make_project(project, RECIPE)
-    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project, site=site, before=HASTY)
+    project = tiny_project(tmp_path / "project", plugin="greedy")
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project, site=site)
     data = json.loads((project / "out.json").read_text())
-    found = {(run["variant"], run["status"], run["out_of_memory"]) for run in data["runs"]}
-    assert found == {
-        ("baseline", "ok", False), ("without greedy", "ok", False), ("full", "failed", True),
-        ("without prefetch", "failed", True),
-    }  # fmt: skip
+    found = [(run["variant"], run["status"], run["out_of_memory"]) for run in data["runs"]]
+    assert set(found) == {("baseline", "ok", False), ("full", "failed", True)}
+    assert found.count(("baseline", "ok", False)) > 1
     assert "ran out of memory" in done.out
     assert "x faster" not in done.out
     assert "Traceback" not in done.out + done.err

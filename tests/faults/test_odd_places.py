@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import attrs
 import pytest
-from support.forked_command import HASTY, own_server
+from support.forked_command import own_server
 from support.in_process import tfopt_here
 from support.own_mounts import mount_read_only, with_own_mounts
 from support.real_process import (
@@ -47,15 +47,6 @@ def piped(tmp_path):
     return project, "\n".join(line.strip() for line in RECIPE.splitlines())
 
 
-def piped_into(text: str, *words: str, cwd) -> Done:
-    """Run tfopt with a recipe on standard input, a pipe."""
-    done = subprocess.run(
-        [TFOPT, *words], cwd=cwd, env=environment(), input=text, capture_output=True, text=True,
-        timeout=200, check=False,
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
 @pytest.mark.promise(44, injected="a recipe on standard input, with a base and a factory beside it")
 def test_a_recipe_from_a_pipe_starts_from_the_working_directory(piped, monkeypatch):
     project, text = piped
@@ -74,9 +65,12 @@ def test_a_recipe_from_a_pipe_starts_from_the_working_directory(piped, monkeypat
 @pytest.mark.promise(44, injected="a bad recipe on standard input")
 def test_a_bad_recipe_from_a_pipe_has_its_line(piped):
     project, text = piped
-    done = piped_into(f"{text}\nbufer_size = 2\n", "apply", "/dev/stdin", cwd=project)
-    assert done.code == 2
-    assert done.err.startswith("error: /dev/stdin:5: plugins[0].bufer_size: unknown setting")
+    done = subprocess.run(
+        [TFOPT, "apply", "/dev/stdin"], cwd=project, env=environment(), capture_output=True,
+        text=True, input=f"{text}\nbufer_size = 2\n", check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: /dev/stdin:5: plugins[0].bufer_size: unknown setting")
 
 
 # Folders that cannot be written
@@ -107,7 +101,7 @@ def train_with_read_only_home(home, project):
     env.pop("KERAS_HOME", None)
     with own_server(env):
         return [
-            attrs.astuple(tfopt(word, "recipe.toml", cwd=project, env=env, before=HASTY))
+            attrs.astuple(tfopt(word, "recipe.toml", cwd=project, env=env))
             for word in ("train", "diagnose")
         ]
 
@@ -154,7 +148,7 @@ def test_commands_work_in_a_locale_that_is_not_utf_8(tmp_path):
     ]  # fmt: skip
     env = environment(**ASCII)
     with own_server(env):
-        ended = [tfopt(*words, cwd=project, env=env, before=HASTY) for words in commands]
+        ended = [tfopt(*words, cwd=project, env=env) for words in commands]
     for words, done in zip(commands, ended, strict=True):
         wrong = "plugins.prefetch.size=1" in words  # an error in a file of that name
         assert done.code == (2 if wrong else 0), (words, done.err)
@@ -175,11 +169,9 @@ def test_a_file_that_the_locale_cannot_name_is_said_not_to_be_there(tmp_path):
 
 def in_ascii(*words: str, cwd) -> Done:
     """Run tfopt in that locale; all that it prints is ASCII."""
-    done = subprocess.run(
-        [os.fspath(TFOPT), *words], cwd=cwd, env=environment(**ASCII), timeout=200,
-        stdin=subprocess.DEVNULL, capture_output=True, check=False,
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout.decode("ascii"), done.stderr.decode("ascii"))
+    done = tfopt_anew(*words, cwd=cwd, env=environment(**ASCII))
+    assert (done.out + done.err).isascii()
+    return done
 
 
 # One CPU
@@ -210,7 +202,7 @@ def test_commands_work_on_one_cpu(tmp_path):
     )  # fmt: skip
     with one_cpu():
         ended = {
-            words[0]: tfopt(*words, cwd=project, before=HASTY) for words in commands
+            words[0]: tfopt(*words, cwd=project) for words in commands
         }  # fmt: skip
     for word, done in ended.items():
         assert done.code == 0, (word, done.err)

@@ -197,7 +197,7 @@ def test_keras_safe_mode_stays_on_in_a_script(tmp_path):
     assert (project / "downloaded.keras").exists(), made.err + made.out
     assert zipfile.is_zipfile(project / "downloaded.keras")
     assert not sentinel.exists()
-    done = tfopt("train", "recipe.toml", cwd=project, imported=True)
+    done = tfopt("train", "recipe.toml", cwd=project)
     assert done.code != 0
     assert "safe_mode" in done.out + done.err
     assert not sentinel.exists()
@@ -224,34 +224,7 @@ raise SystemExit(f"{{{{__name__}}}} was executed")
 """
 
 # One that a factory or script imports, as it may with plain Python.
-HELPER = "import pathlib\nSLOPE = 2.0\npathlib.Path(__file__).with_suffix('.imported').touch()\n"
-
-FACTORY = """
-    import keras
-    import numpy as np
-    from tfopt_core import Workload
-    from my_module import SLOPE
-
-    def build():
-        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
-        def build_model():
-            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
-        return Workload(train=(x, SLOPE * x[:, :1]), validation=(x, SLOPE * x[:, :1]),
-                        build_model=build_model, optimizer="sgd", loss="mse")
-"""
-
-RECIPE = """
-    name = "tiny"
-    [workload]
-    factory = "tiny:build"
-    epochs = 2
-    batch_size = 16
-    [[plugins]]
-    use = "prefetch"
-    [measure]
-    pairs = 4
-    attribution = "off"
-"""
+HELPER = "import pathlib\npathlib.Path(__file__).with_suffix('.imported').touch()\n"
 
 
 def put_decoys(folder: Path) -> Path:
@@ -289,13 +262,8 @@ def test_a_command_executes_no_file_of_the_working_directory(command, tmp_path):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_path):
-    project = put_decoys(
-        make_project(
-            tmp_path / "project",
-            RECIPE,
-            tiny=FACTORY, my_module=HELPER,
-        )
-    )  # fmt: skip
+    project = put_decoys(tiny_project(tmp_path / "project", says="import my_module"))
+    (project / "my_module.py").write_text(HELPER)
     here = put_decoys(tmp_path / "here")
     done = tfopt_anew("apply", project / "recipe.toml", cwd=here)
     assert executed(project, here) == []

@@ -7,7 +7,6 @@ from types import ModuleType
 
 import attrs
 import pytest
-from support.forked_command import HASTY
 from support.real_process import python
 from support.stored_measurements import FIRST_RESULTS
 
@@ -40,7 +39,7 @@ def named(name: str) -> pytest.MarkDecorator:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_its_smallest_form_runs_to_its_end(name, tmp_path):
-    done = python(BENCHMARKS / f"{name}.py", "--smoke", cwd=tmp_path, before=HASTY)
+    done = python(BENCHMARKS / f"{name}.py", "--smoke", cwd=tmp_path)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) >= 2, done.err
 

@@ -1,4 +1,4 @@
-"""A run that is cut short, and what is said of it."""
+"""A run that is cut short or stopped, and what is said of it."""
 
 import time
 from time import perf_counter_ns
@@ -6,7 +6,7 @@ from time import perf_counter_ns
 import attrs
 import numpy as np
 import pytest
-from support.in_process import build_here
+from support.in_process import build_here, train_here
 from support.lazy_modules import keras
 
 from tfopt_core import Workload
@@ -94,3 +94,31 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
             lambda message: None,
             cuts_short=lambda blocks: sum(block.steps for block in blocks) > 10,
         )
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Stops(Plugin):
+    """Stops after an epoch, for two reasons."""
+
+    last: int
+
+    @hookimpl
+    def on_epoch_end(self, epoch, control):
+        if epoch == self.last:
+            control.stop("enough")
+            control.stop("too much")
+
+
+@pytest.mark.tensorflow
+def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path):
+    calls = []
+    records = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: calls.append("begin"),
+        on_epoch_end=lambda epoch, logs: calls.append(epoch),
+        on_train_end=lambda logs: calls.append("end"),
+    )
+    given = small_workload(callbacks=lambda: [records])
+    _, outcome = train_here(given, Stops(last=1), folder=tmp_path, epochs=5)
+    assert outcome.epochs == 2
+    assert outcome.stop_reason == "enough"
+    assert calls == ["begin", 0, 1, "end"]

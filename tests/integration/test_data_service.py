@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,12 @@ STAND_IN = """
     )
     data = SimpleNamespace(experimental=SimpleNamespace(service=service))
 """
-BOTH = pytest.mark.parametrize(
-    "real", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["stand-in", "TensorFlow"]
+
+
+@pytest.mark.parametrize(
+    ("also", "real"),
+    [("alone", False), ("fork", False), pytest.param("fork", True, marks=pytest.mark.thorough)],
 )
-
-
-@BOTH
-@pytest.mark.parametrize("also", ["alone", "fork"])
 def test_a_worker_does_not_outlive_a_killed_run(also: str, real: bool, tmp_path: Path) -> None:
     with _parent(tmp_path, also, real) as (parent, worker):
         sleepers = [process for process in descendants(parent) if process != worker]
@@ -144,9 +144,8 @@ def test_a_worker_does_not_outlive_a_killed_run(also: str, real: bool, tmp_path:
 
 
 @pytest.mark.thorough
-@BOTH
-def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -> None:
-    with _parent(tmp_path, "alone", real) as (parent, worker):
+def test_a_run_that_lost_a_worker_ends_and_says_so(tmp_path: Path) -> None:
+    with _parent(tmp_path, "alone", real=True) as (parent, worker):
         os.kill(worker.pid, signal.SIGKILL)
         assert parent.wait(TIME_LIMIT_SECONDS) == 3
         assert parent.stderr is not None
@@ -154,29 +153,26 @@ def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -
         assert last == "tfopt: data-service: worker 1 of 1 was killed by SIGKILL"
 
 
-class _parent:
+@contextmanager
+def _parent(
+    folder: Path, also: str, real: bool
+) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
     """A process that has started a service, and its worker."""
-
-    def __init__(self, folder: Path, also: str, real: bool) -> None:
-        site = folder / "site"
-        site.mkdir()
-        if not real:
-            (site / "tensorflow.py").write_text(textwrap.dedent(STAND_IN))
-        script = folder / "parent.py"
-        script.write_text(textwrap.dedent(PARENT))
-        self._process = subprocess.Popen(
-            [sys.executable, str(script), str(folder / "service"), also],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=environment(PYTHONPATH=site),
-        )  # fmt: skip
-
-    def __enter__(self) -> tuple[subprocess.Popen[str], psutil.Process]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self._process.communicate()[1]
-        return self._process, psutil.Process(int(line))
-
-    def __exit__(self, *_: object) -> None:
-        for process in [*descendants(self._process), self._process]:
-            process.kill()
-        self._process.communicate()
+    site, script = folder / "site", folder / "parent.py"
+    site.mkdir()
+    if not real:
+        (site / "tensorflow.py").write_text(textwrap.dedent(STAND_IN))
+    script.write_text(textwrap.dedent(PARENT))
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder / "service"), also],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(PYTHONPATH=site),
+    )  # fmt: skip
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield process, psutil.Process(int(line))
+    finally:
+        for one in [*descendants(process), process]:
+            one.kill()
+        process.communicate()

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from cattrs import structure
 from support.in_process import carry_out_here
-from support.real_process import make_distribution, make_project
+from support.real_process import Done, make_distribution, make_project
 
 from tfopt_core.commands.main import run
 from tfopt_core.diagnosis import matmul, step_rounds
@@ -86,16 +86,6 @@ PLUGINS = """
 """
 
 
-@attrs.frozen
-class DiagnosedByCommand:
-    """One diagnosis: how it ended, what `--json` wrote, and what was printed."""
-
-    code: int
-    data: dict
-    page: str
-    progress: str
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diagnosed")
@@ -115,75 +105,73 @@ def quick():
         yield
 
 
-def diagnose(project: Path, *options: str) -> DiagnosedByCommand:
-    out, err = io.StringIO(), io.StringIO()
-    target = project / "out.json"
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(project)
-        code = run(["diagnose", "recipe.toml", "--json", "out.json", *options])
-    assert target.exists(), err.getvalue()
-    return DiagnosedByCommand(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
-
-
 @pytest.fixture(scope="module")
 def baseline(project, quick, tmp_path_factory):
-    """The baseline's diagnosis, where a third party's distribution is installed."""
+    """How the baseline's diagnosis ended, where a third party's distribution is installed, and what
+    `--json` wrote."""
     site = make_distribution(
         tmp_path_factory.mktemp("site"), "their-plugins",
         {"nap": "their_naps:Nap", "fails": "their_naps:Fails", "broken": "their_broken:Broken"},
         their_naps=THEIRS, their_broken=BROKEN,
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
         patch.syspath_prepend(str(site))
         patch.setenv("PYTHONPATH", str(site))  # for the processes that it starts
-        return diagnose(project)
+        patch.chdir(project)
+        code = run(["diagnose", "recipe.toml", "--json", "out.json"])
+    assert code == 0, err.getvalue()
+    data = json.loads((project / "out.json").read_text())
+    return Done(code, out.getvalue(), err.getvalue()), data
 
 
 def test_it_says_where_the_time_goes(baseline):
-    data = baseline.data
-    assert baseline.code == 0
+    data = baseline[1]
     # eight examples sleep 8 ms each, in every step that reads them
     assert data["data_seconds"] > 0.06
     assert all(round_["real"] > 0.06 for round_ in data["rounds"])
     parts = sum(data[f"{part}_seconds"] for part in ("input", "dispatch", "compute"))
     assert parts == pytest.approx(data["step_seconds"])
     assert len(data["rounds"]) == 3
-    assert "timing the loops, round 3 of 3" in baseline.progress
-    assert "any input plugin" in baseline.page
+    assert "timing the loops, round 3 of 3" in baseline[0].err
+    assert "any input plugin" in baseline[0].out
 
 
 def test_it_diagnoses_the_baseline_and_keeps_nothing(baseline, project):
-    assert baseline.data["stack"] == []
-    assert baseline.data["policy"] == "float32"
+    assert baseline[1]["stack"] == []
+    assert baseline[1]["policy"] == "float32"
     assert not (project / ".tfopt").exists()
 
 
 def test_it_compares_what_the_model_multiplies_with_the_machines_peak(baseline):
-    assert baseline.data["matmul_peaks"]["float32"] > 0
-    assert 0 < baseline.data["matmul_share"] < 1
+    assert baseline[1]["matmul_peaks"]["float32"] > 0
+    assert 0 < baseline[1]["matmul_share"] < 1
 
 
 def test_it_names_what_costs_time_with_its_place(baseline):
-    kinds = {finding["kind"]: finding for finding in baseline.data["findings"]}
+    kinds = {finding["kind"]: finding for finding in baseline[1]["findings"]}
     assert {"python-function", "sequential-map", "no-prefetch", "control-flow"} <= set(kinds)
     assert kinds["python-function"]["place"].endswith("slow.py:10")
     assert "a loop of 6 rounds" in kinds["control-flow"]["detail"]
 
 
 def test_it_proposes_a_third_partys_plugin_like_any_other(baseline):
-    suggestions = {one["plugin"]: one for one in baseline.data["suggestions"]}
+    suggestions = {one["plugin"]: one for one in baseline[1]["suggestions"]}
     assert suggestions["nap"]["settings"] == {"seconds": 0.5}
     assert suggestions["nap"]["distribution"] == "their-plugins"
-    assert suggestions["nap"]["bound"] == baseline.data["bounds"]["input"]
-    assert "nap" in baseline.data["proposed_stack"]
-    assert '[[plugins]] use = "nap" seconds = 0.5' in " ".join(baseline.page.split())
+    assert suggestions["nap"]["bound"] == baseline[1]["bounds"]["input"]
+    assert "nap" in baseline[1]["proposed_stack"]
+    assert '[[plugins]] use = "nap" seconds = 0.5' in " ".join(baseline[0].out.split())
 
 
 def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
-    silent = {one["plugin"]: one["cause"] for one in baseline.data["silent"]}
+    silent = {one["plugin"]: one["cause"] for one in baseline[1]["silent"]}
     assert "by design" in silent["fails"]
     assert "no such library" in silent["broken"]
-    assert "Gave no answer" in baseline.page
+    assert "Gave no answer" in baseline[0].out
 
 
 def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, quick, capsys):
@@ -215,7 +203,7 @@ class Dies:
 
 
 def test_a_plugin_that_takes_the_process_with_it_leaves_what_was_measured(baseline, project):
-    measured = {**baseline.data, "suggestions": [], "silent": []}
+    measured = {**baseline[1], "suggestions": [], "silent": []}
     runner = Dies((
         PartsMeasured(structure(measured, Diagnosed)), PluginAsked("good"), PluginAsked("evil"),
     ))  # fmt: skip

@@ -3,7 +3,7 @@
 from contextlib import chdir
 
 import pytest
-from support.forked_command import HASTY, runs_forked
+from support.forked_command import runs_forked
 from support.real_process import TINY, make_project
 
 from tfopt_core.commands.check import check_recipe
@@ -20,7 +20,7 @@ def test_the_recipe_of_a_factory_has_what_was_tried(tmp_path):
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     # the plugin that costs least is written even where none saves time
     options = ApplyOptions(target="tiny.py:build", measure_anyway=True)
-    with chdir(project), runs_forked(before=HASTY):
+    with chdir(project), runs_forked():
         found = look_alone(options, make_console(quiet=True))
         assert not isinstance(found, NothingToMeasure)
         screened, path = found

@@ -5,14 +5,15 @@ What tfopt needs, which is large, the environment reads from that of the tests.
 
 import json
 import os
-import subprocess
 import sys
 import sysconfig
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import real_process
 
 ROOT = Path(__file__).parents[2]
 FILES = """
@@ -20,9 +21,7 @@ from importlib.metadata import files
 kept = [str(file) for file in files("tfopt") if ".dist-info" not in str(file)]
 print(*sorted(name for name in kept if not name.endswith(".pyc")), sep="\\n")
 """
-
-# Each of the commands; a package index may give no answer.
-LIMIT_SECONDS = 240.0
+RECIPES = "import tfopt_core.recipe.shipped as s; print(*s.shipped_recipes().values(), sep='\\n')"
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
@@ -30,13 +29,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 def run(*command: str | Path, cwd: Path) -> str:
     """Return what a command prints, run without a trace of the checkout; fail with its output."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "KERAS_BACKEND", "PYTHONDONTWRITEBYTECODE")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True,
-        check=False, timeout=LIMIT_SECONDS,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    clean = {name: value for name, value in os.environ.items() if name not in ours}
+    done = real_process.run(list(command), cwd=cwd, env=clean)
+    assert done.code == 0, f"{command}:\n{done.out}\n{done.err}"
+    return done.out
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +67,20 @@ def programs(folder: Path) -> Path:
     return programs
 
 
+def test_the_wheel_holds_data_types_and_licences_and_no_tests(archives: dict[str, Path]) -> None:
+    with zipfile.ZipFile(archives["wheel"]) as archive:
+        sizes = {one.filename: one.file_size for one in archive.infolist()}
+        [points] = [name for name in sizes if name.endswith(".dist-info/entry_points.txt")]
+        assert "autotune = tfopt_data.autotune:Autotune" in archive.read(points).decode()
+    assert sizes["tfopt_workloads/data/fashion_mnist.npz"] > 10**6
+    for package in ("tfopt_core", "tfopt_data", "tfopt_runtime", "tfopt_workloads"):
+        assert f"{package}/py.typed" in sizes
+    licences = {Path(name).name for name in sizes if ".dist-info/licenses/" in name}
+    assert "LICENSE" in licences
+    assert len(licences) >= 3
+    assert not [name for name in sizes if Path(name).match("test_*.py")]
+
+
 def test_pip_and_uv_install_the_same_without_the_checkout_and_it_measures(
     programs: Path, archives: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -80,6 +90,10 @@ def test_pip_and_uv_install_the_same_without_the_checkout_and_it_measures(
     run(*by_pip, archives["wheel"], cwd=tmp_path)
     assert run(programs / "tfopt", "--version", cwd=tmp_path).startswith("tfopt ")
     run(python, "-m", "pip", "check", cwd=tmp_path)
+    found = map(Path, run(python, "-c", RECIPES, cwd=tmp_path).splitlines())
+    assert {path.name: path.read_text() for path in found} == {
+        path.name: path.read_text() for path in (ROOT / "recipes").glob("*.toml")
+    }
     run(
         programs / "tfopt", "apply", "quickstart", "--json", "results.json", "--pairs", "4",
         "--set", "workload.epochs=1", "--set", "workload.options.examples=320",

@@ -222,17 +222,6 @@ def test_batches_of_unknown_size_are_compiled_step_by_step(tmp_path):
     assert why in effect_of(built, CHUNKED_XLA).detail
 
 
-def shuffled():
-    plan = DataPlan.from_arrays(*arrays()).map(lambda x, y: (x * 2, y)).shuffle(10, seed=3)
-    plan = plan.batch(BATCH_SIZE).map(lambda x, y: (x - 1, y))
-    return unvalidated(train=plan.prefetch())
-
-
-# test_drawn_fits.py draws other shuffles
-def test_the_order_is_that_of_the_stock_pipeline(tmp_path):
-    assert_like_stock(tmp_path, shuffled, RESIDENT_FIVE)
-
-
 @over(CHUNKED, RESIDENT_FIVE)
 def test_a_training_that_is_stopped_within_an_epoch_stops_at_the_end_of_a_call(loop, tmp_path):
     class Stops(keras.callbacks.Callback):
@@ -335,6 +324,28 @@ def test_the_first_step_is_traced_once(tmp_path):
     built = build_here(unvalidated(optimizer="adam"), RESIDENT, folder=tmp_path, epochs=1)
     outcome = train(built, perf_counter_ns(), lambda message: None)
     assert [trace.cause for trace in outcome.traces] == ["first"]
+
+
+@pytest.mark.thorough
+def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
+    class Unfreezes(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch:
+                self.model.make_train_function(force=True)
+
+    _, again = trained(tmp_path, unvalidated(callbacks=lambda: [Unfreezes()]))
+    later = [trace for trace in again.traces if trace.cause != "first"]
+    assert [(trace.steps, trace.cause) for trace in later] == [
+        (STEPS, "python"), (2 * STEPS, "python")
+    ]  # fmt: skip
+    assert later[0].shapes == "(?, 6), (?,)"
+
+
+@pytest.mark.thorough
+def test_a_loop_that_traces_for_a_smaller_call_is_no_retrace(tmp_path):
+    _, outcome = trained(tmp_path, unvalidated(), CHUNKED)
+    assert outcome.traces[0].cause == "first"
+    assert {trace.cause for trace in outcome.traces} <= {"first", "loop"}
 
 
 def frozen_at_first() -> Any:

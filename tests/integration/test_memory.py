@@ -1,4 +1,4 @@
-"""Real trainings: a baseline that does not fit into memory is a result."""
+"""Memory that runs out: of a baseline it is a result, of a search for a batch size a bound."""
 
 import json
 
@@ -46,7 +46,7 @@ LEAN = """
         def report_effect(self, model):
             return Effect.applied_as("no block of memory")
 """
-RECIPE = """
+GREEDY_RECIPE = """
     name = "greedy"
     [workload]
     factory = "greedy.py:build"
@@ -69,7 +69,7 @@ LIMITED = (
 
 def measured(folder, takes: str, *options: str):
     site = make_distribution(folder / "site", "lean", {"lean": "lean:Lean"}, lean=LEAN)
-    project = make_project(folder / "project", RECIPE, greedy=GREEDY.format(takes=takes))
+    project = make_project(folder / "project", GREEDY_RECIPE, greedy=GREEDY.format(takes=takes))
     done = tfopt(
         "apply", "recipe.toml", "--quiet", "--json", "out.json", *options, cwd=project, site=site
     )  # fmt: skip
@@ -91,3 +91,58 @@ def test_a_baseline_out_of_memory_is_a_result(tmp_path, takes):
     assert marks == {("baseline", "failed", True), ("full", "ok", False)}
     assert statement in " ".join(done.out.split())
     assert "2 of 4 runs ran out of memory" in done.out
+
+
+# A batch of more than 16 examples needs more memory than there is: a process says so, or is killed.
+WIDE = """
+    import os
+    import signal
+    from pathlib import Path
+
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    class Limit(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            first = Path("/proc/self/oom_score_adj").read_text().strip()
+            Path(__file__).with_name("first").write_text(first)
+            if self.model.optimizer.learning_rate > 0.0141:  # of 32 examples
+                {ends}
+
+    def build():
+        x = np.arange(256, dtype="float32").reshape(128, 2) / 256
+        def build_model():
+            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        return Workload(
+            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
+            optimizer=lambda: keras.optimizers.SGD(0.01), loss="mse", callbacks=lambda: [Limit()],
+        )
+"""
+WIDE_RECIPE = """
+    name = "wide"
+    [workload]
+    factory = "wide.py:build"
+    epochs = 1
+    batch_size = 16
+    [[plugins]]
+    use = "fit-batch"
+    max = 32
+    learning_rate = "sqrt"
+"""
+
+
+@pytest.mark.promise(40, injected="a trial that raises MemoryError, or is killed")
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "ends", ["raise MemoryError", "os.kill(os.getpid(), 9)"], ids=["raised", "killed"]
+)
+def test_memory_that_runs_out_in_the_search_is_a_bound(tmp_path, ends):
+    project = make_project(tmp_path, WIDE_RECIPE, wide=WIDE.format(ends=ends))
+    done = tfopt("plan", "recipe.toml", cwd=project)
+    assert done.code == 0, done.out + done.err
+    shown = " ".join(done.out.split())
+    assert "batch_size: auto -> 16" in shown, shown
+    assert "32 (out of memory)" in shown
+    # the kernel would have ended it first
+    assert (project / "first").read_text() == "1000"

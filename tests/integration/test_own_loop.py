@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from support.forked_command import runs_forked
-from support.real_process import tfopt
+from support.in_process import script_job
 from tfopt_data.cache import Cache
 from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -21,15 +21,12 @@ from tfopt_core.commands.first_contact import look_at
 from tfopt_core.commands.options import ApplyOptions
 from tfopt_core.commands.request import make_request
 from tfopt_core.hooks.own_loop import reaching
-from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe.model import Recipe, WorkloadSpec
+from tfopt_core.recipe.model import WorkloadSpec
 from tfopt_core.report.style.console import make_console
 from tfopt_core.scripts.own.loop import NOT_WATCHED
 from tfopt_core.scripts.running import ScriptEnd
 from tfopt_core.scripts.session import Session
 from tfopt_core.statistics.runs import BASELINE
-from tfopt_core.testing import make_machine
-from tfopt_core.training.job import Job
 from tfopt_core.training.messages import OWN_LOOP
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import ScheduledRun, Variant
@@ -46,12 +43,9 @@ SEED = 5
 @contextmanager
 def watched(folder: Path, *plugins: Any) -> Iterator[LoopOfScript]:
     """A loop of this test's own under these plugins."""
-    named = tuple(StackedPlugin(type(p).__name__.lower(), p) for p in plugins)
-    job = Job(
-        recipe=Recipe(name="test", workload=WorkloadSpec(script="train.py", loop="own")),
-        plugins=named, variant="full", seed=SEED, machine=make_machine(), folder=folder,
-    )  # fmt: skip
-    session = Session(attrs.evolve(job, plugins=reaching(named)), lambda fit, started: None)
+    job = script_job(*plugins, folder=folder, seed=SEED, loop="own")
+    reached = attrs.evolve(job, plugins=reaching(job.plugins))
+    session = Session(reached, lambda fit, started: None)
     session.begin()
     own = LoopOfScript.of(job, session, lambda act: act())
     try:
@@ -371,15 +365,6 @@ def test_a_script_that_cannot_be_measured_by_its_loop_is_told_why(tmp_path, scri
     run = one_run(recipe_of(tmp_path, script, 'loop = "own"'))
     assert not run.ok
     assert said in run.error
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_a_dry_build_of_a_script_whose_recipe_does_not_say_so_names_the_key(tmp_path):
-    recipe = recipe_of(tmp_path, "train_on_batch", "[[plugins]]", 'use = "threads"')
-    done = tfopt("plan", recipe, cwd=tmp_path, imported=True)
-    assert done.code == 2
-    assert 'add loop = "own" to [workload]' in " ".join(done.err.split())
 
 
 # Each loop is watched for a moment only; a look ends its process.

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from support.in_process import refuse_stages_behind_a_copy
+from support.in_process import refuse_stages_behind_a_copy, script_job
 from support.real_process import python
 from tfopt_data.cache import Cache
 from tfopt_data.frozen_features import FrozenFeatures
@@ -27,10 +27,8 @@ from tfopt_core.errors import PluginError, PreparationFailed, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.certifying import replay_all
 from tfopt_core.plugins import Control, Effect, Plugin, RunContext, hookimpl
-from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.scripts.fitting import train_fit
 from tfopt_core.scripts.session import Session
-from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.replay import replay
 from tfopt_core.trials.request import Variant
@@ -44,12 +42,7 @@ SEED = 5
 @contextmanager
 def session(folder: Path, *plugins: Any, **spec: Any) -> Iterator[tuple[Session, list[Any]]]:
     """A session over these plugins, and the fits that it has seen."""
-    named = tuple(StackedPlugin(type(p).__name__.lower(), p) for p in plugins)
-    workload = WorkloadSpec(script="train.py", **spec)
-    job = Job(
-        recipe=Recipe(name="test", workload=workload), plugins=named, variant="full", seed=SEED,
-        machine=make_machine(), folder=folder,
-    )  # fmt: skip
+    job = script_job(*plugins, folder=folder, seed=SEED, **spec)
     fits: list[Any] = []
 
     def on_fit(fit: Any, started: int) -> Any:
@@ -115,7 +108,6 @@ def forms() -> dict[str, Any]:
         "arrays": {"x": x, "y": y, "batch_size": 20, "epochs": 2},
         "steps": {"x": x, "y": y, "steps_per_epoch": 3, "epochs": 2},
         "data set": {"x": dataset, "validation_data": dataset.take(2), "epochs": 2},
-        "repeated": {"x": dataset.repeat(), "steps_per_epoch": 4, "epochs": 2},
         "pydataset": {"x": Batches(), "epochs": 2, "shuffle": False},
     }
 
@@ -137,16 +129,6 @@ def test_class_weights_are_in_the_data_before_their_copy_to_a_device(tmp_path, f
     with session(tmp_path, PrefetchToDevice(device="/cpu:0")) as (_, fits):
         assert histories(fit()) == alone
     assert fits[0].effects["prefetchtodevice"].applied
-
-
-# test_fits_like_keras.py and test_drawn_fits.py compare the other forms
-@pytest.mark.parametrize("form", ["repeated", "pydataset"])
-def test_empty_stack_changes_no_loss(tmp_path, form):
-    alone = histories(forms()[form])
-    with session(tmp_path) as (_, fits):
-        within = histories(forms()[form])
-    assert within == alone  # to the last digit
-    assert len(fits) == 1
 
 
 def shuffled_before_a_look() -> Any:

@@ -5,20 +5,17 @@ from typing import Any
 
 import attrs
 import pytest
+from support.in_process import script_job
 from tfopt_model.fused_recurrent import FusedRecurrent
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads
 
 from tfopt_core.errors import CannotShare
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.hooks.values import RuntimeOptions
-from tfopt_core.recipe.model import Recipe, WorkloadSpec
 from tfopt_core.scripts.fit_workload import FitWorkload
 from tfopt_core.scripts.fitting import FitState, train_fit
 from tfopt_core.scripts.session import Session
-from tfopt_core.testing import make_machine
-from tfopt_core.training.job import Job
 
 SEED = 5
 # Dropout draws random numbers, Adam has variables of its own, Keras shuffles the arrays, and takes
@@ -38,20 +35,6 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, validation_data=(x, x
 """
 
 
-def named(*plugins: Any) -> tuple[StackedPlugin, ...]:
-    return tuple(StackedPlugin(type(plugin).__name__.lower(), plugin) for plugin in plugins)
-
-
-def job_of(folder: Path, *plugins: Any, **changes: Any) -> Job:
-    recipe = Recipe(
-        name="small", workload=WorkloadSpec(script="small.py"), path=folder / "small.toml"
-    )
-    return Job(**{
-        "recipe": recipe, "plugins": named(*plugins), "variant": "full" if plugins else "baseline",
-        "seed": SEED, "machine": make_machine(), "folder": folder / "job", **changes,
-    })  # fmt: skip
-
-
 def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
     """What a function of the session and the fit returns, in the place of the fit."""
     found = []
@@ -59,7 +42,7 @@ def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
     def on_fit(fit: FitWorkload, started: int) -> Any:
         found.append(act(session, fit))
 
-    session = Session(job_of(folder), on_fit)
+    session = Session(script_job(folder=folder, seed=SEED), on_fit)
     session.begin()
     try:
         exec(text, {"__name__": "__main__"})
@@ -73,7 +56,7 @@ def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[
 
     import keras
 
-    job = attrs.evolve(session.job, plugins=named(*plugins))
+    job = script_job(*plugins, folder=session.job.folder, seed=SEED)
     session.take(job)
     keras.utils.set_random_seed(SEED)
     workload = FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
@@ -109,11 +92,14 @@ def refused(act: Any) -> str:
 @pytest.mark.tensorflow
 def test_a_stack_that_acts_before_the_fit_takes_a_new_process(tmp_path):
     def reasons(session: Session, fit: FitWorkload) -> list[str]:
-        threads = RuntimeOptions(intra_op_threads=1)
+        def with_(plugin: Any) -> Any:
+            return script_job(plugin, folder=tmp_path, seed=SEED)
+
+        threads = attrs.evolve(with_(Threads()), runtime=RuntimeOptions(intra_op_threads=1))
         return [
-            refused(lambda: session.take(job_of(tmp_path, MixedPrecision()))),
-            refused(lambda: session.take(job_of(tmp_path, FusedRecurrent()))),
-            refused(lambda: session.take(job_of(tmp_path, Threads(), runtime=threads))),
+            refused(lambda: session.take(with_(MixedPrecision()))),
+            refused(lambda: session.take(with_(FusedRecurrent()))),
+            refused(lambda: session.take(threads)),
         ]
 
     precision, model, start = at_the_fit(tmp_path, reasons)

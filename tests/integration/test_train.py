@@ -2,9 +2,17 @@
 
 import shutil
 import signal
+import sys
 
 import pytest
-from support.real_process import make_project, python, signal_once, started, tfopt, wait_until
+from support.real_process import (
+    make_project,
+    python,
+    run,
+    started,
+    tfopt,
+    wait_until,
+)
 from support.small_workloads import STATEFUL
 
 from tfopt_core.training.checkpoints.folder import names_in, newest_in
@@ -82,10 +90,10 @@ def test_every_plugin_says_what_it_did(trained):
 
 
 @pytest.mark.thorough
-def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed(trained):
+def test_a_saved_model_loads_predicts_and_trains_on_without_tfopt(trained):
     project, _ = trained
     (project / "load.py").write_text(LOAD)
-    done = python(project / "load.py", "m.keras", cwd=project, without_tfopt=True)
+    done = run([sys.executable, "-P", "load.py", "m.keras"], cwd=project)
     assert done.code == 0, done.err
     assert "LOADED" in done.out
 
@@ -132,7 +140,7 @@ def test_a_script_whose_metrics_nobody_knows_to_be_better_high_or_low_trains(tmp
     recipe = '[workload]\nscript = "edges.py"\n[[plugins]]\nuse = "prefetch"'
     project = make_project(tmp_path, recipe, edges=UNKNOWN_METRIC)
     plain = python("edges.py", cwd=project)
-    done = tfopt("train", "recipe.toml", cwd=project, imported=True)
+    done = tfopt("train", "recipe.toml", cwd=project)
     assert done.code == 0, done.err
     [result] = [line for line in plain.out.splitlines() if line.startswith("result:")]
     assert result in done.out
@@ -218,7 +226,7 @@ def test_an_interrupted_training_says_after_which_epoch_it_resumes(tmp_path, num
     project = make_project(tmp_path, paced, small=STATEFUL)
     with started("train", "recipe.toml", "--resume", "--seed", "5", cwd=project) as process:
         wait_until("the first epoch's end", lambda: names_in(project / FOLDER))
-        signal_once(process, number)
+        process.send_signal(number)
         assert process.wait(60) == 130
     said = (project / "stdout.txt").read_text()
     assert "--resume continues after epoch 1, from checkpoint-000001.tfopt" in said

@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import attrs
 import pytest
-from support.forked_command import HASTY
 from support.real_process import (
     TIME_LIMIT_SECONDS,
     Done,
@@ -15,7 +15,6 @@ from support.real_process import (
     descendants,
     make_distribution,
     make_project,
-    signal_once,
     started,
     tfopt,
     wait_until,
@@ -61,7 +60,7 @@ RECIPE = """
     budget = "6m"
 """
 # What is tried, so that a search is short.
-TRIED = ("--plugin", "cache", "--plugin", "materialize")
+TRIED = ("--plugin", "cache", "--plugin", "materialize", "--plugin", "breaks")
 # A plugin of a third party that targets input, and breaks in its hook.
 BREAKS = """
     import attrs
@@ -80,13 +79,7 @@ BREAKS = """
 """
 
 
-def tune(*words: str, cwd: Path, site: Path | None = None) -> Done:
-    """Run `tfopt tune`; what is tried is named, so that its diagnoses decide nothing."""
-    return tfopt("tune", "recipe.toml", *words, cwd=cwd, site=site, before=HASTY)
-
-
-def project(folder: Path) -> Path:
-    return make_project(folder, RECIPE, slow_map=SLOW_MAP)
+SEARCH = ("tune", "recipe.toml", *TRIED)
 
 
 def trials(folder: Path) -> list[dict]:
@@ -103,20 +96,88 @@ def trials(folder: Path) -> list[dict]:
     return [{"key": key, **json.loads(data)} for key, data in rows]
 
 
-def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_path):
-    folder = project(tmp_path / "p")
+def plugins_of(made: list[dict]) -> list[str]:
+    return [one["plugin"] for one in made]
+
+
+@attrs.frozen
+class Place:
+    """A project, with distributions beside it; what is tried is named, so that diagnoses decide
+    nothing."""
+
+    folder: Path
+    site: Path
+
+    def searched(self, file: str, *words: str) -> tuple[dict, Done]:
+        """The results of a search that ends well."""
+        done = tfopt(*SEARCH, "--json", file, *words, cwd=self.folder, site=self.site)
+        assert done.code == 0, done.err
+        return json.loads((self.folder / file).read_text()), done
+
+    def stopped(self, number: signal.Signals, *words: str) -> int:
+        """The status of a search that a signal ends after its next trial, with its processes."""
+        before = len(trials(self.folder))
+        with started(*SEARCH, *words, cwd=self.folder, site=self.site) as process:
+            wait_until("a trial", lambda: len(trials(self.folder)) > before)
+            begun = descendants(process)
+            process.send_signal(number)
+            status = process.wait(TIME_LIMIT_SECONDS)
+            wait_until("the end of its processes", lambda: not alive(begun))
+        return status
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = make_project(tmp_path_factory.mktemp("p"), RECIPE, slow_map=SLOW_MAP)
     site = make_distribution(
-        tmp_path / "site", "breaking", {"breaks": "breaking:Breaks"}, breaking=BREAKS
+        tmp_path_factory.mktemp("site"), "breaking", {"breaks": "breaking:Breaks"}, breaking=BREAKS
     )
-    search = (*TRIED, "--plugin", "breaks")
-    done = tune(*search, "--json", "found.json", cwd=folder, site=site)
-    assert done.code == 0, done.err
-    found = json.loads((folder / "found.json").read_text())
+    return Place(folder, site)
+
+
+@pytest.fixture(scope="module")
+def interrupted(place):
+    """What a search has written that Ctrl-C ended, and what its log held then."""
+    assert place.stopped(signal.SIGINT, "--json", "interrupted.json") == 130
+    found = json.loads((place.folder / "interrupted.json").read_text())
+    return found, trials(place.folder), (place.folder / "stdout.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def found(place, interrupted):
+    """The same search, gone on with and killed, then gone on with to its end."""
+    assert place.stopped(signal.SIGKILL, "--resume") == -signal.SIGKILL
+    before = trials(place.folder)
+    found, _ = place.searched("found.json", "--resume")
+    assert found["resumed"] == 2
+    assert plugins_of(found["trials"])[: len(before)] == plugins_of(before)
+    return found
+
+
+@pytest.mark.promise(7, injected="SIGINT of `tfopt tune` after its first trial")
+def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(interrupted):
+    results, logged, printed = interrupted
+    assert results["interrupted"]
+    assert plugins_of(results["trials"]) == plugins_of(logged)
+    assert "--resume" in printed
+
+
+@pytest.mark.promise(51, injected="SIGKILL of `tfopt tune` in the trial after its first")
+def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(place, found):
+    keys = [one["key"] for one in trials(place.folder)]
+    assert len(keys) == len(set(keys)) == len(found["trials"])
+    refused = tfopt(*SEARCH, "--resume", cwd=place.folder, site=place.site)
+    assert refused.code == 2
+    assert "nothing to resume" in refused.err
+
+
+def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(place, found):
+    folder = place.folder
     [broken] = [one for one in found["trials"] if one["plugin"] == "breaks"]
     assert broken["outcome"] == "failed"
     assert "it broke on purpose" in broken["reason"]
     # each installed plugin is in the trials, or named with a reason
-    named = [one["plugin"] for one in (*found["trials"], *found["not_tried"])]
+    named = plugins_of([*found["trials"], *found["not_tried"]])
     assert {"cache", "materialize", "breaks", "xla", "tpu"} <= set(named)
     assert all(one["reason"] for one in found["not_tried"])
     # how fast this machine is decides what is found; that it is proved, written and read back, not
@@ -125,14 +186,10 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
     if found["written"]:
         check_proof_and_recipe(folder, found)
 
-    again = tune(*search, "--json", "again.json", cwd=folder, site=site)
-    assert again.code == 0, again.err
-    second = json.loads((folder / "again.json").read_text())
+    second, again = place.searched("again.json")
     assert second["begun_from"] == [found["id"]]
     assert f"trials of {found['id']}" in " ".join(again.out.split())
-    kept = [one["plugin"] for one in second["trials"] if one["kept_from"]]
-    assert "breaks" not in kept
-    assert [one["plugin"] for one in second["trials"] if not one["kept_from"]] == ["breaks"]
+    assert plugins_of([one for one in second["trials"] if not one["kept_from"]]) == ["breaks"]
     assert [one["name"] for one in second["stack"]] == [one["name"] for one in found["stack"]]
     if found["proof"] is not None:
         assert second["proof"]["id"] != found["proof"]["id"]
@@ -147,43 +204,3 @@ def check_proof_and_recipe(folder: Path, found: dict) -> None:
     assert planned.code == 0, planned.err
     plan = json.loads((folder / "plan.json").read_text())
     assert [one["name"] for one in plan["plan"]["plugins"]] == stack
-
-
-@pytest.mark.promise(7, injected="SIGINT of `tfopt tune` after its first trial")
-def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
-    folder = project(tmp_path)
-    search = ("tune", "recipe.toml", *TRIED, "--json", "found.json")
-    with started(*search, cwd=folder, before=HASTY) as process:
-        wait_until("a first trial", lambda: trials(folder))
-        begun = descendants(process)
-        signal_once(process, signal.SIGINT)
-        assert process.wait(TIME_LIMIT_SECONDS) == 130
-        wait_until("the end of its processes", lambda: not alive(begun))
-    found = json.loads((folder / "found.json").read_text())
-    assert found["interrupted"]
-    assert [one["plugin"] for one in found["trials"]] == [one["plugin"] for one in trials(folder)]
-    assert "--resume" in (folder / "stdout.txt").read_text()
-
-
-@pytest.mark.promise(51, injected="SIGKILL of `tfopt tune` in the trial after its first")
-def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
-    folder = project(tmp_path)
-    with started("tune", "recipe.toml", *TRIED, cwd=folder, before=HASTY) as process:
-        wait_until("a first trial", lambda: trials(folder))
-        begun = descendants(process)
-        signal_once(process, signal.SIGKILL)
-        process.wait()
-    wait_until("the end of its processes", lambda: not alive(begun))
-    before = trials(folder)
-    done = tune(*TRIED, "--resume", "--json", "found.json", cwd=folder)
-    assert done.code == 0, done.err
-    found = json.loads((folder / "found.json").read_text())
-    assert found["resumed"] == 1
-    assert [one["plugin"] for one in found["trials"]][: len(before)] == [
-        one["plugin"] for one in before
-    ]
-    keys = [one["key"] for one in trials(folder)]
-    assert len(keys) == len(set(keys))
-    refused = tune("--resume", cwd=folder)
-    assert refused.code == 2
-    assert "nothing to resume" in refused.err

@@ -1,10 +1,9 @@
-"""The tutorial does what it says: its script and its commands, in their order."""
+"""The tutorial and the notebook of the examples do what they say, in their order."""
 
 import shlex
 from pathlib import Path
 
 import pytest
-from support.forked_command import HASTY
 from support.pages import ROOT
 from support.real_process import python, tfopt
 from support.tools import load_tool
@@ -22,7 +21,7 @@ def carried_out(command: str, folder: Path) -> object:
     words = shlex.split(command, comments=True)
     if words[0] == "tfopt":
         more = IN_ANY_CASE if words[1:] == ["apply", "train.py", "--verbose"] else []
-        done = tfopt(*words[1:], *more, cwd=folder, imported=True, before=HASTY)
+        done = tfopt(*words[1:], *more, cwd=folder)
     elif words[0] == "python":
         done = python(*words[1:], cwd=folder)
     else:
@@ -35,3 +34,33 @@ def test_its_commands_end_as_it_says_and_print_the_parts_that_it_shows(tmp_path:
     tool.rendered(page, tmp_path, carried_out)
     written = {path.name for path in tmp_path.iterdir()}
     assert {"train.tfopt.toml", "report.html", "report.md"} <= written
+
+
+FEW = 'examples = 320, prepare = "ahead" }'
+
+
+def printed(cell) -> str:
+    return "".join(
+        output.text
+        for output in cell.outputs
+        if output.output_type == "stream" and output.name == "stdout"
+    )
+
+
+def test_the_notebook_runs_and_the_stack_is_in_effect(tmp_path):
+    nbformat, nbclient = (
+        pytest.importorskip(name, reason="the notebook extra is not installed")
+        for name in ("nbformat", "nbclient")
+    )
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    notebook.metadata.kernelspec.name = "python3"
+    [_, recipe, *_] = notebook.cells
+    assert "examples = 4000 }" in recipe.source
+    recipe.source = recipe.source.replace("examples = 4000 }", FEW)
+    nbclient.NotebookClient(
+        notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    cells = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
+    assert "chunked: applied: 16 steps a call" in cells[1]
+    assert cells[2].startswith("loss ")
+    assert "4 pairs" in cells[3]

@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from support.real_process import make_project, signal_once, started, stored_runs, tfopt, wait_until
+from support.real_process import make_project, started, stored_runs, tfopt, wait_until
 from support.small_workloads import BLOBS
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -42,9 +42,10 @@ def test_the_baseline_trains_untuned_and_the_gain_of_the_options_is_isolated_aft
     folder = make_project(tmp_path, RECIPE, blobs=BLOBS)
     with started("apply", "recipe.toml", cwd=folder) as process:
         wait_until("two runs", lambda: len(stored_runs(folder)) > 1)
-        signal_once(process, signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
         process.wait()
-    done = tfopt("apply", "recipe.toml", "--resume", "--json", "found.json", cwd=folder)
+    resume = ("apply", "recipe.toml", "--resume", "--json", "found.json")
+    done = tfopt(*resume, cwd=folder)
     assert done.code == 0, done.err
     found = json.loads((folder / "found.json").read_text())
     tuned, untuned = (PARAMETERS[16], STEPS[32]), (PARAMETERS[4], STEPS[64])

@@ -1,6 +1,6 @@
 """The program that forks `tfopt` commands for the tests: it has imported TensorFlow once.
 
-    python -P command_server.py CONTROL
+    python -P command_server.py CONTROL [MODULE ...]
 
 A command that it forks is a process as any other, with arguments, folder, environment, streams and
 children of its own; so are the processes that the command starts. What both save is the imports:
@@ -28,7 +28,6 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from tfopt_core.workers.interrupts import HoldInterrupt
@@ -55,12 +54,14 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {"KERAS_BACKEND": "tensorflow", **found}
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, modules: Sequence[str]) -> None:
     """Fork a command for each request, until the other end is closed."""
     from tfopt_core.workers.fork_server import PRELOADED
 
-    for name in ("tfopt_core.commands.main", "rich.table", "tomlkit", *PRELOADED, "scipy.stats"):
+    always = ("tfopt_core.commands.main", "rich.table", "tomlkit", *PRELOADED, "scipy.stats")
+    for name in (*always, *modules):
         importlib.import_module(name)
+    runpy.run_path(os.path.join(os.path.dirname(__file__), "hasty.py"))
     gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
     control.send(b"ready")
@@ -83,9 +84,7 @@ def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> No
         os.close(told)
         _take(given, [0, 1, 2, *request["passed"]])
         os.chdir(request["folder"])
-        {"tfopt": _become_command, "python": _become_python, "reaper": _become_reaper}[
-            request["program"]
-        ](request)
+        _become(request)
     for descriptor in given:
         os.close(descriptor)
     with socket.socket(fileno=told) as status:
@@ -107,47 +106,27 @@ def _take(given: Sequence[int], numbers: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def _become_command(request: dict[str, Any]) -> NoReturn:
+def _become(request: dict[str, Any]) -> NoReturn:
+    """Be the program that a request names: "tfopt", "reaper", or what `python WORDS` starts."""
+    words = request["words"]
+    sys.path[:0] = import_path[:0] = request["import_path"]
+    if request["session"]:
+        os.setsid()
+        if os.isatty(0):  # the terminal of the new session, so that its Ctrl-C is a signal
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if words[0] == "reaper":
+        _close_all_but({0, 1, 2, *request["passed"]})
+        program = _reap
+    else:
+        subprocess.Popen = _popen  # type: ignore[assignment, misc]
+        program = _command if words[0] == "tfopt" else _execute
+    _run(lambda: program(words), words, request["environment"], request["before"])
+
+
+def _command(words: Sequence[str]) -> int:
     from tfopt_core.commands.main import run
 
-    if request["terminal"]:
-        os.setsid()
-        # makes it the terminal of the new session, so that its Ctrl-C is a signal
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    sys.path[:0] = import_path[:0] = request["import_path"]
-    if request["imported"] or not _trains_a_script(request["arguments"]):
-        subprocess.Popen = _popen  # type: ignore[assignment, misc]
-    _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],
-         request["environment"], request["before"])  # fmt: skip
-
-
-def _become_python(request: dict[str, Any]) -> NoReturn:
-    subprocess.Popen = _popen  # type: ignore[assignment, misc]
-    words = request["arguments"]
-    if request["without_tfopt"]:
-        for name in [name for name in sys.modules if _is_tfopt(name)]:
-            del sys.modules[name]
-        sys.meta_path.insert(0, WithoutTfopt())  # type: ignore[arg-type]
-    _run(lambda: _execute(words), words, request["environment"], request["before"])
-
-
-def _is_tfopt(name: str) -> bool:
-    return name.partition(".")[0].startswith("tfopt")
-
-
-class WithoutTfopt:
-    """Refuses every module of tfopt, those of its plugins and workloads too."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if _is_tfopt(name):
-            raise ModuleNotFoundError(f"{name} is blocked")
-
-
-def _become_reaper(request: dict[str, Any]) -> NoReturn:
-    os.setsid()
-    _close_all_but({0, 1, 2, *request["passed"]})
-    _run(lambda: _reap(request["arguments"]), ["reaper", *request["arguments"]],
-         request["environment"], request["before"])  # fmt: skip
+    return int(run(list(words[1:])))
 
 
 def _execute(words: Sequence[str]) -> int:
@@ -166,16 +145,6 @@ def _execute(words: Sequence[str]) -> int:
             sys.path[:] = [os.path.dirname(os.path.abspath(path)), *import_path]
             runpy.run_path(path, run_name="__main__")
     return 0
-
-
-def _trains_a_script(arguments: Sequence[str]) -> bool:
-    """Whether a command is about a script: its processes import nothing before the script does,
-    which a fork that has imported everything would hide."""
-    texts = [Path(word) for word in arguments if word.endswith((".toml", ".py"))]
-    return any(
-        path.suffix == ".py" or (path.exists() and "script =" in path.read_text(errors="replace"))
-        for path in texts
-    )
 
 
 def _run(
@@ -245,7 +214,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
         return None
     for number, word in enumerate(words):
         if word.endswith("tfopt_core/workers/reaper.py"):
-            return lambda: _reap(words[number + 1 :])
+            return lambda: _reap(words[number:])
     if words[1:2] == ["-c"]:  # of a benchmark, which calls `tfopt_core` in it
         return lambda: _execute(words[1:])
     if "-m" not in words:
@@ -269,7 +238,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
             control = socket.socket(fileno=int(arguments[0]))
             return int(serve_forks(control, arguments[1:]))
         if module == COMMAND:
-            return int(importlib.import_module("tfopt_core.commands.main").run(arguments))
+            return _command([module, *arguments])
         sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
@@ -320,10 +289,10 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
         return real_popen(command, **options, preexec_fn=instead_of_its_program)
 
 
-def _reap(arguments: list[str]) -> int:
+def _reap(words: Sequence[str]) -> int:
     """tfopt's program between a command and a run, which starts the run's own program."""
     os.posix_spawn = _posix_spawn
-    return int(importlib.import_module("tfopt_core.workers.reaper").main(arguments))
+    return int(importlib.import_module("tfopt_core.workers.reaper").main(list(words[1:])))
 
 
 def _posix_spawn(
@@ -358,4 +327,4 @@ def _close_all_but(kept: set[int]) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -22,10 +22,11 @@ from tfopt_core.workers import process as worker_process
 
 # The import of TensorFlow on a busy machine with a cold disk.
 READY_SECONDS = 240.0
-# Has all that is timed without a training be timed for a moment only.
-HASTY = Path(__file__).with_name("hasty.py")
 
-_starting = threading.Lock()
+# The servers of this process, of which the last one forks: the environment of one of a test's own,
+# and its other end.
+_servers: list[tuple[Mapping[str, str] | None, socket.socket]] = []
+_starting = threading.Lock()  # the roles of a cluster are started from several threads
 
 
 class ForkedCommand:
@@ -69,58 +70,48 @@ class ForkedCommand:
 
 def can_be_forked(environment: Mapping[str, str]) -> bool:
     """Whether a new process with this environment would import what the server has imported."""
+    own = _servers[-1][0] if _servers else None
     variables = command_server.start_variables
-    return variables(environment) == variables(_server_environment())
+    return variables(environment) == variables(own or _usual())
 
 
 def start(
-    arguments: Sequence[str],
-    folder: Path,
+    words: Sequence[str],
+    folder: Path | str,
     environment: Mapping[str, str],
     streams: Sequence[int],
     *,
-    imported: bool = False,
+    passed: Sequence[int] = (),
     before: Path | None = None,
     site: Path | None = None,
-    terminal: bool = False,
+    session: bool = False,
+    server: socket.socket | None = None,
 ) -> ForkedCommand:
-    """Start `tfopt` with these arguments.
+    """Start a program: "tfopt" with its arguments, or what `python WORDS` starts.
+
+    The programs of tfopt that it starts are forked too.
 
     :param streams: the descriptors of its three standard streams.
-    :param imported: processes that run a script have imported TensorFlow too, before it does.
-    :param before: Python code that is executed first, such as `HASTY`.
+    :param passed: further descriptors that it gets under their numbers.
+    :param before: Python code that is executed first.
     :param site: a folder of further distributions: on the import path, and in PYTHONPATH for the
         processes that the command starts anew.
-    :param terminal: whether the first stream is a terminal, to be that of a session of its own.
+    :param session: whether it leads a session of its own; a terminal that is its first stream is
+        that of the session.
+    :param server: of `new_server`, in the place of the usual one.
     """
     if site is not None:
         environment = {**environment, "PYTHONPATH": str(site)}
-    return _started(
-        streams, program="tfopt", arguments=list(arguments), folder=str(folder),
-        environment=dict(environment), passed=[], imported=imported,
-        before=_text(before), terminal=terminal, import_path=[] if site is None else [str(site)],
-    )  # fmt: skip
-
-
-def start_python(
-    words: Sequence[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    streams: Sequence[int],
-    *,
-    before: Path | None = None,
-    without_tfopt: bool = False,
-) -> ForkedCommand:
-    """Start what `python WORDS` starts, and have that fork the programs of tfopt too.
-
-    :param words: a script, or `-c` or `-m` with theirs; and the program's arguments.
-    :param without_tfopt: nothing of tfopt can be imported.
-    """
-    return _started(
-        streams, program="python", arguments=list(words), folder=str(folder),
-        environment=dict(environment), passed=[], before=_text(before),
-        without_tfopt=without_tfopt,
-    )  # fmt: skip
+    request = {
+        "words": list(words), "folder": str(folder), "environment": dict(environment),
+        "passed": list(passed), "before": None if before is None else str(before),
+        "import_path": [] if site is None else [str(site)], "session": session,
+    }  # fmt: skip
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        descriptors = [theirs.fileno(), *streams, *passed]
+        socket.send_fds(server or _server(), [json.dumps(request).encode()], descriptors)
+    return ForkedCommand(ours)
 
 
 @contextlib.contextmanager
@@ -145,26 +136,13 @@ def _popen(before: Path | None, command: Sequence[str], **options: Any) -> Any:
     place = [number for number, word in enumerate(command) if word.endswith("/reaper.py")]
     if not place or not can_be_forked(environment):
         return subprocess.Popen(command, **options)
-    passed = list(options["pass_fds"])
     with open(os.devnull) as null:
         out = 1 if options["stdout"] is None else options["stdout"].fileno()
         err = 2 if options["stderr"] is None else out
-        return _started(
-            [null.fileno(), out, err, *passed], program="reaper",
-            arguments=list(command[place[0] + 1 :]), folder=os.getcwd(), environment=environment,
-            passed=passed, before=_text(before),
+        return start(
+            ["reaper", *command[place[0] + 1 :]], os.getcwd(), environment,
+            [null.fileno(), out, err], passed=options["pass_fds"], before=before, session=True,
         )  # fmt: skip
-
-
-def _started(descriptors: Sequence[int], **request: Any) -> ForkedCommand:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        socket.send_fds(_server(), [json.dumps(request).encode()], [theirs.fileno(), *descriptors])
-    return ForkedCommand(ours)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 @contextlib.contextmanager
@@ -174,45 +152,36 @@ def own_server(environment: Mapping[str, str]) -> Iterator[None]:
     It has the locale, the CPUs, the mounts and the home of the place where it starts, and so have
     the commands: as if each of them had been started anew there, without the imports of each.
     """
-    global _own
-    _own = environment, _new_server(environment)
+    _servers.append((environment, new_server(environment)))
     try:
         yield
     finally:
-        (_, server), _own = _own, None
-        server.close()
+        _servers.pop()[1].close()
 
 
-# The server of a test's own, while there is one, with the environment that it was started under.
-_own: tuple[Mapping[str, str], socket.socket] | None = None
-
-
-def _server_environment() -> Mapping[str, str]:
+def _usual() -> Mapping[str, str]:
     from support.real_process import environment
 
-    return environment() if _own is None else _own[0]
+    return environment()
 
 
 def _server() -> socket.socket:
-    if _own is not None:
-        return _own[1]
-    with _starting:  # tests may start commands from several threads
-        return _started_server()
+    with _starting:
+        if not _servers:
+            _servers.append((None, new_server(_usual())))
+        return _servers[-1][1]
 
 
-@functools.cache
-def _started_server() -> socket.socket:
-    """The other end of this test process' server."""
-    return _new_server(_server_environment())
+def new_server(environment: Mapping[str, str], *modules: str) -> socket.socket:
+    """Start a server. Return the other end of it; once that is closed the server ends.
 
-
-def _new_server(environment: Mapping[str, str]) -> socket.socket:
-    """Start a server. Return the other end of it; once that is closed the server ends."""
+    :param modules: what it imports beside TensorFlow and tfopt.
+    """
     # packets: a request is never cut or glued to the next
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         subprocess.Popen(
-            [sys.executable, "-P", command_server.__file__, str(theirs.fileno())],
+            [sys.executable, "-P", command_server.__file__, str(theirs.fileno()), *modules],
             env={**environment, "TF_CPP_MIN_LOG_LEVEL": "3"}, pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -1,9 +1,8 @@
-"""Has diagnoses, replays and proofs end soon, for tests that are not about
-them.
+"""Has diagnoses, replays and proofs end soon, in every command that is forked for a test.
 
-It is executed in a process before its program. Most of a diagnosis is waiting for enough figures,
-most of a short measurement the epochs of its certificate, and most of a short search its
-proof, which makes as many pairs as the budget holds.
+The server of commands imports it. Most of a diagnosis is waiting for enough figures, most of a
+short measurement the epochs of its certificate, and most of a short search its proof, which makes
+as many pairs as the budget holds.
 """
 
 from tfopt_core.diagnosis import matmul, step_rounds

@@ -66,6 +66,15 @@ def job_here(
     )
 
 
+def script_job(*plugins: Any, folder: Path, seed: int, **spec: Any) -> Job:
+    """The job of a run of a script with plugin instances, named as their classes in lower case."""
+    return Job(
+        recipe=Recipe(name="here", workload=WorkloadSpec(script="train.py", **spec)),
+        plugins=tuple(StackedPlugin(type(one).__name__.lower(), one) for one in plugins),
+        variant="full", seed=seed, machine=make_machine(), folder=folder,
+    )  # fmt: skip
+
+
 def build_here(workload: Workload, *plugins: Any, **options: Any) -> Built:
     """The workload with plugin instances, as a run builds it."""
     job = job_here(*plugins, **options)

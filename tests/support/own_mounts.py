@@ -1,11 +1,8 @@
 """Small and read-only disks: real mounts, in a fork whose mounts nobody else sees."""
 
 import ctypes
+import multiprocessing
 import os
-import pickle
-import select
-import signal
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,37 +23,17 @@ class NotAllowed(Exception):
 
 
 def with_own_mounts(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns in a fork that may mount disks. Skip the test if none may.
-
-    :raises AssertionError: with the traceback, for what the function raises.
-    """
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(ours)
+    """Return what a function returns in a fork that may mount disks. Skip the test if none may."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
         try:
-            _unshare()
-            answer = "value", function(*arguments)
+            return pool.apply_async(_mounting, (function, *arguments)).get(LIMIT_SECONDS)
         except NotAllowed as error:
-            answer = "skip", str(error)
-        except BaseException:
-            answer = "error", traceback.format_exc()
-        with open(theirs, "wb") as pipe:
-            pickle.dump(answer, pipe)
-        os._exit(0)
-    os.close(theirs)
-    with open(ours, "rb") as pipe:
-        try:
-            if not select.select([pipe], [], [], LIMIT_SECONDS)[0]:
-                raise AssertionError(f"the fork gave no answer within {LIMIT_SECONDS:.0f} s")
-            kind, value = pickle.load(pipe)
-        finally:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    if kind == "skip":
-        pytest.skip(f"no disk may be mounted here: {value}")
-    assert kind == "value", value
-    return value
+            pytest.skip(f"no disk may be mounted here: {error}")
+
+
+def _mounting(function: Callable[..., Any], *arguments: Any) -> Any:
+    _unshare()
+    return function(*arguments)
 
 
 def mount_small(folder: Path, size: int) -> Path:

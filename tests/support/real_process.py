@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -60,55 +59,46 @@ def tfopt(
     *arguments: str | Path,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    imported: bool = False,
     before: Path | None = None,
     site: Path | None = None,
 ) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
 
-    Where the environment changes how Python, TensorFlow or Keras start, in a new one.
+    So are the processes that it starts. Where the environment changes how Python, TensorFlow or
+    Keras start, in a new one.
 
-    :param imported: fork the processes of a script too, for what is not about its imports.
-    :param before: Python code that its process executes first, such as `HASTY`.
+    :param before: further Python code that its process executes first.
     :param site: a folder of further distributions on the import path.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
         return tfopt_anew(*arguments, cwd=cwd, env=env)
-    words = in_full(arguments)
-    return _ended(
-        lambda streams: forked_command.start(
-            words, cwd, env, streams, imported=imported, before=before, site=site
-        )
-    )
+    return _ended(["tfopt", *in_full(arguments)], cwd, env, before, site)
 
 
-def python(
-    *words: str | Path, cwd: Path, before: Path | None = None, without_tfopt: bool = False
-) -> Done:
+def python(*words: str | Path, cwd: Path) -> Done:
     """Run what `python WORDS` runs to its end, forked from a process with TensorFlow imported.
 
     The programs of tfopt that it starts are forked too. For what is not about its imports.
-
-    :param before: Python code that its process executes first, such as `HASTY`.
-    :param without_tfopt: as where tfopt is not installed.
     """
-    texts = [str(word) for word in words]
-    return _ended(
-        lambda streams: forked_command.start_python(
-            texts, cwd, environment(), streams, before=before, without_tfopt=without_tfopt
-        )
-    )
+    return _ended([str(word) for word in words], cwd, environment())
 
 
-def _ended(start: Callable[[list[int]], forked_command.ForkedCommand]) -> Done:
-    """Start a command, its output in files, and wait for its end."""
+def _ended(
+    words: list[str],
+    folder: Path,
+    env: Mapping[str, str],
+    before: Path | None = None,
+    site: Path | None = None,
+) -> Done:
+    """Start a program, its output in files, and wait for its end."""
     with (
         open(os.devnull) as null,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
     ):
-        process = start([file.fileno() for file in (null, out, err)])
+        streams = [file.fileno() for file in (null, out, err)]
+        process = forked_command.start(words, folder, env, streams, before=before, site=site)
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:
@@ -140,7 +130,7 @@ def started(
     env: Mapping[str, str] | None = None,
     anew: bool = False,
     terminal: int | None = None,
-    before: Path | None = None,
+    site: Path | None = None,
     **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
@@ -149,7 +139,7 @@ def started(
         unless there are options of `subprocess.Popen`.
     :param terminal: the descriptor of a terminal, that of a session of its own: its input and
         errors.
-    :param before: Python code that its process executes first, such as `HASTY`, if it is forked.
+    :param site: a folder of further distributions, if it is forked.
     """
     env = dict(env or environment())
     with (
@@ -167,8 +157,8 @@ def started(
             if terminal is not None:
                 descriptors = [terminal, out.fileno(), terminal]
             process = forked_command.start(
-                in_full(arguments), cwd, env, descriptors, terminal=terminal is not None,
-                before=before,
+                ["tfopt", *in_full(arguments)], cwd, env, descriptors, session=terminal is not None,
+                site=site,
             )  # fmt: skip
         try:
             yield process
@@ -284,8 +274,3 @@ def tiny_project(
     return make_project(
         folder, TINY_RECIPE.format(plugin=plugin, pairs=pairs), tiny=TINY.format(says=says)
     )
-
-
-def signal_once(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Send a signal to this process alone."""
-    os.kill(process.pid, number)

@@ -14,8 +14,6 @@ BLOBS = """
     from tfopt_core import DataPlan, Workload
 
     def build(rate=1e-6, units=4):
-        if rate < 0:
-            raise ValueError("a negative rate")
         random = np.random.default_rng(7)
         labels = random.integers(0, 4, 800)
         x = 3 * random.normal(size=(4, 8))[labels] + random.normal(size=(800, 8))

@@ -5,7 +5,7 @@ It is computed from what the plugins declare, so that a new plugin enters it by 
 
 import graphlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -15,7 +15,7 @@ from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe.table import configure
 
-# More plugins in a stack make fewer stacks, and a failure harder to bisect.
+# More plugins in a stack make fewer stacks, and a failure harder to put down to two of them.
 PLUGINS_A_STACK = 10
 DISTRIBUTION = "tfopt"
 
@@ -152,18 +152,3 @@ def _next_stack(
             break
         names = min(gains)[-1]
     return names
-
-
-def smallest_failing(
-    stack: tuple[str, ...], fails: Callable[[tuple[str, ...]], bool]
-) -> tuple[str, ...]:
-    """Return the part of a failing stack that fails too while no part of it does.
-
-    :param fails: tells whether a stack fails; it is asked once for each plugin, or less.
-    """
-    part = stack
-    for name in stack:
-        rest = tuple(other for other in part if other != name)
-        if rest and fails(rest):
-            part = rest
-    return part

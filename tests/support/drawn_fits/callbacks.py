@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -49,130 +50,88 @@ class SeenCheckpoint(keras.callbacks.ModelCheckpoint):
         note("callback.checkpoint batch end", [batch, logs])
 
 
-class Keep(keras.callbacks.Callback):
-    """Notes the weights at the end of each epoch."""
+def acting(hook: str, act: Callable[[Any, int], Any]) -> Any:
+    """Return a callback of one method, which acts on the model at a number: an epoch or a batch."""
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        note("callback.weights", self.model.get_weights())
+    def method(self: Any, number: int, logs: Any = None) -> None:
+        act(self.model, number)
 
-
-class Evaluate(keras.callbacks.Callback):
-    """Evaluates and predicts at the end of each epoch."""
-
-    def __init__(self, data: Any, steps: int | None = None) -> None:
-        super().__init__()
-        self.data, self.steps = data, steps
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        data = self.data if isinstance(self.data, tuple) else (self.data,)
-        note("callback.evaluate", self.model.evaluate(*data, steps=self.steps, verbose=0))
-        note("callback.predict", self.model.predict(data[0], steps=self.steps, verbose=0))
+    return type(act.__name__, (keras.callbacks.Callback,), {hook: method})()
 
 
-class Stop(keras.callbacks.Callback):
-    """Ends the training at an epoch, or at a batch of it."""
+def evaluate(data: Any, steps: int | None = None) -> Any:
+    """Evaluate and predict at the end of each epoch."""
 
-    def __init__(self, epoch: int) -> None:
-        super().__init__()
-        self.epoch = epoch
+    def evaluated(model: Any, epoch: int) -> None:
+        whole = data if isinstance(data, tuple) else (data,)
+        note("callback.evaluate", model.evaluate(*whole, steps=steps, verbose=0))
+        note("callback.predict", model.predict(whole[0], steps=steps, verbose=0))
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if epoch == self.epoch:
-            self.model.stop_training = True
-
-
-class StopAtBatch(keras.callbacks.Callback):
-    """Ends the training at a batch of its first epoch."""
-
-    def __init__(self, batch: int) -> None:
-        super().__init__()
-        self.batch = batch
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if batch == self.batch:
-            self.model.stop_training = True
+    return acting("on_epoch_end", evaluated)
 
 
-class Fail(keras.callbacks.Callback):
-    """Raises at the end of an epoch."""
+def exchange(data: Any) -> Any:
+    """Have a PyDataset yield other examples from the next epoch on."""
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        raise RuntimeError(f"a callback fails in epoch {epoch}")
+    def exchanged(model: Any, epoch: int) -> None:
+        data.order = data.order[::-1]
 
-
-class RatePerBatch(keras.callbacks.Callback):
-    """Sets the learning rate for each batch."""
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        self.model.optimizer.learning_rate = 0.05 / (1 + batch)
+    return acting("on_epoch_end", exchanged)
 
 
-class RatePerEpoch(keras.callbacks.Callback):
-    """Sets the learning rate for each epoch."""
+def freeze(trace: str = "") -> Any:
+    """Freeze layer "a" behind the first epoch; `trace` is how it has the step traced again."""
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self.model.optimizer.learning_rate = 0.05 / (1 + epoch)
+    def frozen(model: Any, epoch: int) -> None:
+        if epoch:
+            return
+        model.get_layer("a").trainable = False
+        if trace == "force":
+            model.make_train_function(force=True)
+        elif trace == "none":
+            model.train_function = None
 
-
-class Clip(keras.callbacks.Callback):
-    """Clips the weights at the end of each epoch."""
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        clip(self.model)
-
-
-class ClipAtBatch(keras.callbacks.Callback):
-    """Clips the weights at the end of each batch."""
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        clip(self.model)
+    return acting("on_epoch_end", frozen)
 
 
-class Shift(keras.callbacks.Callback):
-    """Changes the weights of layer "a" at the end of each epoch, frozen or not."""
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        for weight in self.model.get_layer("a").weights:
-            weight.assign(weight * 0.9)
+def keep(model: Any, epoch: int) -> None:
+    """Note the weights."""
+    note("callback.weights", model.get_weights())
 
 
-class Exchange(keras.callbacks.Callback):
-    """Has a PyDataset yield other examples from the next epoch on."""
+def stop(number: int) -> Callable[[Any, int], None]:
+    """End the training at an epoch or a batch of this number."""
 
-    def __init__(self, data: Any) -> None:
-        super().__init__()
-        self.data = data
+    def stopped(model: Any, at: int) -> None:
+        if at == number:
+            model.stop_training = True
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.data.order = self.data.order[::-1]
+    return stopped
 
 
-def clip(model: Any) -> None:
-    """Clip the weights of a model."""
+def fail(model: Any, epoch: int) -> None:
+    """Raise."""
+    raise RuntimeError(f"a callback fails in epoch {epoch}")
+
+
+def rate(model: Any, number: int) -> None:
+    """Set the learning rate by the number."""
+    model.optimizer.learning_rate = 0.05 / (1 + number)
+
+
+def clip(model: Any, number: int) -> None:
+    """Clip the weights."""
     for weight in model.trainable_weights:
         weight.assign(keras.ops.clip(weight, -0.3, 0.3))
 
 
-class Recompile(keras.callbacks.Callback):
-    """Compiles the model anew at the end of the first epoch."""
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if epoch == 0:
-            self.model.compile(optimizer=keras.optimizers.SGD(0.01), loss="mse")
+def shift(model: Any, epoch: int) -> None:
+    """Change the weights of layer "a", frozen or not."""
+    for weight in model.get_layer("a").weights:
+        weight.assign(weight * 0.9)
 
 
-class Freeze(keras.callbacks.Callback):
-    """Freezes layer "a" at the end of an epoch; `trace` is how it has the step traced again."""
-
-    def __init__(self, epoch: int = 0, trace: str = "") -> None:
-        super().__init__()
-        self.epoch, self.trace = epoch, trace
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if epoch != self.epoch:
-            return
-        self.model.get_layer("a").trainable = False
-        if self.trace == "force":
-            self.model.make_train_function(force=True)
-        elif self.trace == "none":
-            self.model.train_function = None
+def recompile(model: Any, epoch: int) -> None:
+    """Compile the model anew at the end of the first epoch."""
+    if epoch == 0:
+        model.compile(optimizer=keras.optimizers.SGD(0.01), loss="mse")

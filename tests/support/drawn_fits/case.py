@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-import cattrs
 
 # The plugins of a stack in recipe order, as a recipe's tables.
 Stack = tuple[Mapping[str, Any], ...]
 # What decides by values how long a training is, so that another order changes it.
 _BY_VALUE = ("EarlyStopping", "NaN", "ReduceLR")
 # What a callback reads the first batches of, which other orders make others.
-_BY_FIRST_BATCHES = "Evaluate(train, steps="
+_BY_FIRST_BATCHES = "'evaluate(train, steps="
 _READ_AHEAD = re.compile(r"\.shuffle\(.*\.(repeat|cache)\(")
 # Maps whose draws go on where the last reading left them.
 _DRAWS_ON = re.compile(r"with_noise|with_generator|drawing_in_python")
@@ -94,29 +92,13 @@ class Case:
 
     @property
     def _reads_again(self) -> bool:
-        return len(self.fits) > 1 or "evaluate(" in str(self.fits).lower()
+        return len(self.fits) > 1 or "evaluate(" in str(self.fits)
 
     @property
     def depends_on_order(self) -> bool:
         """Whether the order of the examples may decide how many batches are trained on, or which
         ones a callback reads."""
         return any(name in str(self.fits) for name in (*_BY_VALUE, _BY_FIRST_BATCHES))
-
-
-def to_json(case: Case, stack: Stack | None = None, **more: Any) -> str:
-    """Return a case as a line of JSON, without what has its default."""
-
-    def given(field: attrs.Attribute[Any], value: Any) -> bool:
-        return bool(value != field.default)
-
-    return json.dumps({"case": attrs.asdict(case, filter=given), "stack": stack, **more})
-
-
-def from_json(text: str) -> tuple[Case, Stack | None]:
-    """Return the case and the stack of a line of JSON; without a stack, None."""
-    data = json.loads(text)
-    stack = data.get("stack")
-    return cattrs.structure(data["case"], Case), None if stack is None else tuple(stack)
 
 
 def script_of(case: Case, stack: Stack | None) -> str:

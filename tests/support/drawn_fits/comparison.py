@@ -28,7 +28,6 @@ class Outcome:
     notes: tuple[tuple[str, Any], ...] = ()
     effects: Mapping[str, tuple[bool, str]] = attrs.field(factory=dict)
     ended: str | None = None
-    seconds: float = 0.0
 
     def refusal(self, stack: Stack) -> str:
         """Return the message of tfopt that refuses a plugin of the stack by name; "" if none."""
@@ -55,13 +54,6 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.plain} plain, {self.other} here"
-
-    @property
-    def kind(self) -> str:
-        """The path without the numbers of fits, epochs and steps; what is raised, in its place."""
-        if "raised" in self.path:
-            return f"raises {re.sub(r'[0-9]+', '', self.other)[:90]}, not {self.plain[:40]}"
-        return re.sub(r"\d+", "", self.path)
 
 
 @attrs.frozen

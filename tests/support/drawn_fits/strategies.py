@@ -55,7 +55,7 @@ METRICS = (
 BY_CLASS = ("", 'metrics=["accuracy"]', 'metrics=["accuracy", Rows()]')
 BY_OUTPUT = ("", 'metrics={"one": ["mae"], "two": [Rows()]}', 'metrics={"two": "mae"}')
 CALLBACKS = (
-    "Seen()", "SeenBatches()", "Keep()",
+    "Seen()", "SeenBatches()", 'acting("on_epoch_end", keep)',
     'keras.callbacks.EarlyStopping("loss", patience=1, min_delta=0.05, restore_best_weights=True)',
     'keras.callbacks.EarlyStopping("val_loss", patience=0)',
     'keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=0.1)',
@@ -65,15 +65,19 @@ CALLBACKS = (
     'keras.callbacks.ModelCheckpoint("best.weights.h5", save_weights_only=True, '
     'monitor="loss", save_best_only=True)',
     'keras.callbacks.CSVLogger("log.csv", append=True)', "keras.callbacks.TerminateOnNaN()",
-    "Stop(0)", "StopAtBatch(2)", "Fail()", "RatePerBatch()", "RatePerEpoch()",
-    "Freeze()", 'Freeze(trace="force")', 'Freeze(trace="none")',
+    'acting("on_epoch_end", stop(0))', 'acting("on_train_batch_end", stop(2))',
+    'acting("on_epoch_end", fail)', 'acting("on_train_batch_begin", rate)',
+    'acting("on_epoch_begin", rate)',
+    "freeze()", 'freeze("force")', 'freeze("none")',
     "keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: note('lambda', logs))",
     "keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: note('lambda', logs))",
     'keras.callbacks.BackupAndRestore("backup")',
     'keras.callbacks.ModelCheckpoint("{epoch}.keras")',
-    "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", "Clip()", "ClipAtBatch()",
+    "keras.callbacks.SwapEMAWeights(swap_on_epoch=True)", 'acting("on_epoch_end", clip)',
+    'acting("on_train_batch_end", clip)',
     'keras.callbacks.EarlyStopping("loss", start_from_epoch=1, patience=0, min_delta=1.0)',
-    "Recompile()", "Shift()", 'SeenCheckpoint("seen.weights.h5", save_weights_only=True)',
+    'acting("on_epoch_end", recompile)', 'acting("on_epoch_end", shift)',
+    'SeenCheckpoint("seen.weights.h5", save_weights_only=True)',
 )  # fmt: skip
 BETWEEN = (
     'model.get_layer("a").trainable = False',
@@ -321,13 +325,13 @@ def _validated(draw: DrawFn, validation: str) -> list[str]:
 
 def _callback(data: _Data) -> SearchStrategy[str]:
     """Return callbacks; some read the training data or the validation data."""
-    read = ["Evaluate((vx, vy))", "Evaluate(slices(vx, vy).batch(4), steps=2)"]
+    read = ["evaluate((vx, vy))", "evaluate(slices(vx, vy).batch(4), steps=2)"]
     if data.form == "pydataset":
-        read.append("Exchange(train)")
+        read.append("exchange(train)")
     if data.form in ("dataset", "pydataset"):
-        read += ["Evaluate(train, steps=2)", *([] if data.endless else ["Evaluate(train)"])]
+        read += ["evaluate(train, steps=2)", *([] if data.endless else ["evaluate(train)"])]
     if data.validation.startswith("slices") and "repeat()" not in data.validation:
-        read += ["Evaluate(validation)", "Evaluate(validation, steps=1)"]
+        read += ["evaluate(validation)", "evaluate(validation, steps=1)"]
     return st.one_of(st.just("Seen()"), st.sampled_from((*CALLBACKS, *read)))
 
 

@@ -389,6 +389,13 @@ KINDS = {
         fit("epochs", network(), x, y, epochs=2.0, shuffle=False)
         fit("first epoch", network(), x, y, epochs=2, initial_epoch=1.0, shuffle=False)
     """,
+    "what is set on a model without compile": """
+        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
+            model = network(jit_compile=False)
+            fit(f"{name} 1", model, x, y, batch_size=8)
+            setattr(model, name, value)
+            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)
@@ -447,19 +454,6 @@ def differences(plain, fits, stack):
     if len(rest) < len(stack):
         return differences(plain, fits, rest) if rest else []
     return list(map(str, compare(plain, found).differences))
-
-
-def test_what_is_set_on_a_model_without_compile_is_read_as_in_plain_keras():
-    fits = """
-        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
-            model = network(jit_compile=False)
-            fit(f"{name} 1", model, x, y, batch_size=8)
-            setattr(model, name, value)
-            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
-    """
-    plain, found = (trained(fits, stack) for stack in (None, []))
-    assert plain.ended is None
-    assert not compare(plain, found).differences
 
 
 def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_frozen_layers():

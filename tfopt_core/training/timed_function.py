@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.stages import Autotune
+from tfopt_core.errors import PluginRefused
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
@@ -29,6 +30,7 @@ from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,
     loop_of,
+    of_the_loop,
     pass_end,
 )
 from tfopt_core.training.model.layers import frozen_share
@@ -41,6 +43,10 @@ FROM_CONSTANTS = (
 )  # fmt: skip
 # What a model does in a step in a way of its own where one of these is its own.
 STEP_METHODS = ("train_step", "compute_loss", "compute_metrics")
+OTHER_STEPS = (
+    "the script has set steps_per_execution behind a fit without compiling the model again: Keras "
+    "goes on with the train function that it had, and skips batches"
+)
 # The methods of a model that are replaced while it trains.
 _REPLACED = (
     "fit", "train_step", "test_step", "make_train_function", "_get_metrics_result_or_logs",
@@ -194,6 +200,9 @@ class TimedFunction:
             own = loop.kind == "keras" and loop.steps == model.steps_per_execution
             note_trace(model, own_steps=own)
         before, function = self.of_stack, self._function_of_stack()
+        self._functions.own_steps = self._functions.own_steps or self._own_steps
+        if function is not None and self._functions.own_steps != self._own_steps:
+            raise of_the_loop(self.built, PluginRefused(OTHER_STEPS))
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way

@@ -220,6 +220,7 @@ class FunctionCache:
     :param function: the train function.
     :param key: the settings that it was made for.
     :param traced: the steps that loops other than Keras' own call.
+    :param own_steps: the steps of a call of Keras' own loop when these were made.
     :param left: what the last fit left as `model.train_function`; None before the first one. If
         the model has another one, the script has reset it, to have its step traced anew.
     :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
@@ -229,6 +230,7 @@ class FunctionCache:
     function: Any = None
     key: tuple[Any, ...] = ()
     traced: TracedSteps | None = None
+    own_steps: int | None = None
     left: Any = None
     on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
@@ -236,6 +238,7 @@ class FunctionCache:
     def forget(self) -> None:
         """Have the next fit make its own."""
         self.function, self.key, self.traced, self.left = None, (), None, None
+        self.own_steps = None
 
 
 @attrs.define(eq=False)

@@ -92,12 +92,19 @@ def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -
     try:
         return ResidentFunction(traced, data, loop.steps, loop.jit_compile, weight)
     except PluginRefused as refusal:
-        by = [
-            one.plugin
-            for one in built.stack.all_changes
-            if one.hook == "configure_training" and one.before.loop != one.after.loop
-        ]
-        raise refusal.named(by[-1]) from refusal
+        raise of_the_loop(built, refusal) from refusal
+
+
+def of_the_loop(built: Built, refusal: PluginRefused) -> PluginRefused:
+    """Return the refusal by the name of the plugin that asks for the loop."""
+    by = [
+        one.plugin
+        for one in built.stack.all_changes
+        if one.hook == "configure_training"
+        and (one.before.loop, one.before.steps_per_execution)
+        != (one.after.loop, one.after.steps_per_execution)
+    ]
+    return refusal.named(by[-1])
 
 
 def reads_before_fit(model: Any) -> bool:

@@ -68,6 +68,8 @@ def _why_layers(model: Any) -> str:
                 f'the layer "{layer.name}" normalizes over the batch, and would see a part of it '
                 "only (batch normalization)"
             )
+        if getattr(layer, "stateful", False):
+            return f'the layer "{layer.name}" carries states from batch to batch'
         if getattr(layer, "activity_regularizer", None) is not None:
             return f'the layer "{layer.name}" adds a loss for its activity, of the whole batch'
     return ""

@@ -102,9 +102,16 @@ def spectral() -> Any:
     return network(keras.layers.SpectralNormalization(keras.layers.Dense(4), name="spectral"))
 
 
+def with_states() -> Any:
+    words = keras.Input(batch_shape=(20, 6), dtype="int32")
+    states = layers.GRU(4, stateful=True, name="gru")(layers.Embedding(20, 4)(words))
+    return keras.Model(words, layers.Dense(3)(states))
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"build_model": with_states}, 'the layer "gru" carries states'),
         ({"build_model": normalized}, 'the layer "norm" normalizes over the batch'),
         ({"build_model": spectral}, 'vector_u" changes in each step'),
         pytest.param(

@@ -237,16 +237,28 @@ def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
     assert "configure_training" in effects["xla"].detail
 
 
-def test_what_keras_reads_of_the_data_between_epochs_moves_their_order_on(tmp_path):
+@pytest.mark.parametrize("reads", ["Keras", "a function"])
+def test_what_else_reads_the_data_between_epochs_moves_their_order_on(tmp_path, reads):
     import keras
     import tensorflow as tf
 
     def first_rows():
         data = tf.data.Dataset.from_tensor_slices(examples()[0]).shuffle(96, seed=3)
         data, rows = data.map(lambda x: x * 2.0).batch(32), []
+
+        @tf.function
+        def weighted(data):
+            total = 0.0
+            for batch in data:
+                total = 0.5 * total + batch[0, 0]
+            return total
+
         for _ in range(3):
             rows += [batch[0, 0].numpy() for batch in data]
-            keras.layers.Normalization().adapt(data)
+            if reads == "Keras":
+                keras.layers.Normalization().adapt(data)
+            else:
+                rows += [weighted(data).numpy() for _ in range(2)]
         return rows
 
     plain = first_rows()

@@ -37,6 +37,7 @@ from tfopt_core.training.callbacks import batch_callbacks, unset_initial_epoch
 from tfopt_core.training.checkpoints import state
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.input import sources
+from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.model import graphs, loss_scaling, precision
 from tfopt_core.trials.dry_build import prepare
@@ -69,6 +70,15 @@ def test_the_installed_versions_have_every_member():
 
 
 # Data sets of tf.data
+
+
+def test_a_data_set_that_a_function_is_given_is_counted_by_nothing_without_it(without):
+    without("data-sets-of-functions")
+    draws, data = ShuffleDraws(), _range().shuffle(4)
+    draws.install()
+    tf.function(lambda data: data.reduce(np.int64(0), lambda one, other: one + other))(data)
+    draws.remove()
+    assert not draws.is_uncounted(data)
 
 
 def _range() -> Any:

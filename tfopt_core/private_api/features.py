@@ -126,6 +126,11 @@ FEATURES: Mapping[str, Feature] = {
             "_reshuffle_each_iteration _seed _seed2",
         },
     ),
+    "data-sets-of-functions": Feature(
+        "where a script gives a shuffled data set to a tf.function, the order of its passes behind "
+        "that is another one with plugins that change the data",
+        {f"{_DATA}.dataset_ops:DatasetSpec": "_to_components"},
+    ),
     "shuffle-orders": Feature(
         "a training that resumes from a checkpoint first reads the data of all epochs "
         "that are done",

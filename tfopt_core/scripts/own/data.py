@@ -172,7 +172,7 @@ class OwnData:
             vars(dataset)[ATTRIBUTE] = known
             self.sets += [known] if len(self.sets) < MOST_SETS else []
         known.passes += 1
-        return known.data
+        return dataset if self.session.shuffle_draws.is_uncounted(dataset) else known.data
 
     def _rewritten(self, dataset: Any, line: tuple[Any, int]) -> OwnDataSet:
         session, steps = self.session, int(dataset.cardinality())

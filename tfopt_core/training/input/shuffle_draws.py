@@ -17,6 +17,7 @@ import attrs
 from tfopt_core.data.dissect import walk
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.errors import PluginRefused
+from tfopt_core.private_api import why_without
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
@@ -56,14 +57,19 @@ class ShuffleDraws:
     _iter: Callable[[Any], Any] = iter
 
     def install(self) -> None:
-        """Replace the methods by which a `tf.data.Dataset` is read."""
+        """Replace the methods by which a `tf.data.Dataset` is read, or given to a `tf.function`."""
         import tensorflow as tf
 
         self._iter = tf.data.Dataset.__iter__
         for name in READING:
-            method = getattr(tf.data.Dataset, name)
-            setattr(tf.data.Dataset, name, self._counting(method))
-            self._put_back.append(functools.partial(setattr, tf.data.Dataset, name, method))
+            self._replace(tf.data.Dataset, name, self._counting)
+        if not why_without("data-sets-of-functions"):
+            self._replace(tf.data.DatasetSpec, "_to_components", self._giving)
+
+    def _replace(self, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+        method = getattr(owner, name)
+        setattr(owner, name, wrapped(method))
+        self._put_back.append(functools.partial(setattr, owner, name, method))
 
     def remove(self) -> None:
         """Restore the methods."""
@@ -178,6 +184,10 @@ class ShuffleDraws:
             return begun
         return begun | {one for one in shuffles if self._draws_of(one).count}
 
+    def is_uncounted(self, dataset: Any) -> bool:
+        """Return whether a shuffle of the data set is read where nothing counts it."""
+        return any(shuffle in self._uncounted for shuffle in walk.reshuffling(dataset))
+
     def _draws_of(self, shuffle: Any) -> _Draws:
         if shuffle not in self._linked:
             self._linked[shuffle] = _Draws(self._drawn.get(shuffle, 0))
@@ -191,14 +201,34 @@ class ShuffleDraws:
             current, _ = self._as_read(dataset)
             dataset = dataset if current is None else current
             for shuffle in walk.reshuffling(dataset):
-                draws = self._draws_of(shuffle)
-                for _ in range(draws.count - self._drawn.get(shuffle, 0)):
-                    self._iter(shuffle)  # draws what the others have drawn
+                draws = self._moved_on(shuffle)
                 draws.count += 1
                 self._drawn[shuffle] = draws.count
             return method(dataset, *given, **named)
 
         return counted
+
+    def _moved_on(self, shuffle: Any) -> _Draws:
+        """Have a shuffle draw what those have drawn that it is linked with."""
+        draws = self._draws_of(shuffle)
+        for _ in range(draws.count - self._drawn.get(shuffle, 0)):
+            self._iter(shuffle)
+        self._drawn[shuffle] = draws.count
+        return draws
+
+    def _giving(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def given(spec: Any, dataset: Any) -> Any:
+            import tensorflow as tf
+
+            # the function reads it as often as it likes, so from now on nothing may replace it
+            with tf.init_scope():
+                for shuffle in walk.reshuffling(dataset):
+                    self._moved_on(shuffle)
+                    self._uncounted.add(shuffle)
+            return method(spec, dataset)
+
+        return given
 
 
 def draws_at_the_start(dataset: Any) -> bool:

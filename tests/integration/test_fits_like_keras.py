@@ -396,6 +396,20 @@ KINDS = {
             setattr(model, name, value)
             fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
     """,
+    "a function that reads the data between fits and in one": """
+        data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
+        weighed = tf.function(lambda data: data.reduce(
+            0.0, lambda total, batch: 0.5 * total + batch[0][0, 0]))
+        model = network()
+        fit("fit 1", model, data, epochs=2)
+        note("between", [float(weighed(data)) for _ in range(2)])
+        fit("fit 2", model, data, epochs=2, validation_data=data)
+        look = lambda epoch, logs: note("in a fit", float(weighed(data)))
+        look = keras.callbacks.LambdaCallback(on_epoch_end=look)
+        fit("fit 3", model, data, epochs=2, callbacks=[look])
+        data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
+        fit("fit 4", model, data, epochs=2, callbacks=[look])
+    """,
     "a session that is cleared between two fits": """
         model = network()
         fit("fit 1", model, x, y, shuffle=False)

@@ -305,9 +305,9 @@ def _with_data(
             return data
         # in the place of the script's own
         draws, given = workload.session.shuffle_draws, workload.call.splits[split][0]
-        draws.link(given, data)
         # none where a replay has cut the data short
         by = ["", *(one.plugin for one in stack.all_changes if one.split == split)][-1]
+        draws.link(given, data, by)
         return draws.kept(given, plans[split].describe(), data, by)
 
     datasets = LoweredData(plans, lowered)

@@ -21,6 +21,10 @@ from tfopt_core.private_api import why_without
 
 # The methods by which a data set is read, in Python and in one operation.
 READING = ("__iter__", "reduce")
+IN_A_FUNCTION = (
+    "a callback gives the data that this fit reads to a tf.function, and how often that shuffles "
+    "them is not known"
+)
 
 
 @attrs.define(eq=False)
@@ -53,6 +57,7 @@ class ShuffleDraws:
     _kept: WeakKeyDictionary[Any, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
     _in_place: WeakKeyDictionary[Any, _InPlace] = attrs.field(factory=WeakKeyDictionary)
     _uncounted: WeakSet[Any] = attrs.field(factory=WeakSet)
+    _in_fit: WeakKeyDictionary[Any, str] = attrs.field(factory=WeakKeyDictionary)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _iter: Callable[[Any], Any] = iter
 
@@ -98,9 +103,12 @@ class ShuffleDraws:
             for _ in range(begun.get(seeds, 0) - self._drawn.get(shuffle, 0)):
                 iter(shuffle)
 
-    def link(self, given: Any, replacement: Any) -> None:
+    def link(self, given: Any, replacement: Any, plugin: str = "") -> None:
         """Have each shuffle of a data set draw on where the one with the same seeds has ended in
-        the data set that it replaces, and the other way round."""
+        the data set that it replaces, and the other way round.
+
+        :param plugin: the last one that changed the data, where a fit reads them to its end.
+        """
         import tensorflow as tf
 
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
@@ -108,6 +116,7 @@ class ShuffleDraws:
         if not draws_at_the_start(replacement) or not draws_at_the_start(given):
             return
         own = _by_seeds(given)
+        self._in_fit.update(dict.fromkeys(own.values(), plugin) if plugin else {})
         for seeds, shuffle in _by_seeds(replacement).items():
             if seeds in own and own[seeds] is not shuffle:
                 self._linked[shuffle] = self._draws_of(own[seeds])
@@ -165,9 +174,10 @@ class ShuffleDraws:
         return data, plugin
 
     def note_fit(self, *given: Any) -> None:
-        """Note that a fit has read these data of its own."""
+        """Note that a fit has ended, which has read these data of its own."""
         import tensorflow as tf
 
+        self._in_fit.clear()
         for data in given:
             if isinstance(data, tf.data.Dataset) and not draws_at_the_start(data):
                 for own in walk.reshuffling(data):
@@ -224,6 +234,8 @@ class ShuffleDraws:
             # the function reads it as often as it likes, so from now on nothing may replace it
             with tf.init_scope():
                 for shuffle in walk.reshuffling(dataset):
+                    if shuffle in self._in_fit:
+                        raise PluginRefused(IN_A_FUNCTION, self._in_fit[shuffle])
                     self._moved_on(shuffle)
                     self._uncounted.add(shuffle)
             return method(spec, dataset)

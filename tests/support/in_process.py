@@ -40,6 +40,9 @@ class InProcessRunner:
         """Stand in for a `ForkRunner` too."""
         return self
 
+    def output_path(self, task: Task) -> None:
+        """Nothing that it prints is in a file."""
+
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
         try:

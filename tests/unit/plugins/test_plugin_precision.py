@@ -158,11 +158,10 @@ def test_an_output_layer_within_another_stays_in_float32_and_those_before_it_do_
         default = set_policy(policy)
         end, inputs = ends()[what], keras.Input((3, 6))
         model = keras.Model(inputs, end(keras.layers.Dense(6, name="first")(inputs)))
-        kept = apply_precision(model, policy, default)
+        apply_precision(model, policy, default)
         low = {part.name for part in layers_with_weights(model) if part.compute_dtype != "float32"}
         before = {"first", "middle"} if "model" in what else {"first"}
         assert low == before, what
-        assert low.isdisjoint(kept), what
         assert model(np.zeros((1, 3, 6))).dtype == "float32", what
 
 

@@ -30,7 +30,7 @@ from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     loop_function,
     loop_of,
-    of_the_loop,
+    named_by_loop,
     pass_end,
 )
 from tfopt_core.training.model.layers import frozen_share
@@ -202,7 +202,7 @@ class TimedFunction:
         before, function = self.of_stack, self._function_of_stack()
         self._functions.own_steps = self._functions.own_steps or self._own_steps
         if function is not None and self._functions.own_steps != self._own_steps:
-            raise of_the_loop(self.built, PluginRefused(OTHER_STEPS))
+            raise named_by_loop(self.built, PluginRefused(OTHER_STEPS))
         self.of_stack = function
         if isinstance(function, ResidentFunction) and isinstance(before, ResidentFunction):
             function.under_way = before.under_way

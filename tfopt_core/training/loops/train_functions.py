@@ -92,12 +92,13 @@ def made_function(built: Built, loop: Loop, traced: TracedSteps | None = None) -
     try:
         return ResidentFunction(traced, data, loop.steps, loop.jit_compile, weight)
     except PluginRefused as refusal:
-        raise of_the_loop(built, refusal) from refusal
+        raise named_by_loop(built, refusal) from refusal
 
 
-def of_the_loop(built: Built, refusal: PluginRefused) -> PluginRefused:
-    """Return the refusal by the name of the plugin that asks for the loop."""
-    by = [
+def named_by_loop(built: Built, refusal: PluginRefused) -> PluginRefused:
+    """Return the refusal in the name of the plugin that asks for the loop; of the last of the stack
+    where none changes what this fit has."""
+    by = [one.name for one in built.stack.plugins] + [
         one.plugin
         for one in built.stack.all_changes
         if one.hook == "configure_training"

@@ -7,7 +7,14 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.toolkit import keras, method_replaced, nested_layers, tf, why_without
+from tfopt_core.toolkit import (
+    keras,
+    method_replaced,
+    nested_layers,
+    output_losses_weighed,
+    tf,
+    why_without,
+)
 
 # What a model of its own may define, of which the step of a part is not known.
 OWN_METHODS = ("train_step", "compute_metrics")
@@ -116,6 +123,7 @@ class _Divided:
             with (
                 method_replaced(model.optimizer, "apply", keep),
                 method_replaced(model, "compute_loss", noting),
+                output_losses_weighed(model, share),
             ):
                 logs = step(batch)
             applied.append(len(kept))

@@ -390,11 +390,12 @@ KINDS = {
         fit("first epoch", network(), x, y, epochs=2, initial_epoch=1.0, shuffle=False)
     """,
     "what is set on a model without compile": """
-        for name, value in (("run_eagerly", True), ("steps_per_execution", 3)):
+        values = ("run_eagerly", True), ("steps_per_execution", 3), ("steps_per_execution", 16)
+        for name, value in values:
             model = network(jit_compile=False)
-            fit(f"{name} 1", model, x, y, batch_size=8)
+            fit(f"{name} {value} 1", model, x, y, batch_size=8)
             setattr(model, name, value)
-            fit(f"{name} 2", model, x, y, batch_size=8, epochs=2)
+            fit(f"{name} {value} 2", model, x, y, batch_size=8, epochs=2)
     """,
     "a function that reads the data between fits and in one": """
         data = slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(43, seed=1).batch(8)
@@ -468,6 +469,27 @@ def differences(plain, fits, stack):
     if len(rest) < len(stack):
         return differences(plain, fits, rest) if rest else []
     return list(map(str, compare(plain, found).differences))
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"use": "resident", "xla": True}, {"use": "chunked", "steps": 3, "xla": True},
+        {"use": "gradient-accumulation", "steps": 2},
+    ],
+    ids=lambda plugin: plugin["use"],
+)  # fmt: skip
+def test_the_logged_loss_of_each_output_counts_a_smaller_last_batch_as_keras_does(plugin):
+    fits = """
+        hidden = keras.layers.Dense(4)(inputs := keras.Input((6,)))
+        ends = {name: keras.layers.Dense(1, name=name)(hidden) for name in ("one", "two")}
+        model = keras.Model(inputs, ends)
+        model.compile("sgd", {"one": "mse", "two": "mae"})
+        fit("fit", model, slices((x, {"one": y, "two": y})).batch(8), epochs=2)
+    """
+    plain, found = (trained(fits, stack) for stack in (None, [plugin]))
+    assert found.applied(plugin["use"])
+    assert not compare(plain, found).differences
 
 
 def test_a_loop_of_tfopts_traces_no_step_anew_behind_one_of_keras_with_other_frozen_layers():

@@ -40,6 +40,7 @@ from tfopt_core.training.input import sources
 from tfopt_core.training.input.shuffle_draws import ShuffleDraws
 from tfopt_core.training.loops.train_functions import why_no_loop
 from tfopt_core.training.model import graphs, loss_scaling, precision
+from tfopt_core.training.model.layers import output_losses_weighed
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask
 
@@ -294,6 +295,22 @@ def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
     built, outcome = train_here(workload(), plugin, folder=tmp_path)
     assert outcome.epochs == 2
     assert sentence in effect_of(built).detail
+
+
+@pytest.mark.parametrize(("there", "count"), [(True, 5.0), (False, 2.0)])
+def test_the_logged_losses_of_outputs_are_left_to_keras_without_it(without, there, count):
+    inputs = keras.Input((6,))
+    ends = {name: keras.layers.Dense(1, name=name)(inputs) for name in ("one", "two")}
+    model = keras.Model(inputs, ends)
+    model.compile("sgd", {"one": "mse", "two": "mse"})
+    model.train_on_batch(X, {"one": X[:, :1], "two": X[:, :1]})
+    [loss] = [one for one in model.metrics if one.name == "one_loss"]
+    loss.reset_state()
+    if not there:
+        without("output-losses")
+    with output_losses_weighed(model, 5.0):
+        loss.update_state(1.0, sample_weight=2.0)
+    assert float(loss.count) == count
 
 
 def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):

@@ -245,6 +245,11 @@ FEATURES: Mapping[str, Feature] = {
         "a training with the callback BackupAndRestore cannot resume in another call of fit",
         {"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
     ),
+    "output-losses": Feature(
+        "with several outputs, a smaller last batch counts less in the logged loss of each output "
+        "where XLA compiles many steps, or batches are computed in parts",
+        {"keras.src.trainers.trainer:Trainer": "_compile_loss"},
+    ),
     "tensorboard": Feature(
         "with the callback TensorBoard only Keras' own loop trains",
         {"keras.src.callbacks.tensorboard:TensorBoard": "_should_trace"},

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import attrs
 
 from tfopt_core.data.functions import drawing_ops
+from tfopt_core.training.model.layers import output_losses_weighed
 
 
 @attrs.define(eq=False)
@@ -121,7 +122,8 @@ def one_step(model: Any, *, jit_compile: bool) -> Any:
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def step(data: Any) -> Any:
-        return model.distribute_strategy.run(model.train_step, args=(without_optionals(data),))
+        with output_losses_weighed(model):
+            return model.distribute_strategy.run(model.train_step, args=(without_optionals(data),))
 
     return tf.function(step, jit_compile=jit_compile, reduce_retracing=True)
 

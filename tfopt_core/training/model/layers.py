@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,6 +95,30 @@ def method_replaced(thing: Any, name: str, method: Callable[..., Any]) -> Iterat
         del vars(thing)[name]
         if own is not None:
             vars(thing)[name] = own
+
+
+@contextmanager
+def output_losses_weighed(model: Any, weight: Any = None) -> Iterator[None]:
+    """Have a trace weigh the logged loss of each output by this, None for 1.
+
+    Keras weighs it by the examples of a batch if the trace knows their number, which its own trace
+    does only where all batches have as many: to it batches count alike.
+    """
+    import keras
+
+    own = keras.metrics.Mean.update_state
+
+    @functools.wraps(own)
+    def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
+        losses = None if why_without("output-losses") else model._compile_loss
+        of_output = losses is not None and any(metric is one for one in losses.metrics)
+        return own(metric, values, weight if of_output else sample_weight)
+
+    keras.metrics.Mean.update_state = update_state
+    try:
+        yield
+    finally:
+        keras.metrics.Mean.update_state = own
 
 
 def augmenting_layers(model: Any) -> list[str]:

@@ -39,8 +39,8 @@ class GradientAccumulation(Plugin):
     the optimizer's state and the data take what they took, and one more copy of the gradients. Not
     applied where parts are not the batch: with batch normalization that trains, masked outputs, a
     loss that is no mean over examples, state that changes in each step, and a train_step of the
-    model's own; each is named. Dropout draws for each part. A loss that compares the examples of a
-    batch, or that call() adds as a sum over them, is not noticed.
+    model's own; each is named. Dropout draws for each part. Other layers and losses in which the
+    examples of a batch meet, and sums over them that call() adds, are not noticed.
 
     Mixes with: mixed-precision, xla, rematerialize, fit-batch. Not over several replicas. Keras'
     own gradient_accumulation_steps is another training: it leaves the batches as they are and

@@ -66,7 +66,7 @@ PLAN = "looking at {script} and trying what it proposes for about a minute, then
 @click.option("--pairs", type=int, metavar="N", help="Measure N pairs, at least 4; 6 otherwise.")
 @click.option(
     "--seconds", type=float, metavar="S",
-    help="How long each run trains behind its start, in place of 5 s or whole trainings.",
+    help="How long each run trains after its start, in place of 5 s or whole trainings.",
 )  # fmt: skip
 @click.option(
     "--budget", metavar="TIME",

@@ -37,7 +37,7 @@ def doctor(files: ReportFiles, debug: bool) -> int:
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @shared.debug_option
 def selftest(times: int, quiet: bool, debug: bool) -> int:
-    """Check whether measurements on this machine tell a no-op from a loss.
+    """Check whether measurements on this machine tell a no-op from a slowdown.
 
     Measures two controls: a plugin that does nothing, which must be neither faster nor slower, and
     one that sleeps 5% of each step, which must be slower. Takes about three minutes. Ends with

@@ -143,7 +143,7 @@ class ApplyOptions:
     :param write_to: the file for the recipe of a script; None for the working directory.
     :param no_wait: end if another process measures in the project, instead of waiting for it.
     :param measure_anyway: measure a plugin of a script even if none seems to save time.
-    :param seconds: how long each run trains behind its start.
+    :param seconds: how long each run trains after its start.
     :param full: train all runs to their end.
     """
 

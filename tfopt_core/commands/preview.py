@@ -50,7 +50,7 @@ def init(**options: Any) -> None:
 @shared.report_option()
 @shared.debug_option
 def plan(target: str, overrides: tuple[str, ...], files: ReportFiles, debug: bool) -> None:
-    """Show what each plugin of RECIPE would do, in order; nothing is trained.
+    """Show what each plugin of RECIPE would do, in order; nothing is measured.
 
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
     after. RECIPE may be a script, train.py, which has no plugins.

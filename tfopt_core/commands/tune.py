@@ -31,7 +31,11 @@ from tfopt_core.report.style.console import make_console
 @click.option(
     "--resume", "resuming", is_flag=True, help="Go on with the search of TARGET that was stopped."
 )
-@click.option("--fresh", is_flag=True, help="Use no trials of earlier searches.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Ignore earlier trials of stacks, and delete the earlier study of the same settings.",
+)
 @click.option(
     "--time-limit", metavar="TIME",
     help="End a process of the search that takes longer; by default a sixth of the budget, at "
@@ -48,7 +52,7 @@ def tune(files: ReportFiles, quiet: bool, **options: Any) -> int:
 
     TARGET is a recipe, the name of one that ships, or a script (train.py). The
     installed plugins that can shorten what bounds a step are tried by short runs with and without
-    them, first those that a diagnosis proposes together, then one after another; plugins of the
+    them, first all that a diagnosis proposes, together, then one after another; plugins of the
     best stack that do not earn their place are taken out again. Only
     fresh runs of the winner against the baseline give the gain that is printed. The winner's
     recipe goes to NAME.tuned.toml. A second search begins from the trials of the first.

@@ -84,7 +84,7 @@ class NothingToMeasure:
     def sentences(self) -> tuple[str, ...]:
         """Why nothing was measured, what bounds a step, and what was not tried."""
         if any(one.estimate is not None for one in self.left_out):
-            why = "no plugin that was tried saves more than the time to start varies"
+            why = "no plugin that was tried saves more than start-up times differ by"
         elif self.left_out:
             why = "no plugin that was proposed could be tried"
         else:

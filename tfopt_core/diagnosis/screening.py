@@ -181,8 +181,8 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     saved = (before.step_seconds - now.step_seconds) * now.steps
     if saved < LEAST_SAVED_SECONDS:
         return (
-            f"steps are faster with it, which saves about {saved:.2g} s of a training: less than "
-            "the time to start varies"
+            f"steps are faster with it, which saves about {saved:.2g} s of a training: start-up "
+            "times differ by more"
         )
     if now.seconds > before.seconds:
         return (

@@ -40,7 +40,7 @@ class MeasurementState:
 
     :param seed: the seed from which the order and the seeds of all groups are drawn.
     :param pairs: the number of groups.
-    :param warm_seconds: how long each run trains behind its start; None to its end.
+    :param warm_seconds: how long each run trains after its start; None to its end.
     :param isolating: whether each plugin is left out in turn.
     :param group_seconds: about how long a group takes; None if unknown.
     :param note: what the user should know of the plan; "" for nothing.

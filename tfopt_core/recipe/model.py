@@ -33,7 +33,7 @@ from tfopt_core.recipe.table import (
 )
 from tfopt_core.recipe.tree import NOWHERE, Fault, Node
 
-# Pairs of a measurement, and how many seconds each of their runs trains behind its start.
+# Pairs of a measurement, and how many seconds each of their runs trains after its start.
 PAIRS, WARM_SECONDS = 6, 5.0
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS: Mapping[str, Any] = {"use": Word, "enabled": bool}
@@ -219,7 +219,7 @@ class MeasureSpec(Table):
     pairs: int = key(PAIRS, "Number of pairs of runs, at least 4; 6 by default.", validator=ge(4))
     seconds: SecondsOrWhole | None = key(
         None,
-        'Seconds that each run trains behind its start, or "whole" trainings; by default 5, and '
+        'Seconds that each run trains after its start, or "whole" trainings; by default 5, and '
         "whole ones where a quality is named and the stack is not certified.",
         converter=_as_float,
     )

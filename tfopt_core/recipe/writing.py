@@ -235,7 +235,8 @@ _SPARE = (
      "fit loop factory"),
     (SpareKey("measure", "seconds", "whole", "whole trainings in place of 5 s of each"),
      "fit factory"),
-    (SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
+    (SpareKey("measure", "attribution", "leave-one-out",
+              "measures what each plugin adds, however long it takes"),
      "fit loop factory"),
 )  # fmt: skip
 
@@ -256,5 +257,5 @@ def spare_keys(
     ]  # fmt: skip
     if metric and kind != "loop" and measure.get("quality") is None:
         quality = {"metric": metric, "tolerance": 0.005}
-        spare.append(SpareKey("measure", "quality", quality, "what must not get worse"))
+        spare.append(SpareKey("measure", "quality", quality, "the metric that must not get worse"))
     return spare

@@ -192,7 +192,7 @@ def _ready(event: Ready) -> Iterator[str]:
     epochs = units.counted(prepared.epochs, "epoch") + (f" of {steps:,} steps" if steps else "")
     each = f"each {epochs}"
     if state.warm_seconds is not None:
-        each = f"each for {state.warm_seconds:.3g} s behind its start, of {epochs}"
+        each = f"each for {state.warm_seconds:.3g} s after its start, of {epochs}"
     if prepared.own_loop:
         each = "each to the script's end" if steps is None else f"each of {steps:,} updates"
     yield (

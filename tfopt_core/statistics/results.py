@@ -258,7 +258,7 @@ class Results:
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
     figures of the same pairs, on which no verdict depends; `baseline` says what the
     workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`; each
-    run trained `warm_seconds` behind its start, None to its end;
+    run trained `warm_seconds` after its start, None to its end;
     `resumed` counts how often the measurement was stopped and resumed; `observed` is what each
     observer found in an extra, untimed run.
     `addition` is a second contrast, None where there is none; `findings` are what a first look at a

@@ -75,7 +75,7 @@ class RunTask(Task):
     """Train one run.
 
     :param save_to: where the trained model goes, None to keep none.
-    :param warm_seconds: how long the run trains behind its start, which is its first warm step or
+    :param warm_seconds: how long the run trains after its start, which is its first warm step or
         the end of a short first epoch; None trains to the end. A loop of a script's own ends where
         the recipe says.
     :param in_turns: whether the run stops for another one's turn, again and again.

@@ -270,7 +270,7 @@ class Pacing:
 
     :param epochs: the epochs of the whole training.
     :param steps_per_epoch: the steps of an epoch, None if unknown.
-    :param warm_seconds: how long it trains behind its start; None trains to the end.
+    :param warm_seconds: how long it trains after its start; None trains to the end.
     :param turn: its turns; None where it takes none.
     """
 

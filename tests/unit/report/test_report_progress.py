@@ -178,7 +178,7 @@ def test_how_long_it_will_take_is_said_before_the_first_run():
     said = lines_of(planned(group_seconds=50.0))
     assert "that takes about 3 min" in said
     said = lines_of(planned(warm_seconds=5.0))
-    assert "each for 5 s behind its start, of 5 epochs of 1,875 steps" in said[0]
+    assert "each for 5 s after its start, of 5 epochs of 1,875 steps" in said[0]
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
 
 

@@ -31,7 +31,7 @@ LINE, REASON = 68, 136
 # What `--verbose` alone prints where there are more lines, the first first.
 DISPENSABLE = ("note", "memory", "quality")
 # What is cut to a line if there are still more.
-SHORTENED = ("next", "why")
+SHORTENED = ("next", "why", "replay")
 GOOD = {QualityVerdict.CERTIFIED: "same training", QualityVerdict.NOT_WORSE: "as good"}
 NOT_SHOWN = {
     Verdict.NO_DIFFERENCE: "no measurable difference",
@@ -140,7 +140,7 @@ def answer_lines(results: Results, target: str | None = None) -> dict[str, str]:
     elif results.addition is not None:
         lines["further"] = _short(results.addition.statement, REASON)
     elif comparison.quality is not None and comparison.quality.certificate is not None:
-        lines["why"] = _short(comparison.quality.certificate, REASON)
+        lines["replay"] = _short(comparison.quality.certificate, REASON)
     if results.failed:
         title, causes = failures(results)
         lines["failed"] = _short(f"{title}: {causes[0]}", REASON)
@@ -200,7 +200,7 @@ def _quality(results: Results) -> Iterator[tuple[str, str]]:
     if quality.verdict is QualityVerdict.CERTIFIED:
         known = ", the same training"
     elif quality.tolerance is not None:
-        known = f" (allowed loss {quality.tolerance:.4g})"
+        known = f" (allowed: {quality.tolerance:.4g} worse)"
     yield "quality", f"{quality.metric} {quality.baseline:.4g} -> {quality.optimized:.4g}{known}"
 
 

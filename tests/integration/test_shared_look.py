@@ -34,6 +34,19 @@ model.compile("adam", "mse", metrics=["mae"])
 model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, validation_data=(x, x[:, :1]))
 """
 
+# A model of the script's own around built layers, which is not built itself before its first step.
+AROUND_TEXT = SCRIPT_TEXT.replace("model.compile(", """
+class Around(keras.Model):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def call(self, x, training=None):
+        return self.inner(x, training=training)
+
+model = Around(model)
+model.compile(""")
+
 
 def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
     """What a function of the session and the fit returns, in the place of the fit."""
@@ -66,7 +79,8 @@ def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_a_fit_is_made_again_from_where_it_began(tmp_path):
+@pytest.mark.parametrize("text", [SCRIPT_TEXT, AROUND_TEXT], ids=["sequential", "own class"])
+def test_a_fit_is_made_again_from_where_it_began(tmp_path, text):
     def three_times(session: Session, fit: FitWorkload) -> list[dict[str, list[float]]]:
         state = FitState.of(fit)
         fit.built(session.job)  # as a look does, without a fit
@@ -77,8 +91,8 @@ def test_a_fit_is_made_again_from_where_it_began(tmp_path):
         state.restore()
         return [first, losses(session, fit)]
 
-    first, again = at_the_fit(tmp_path, three_times)
-    [alone] = [at_the_fit(tmp_path, losses)]  # without a state, as a new process begins
+    first, again = at_the_fit(tmp_path, three_times, text)
+    alone = at_the_fit(tmp_path, losses, text)  # without a state, as a new process begins
     assert first == again == alone
     assert len(first["loss"]) == 2
 

@@ -54,7 +54,10 @@ def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
         # without the cache the map would run for each step
         data = data.map(as_declared).cache()
     data = data.repeat()
-    return data if steps is None else data.take(steps)
+    options = tf.data.Options()
+    # an epoch that ends may wait for the thread that tunes: as dispatch that would hide the input
+    options.autotune.enabled = False
+    return (data if steps is None else data.take(steps)).with_options(options)
 
 
 def _declared(tensor: Any, spec: Any) -> Any:

@@ -141,10 +141,10 @@ class FitState:
             origin = workload.data.plan(split).source.origin
             if split in workload.data.readers or origin in CHANGED_BY_READING:
                 raise CannotShare("the data are changed by being read")
-        if not model.built:
-            raise CannotShare("the model gets its weights in its first step")
         if why_without("nested-layers"):
             raise CannotShare(why_without("nested-layers"))
+        if not _has_its_weights(model):
+            raise CannotShare("the model gets its weights in its first step")
         own = [one for one in vars(model).values() if isinstance(one, keras.optimizers.Optimizer)]
         if any(one is not model.optimizer for one in own) or not own:
             raise CannotShare("the model has optimizers of its own")
@@ -178,6 +178,16 @@ class FitState:
             raise CannotShare("a plugin that was tried before has changed the model for good")
         for variable, value in self._values:
             variable.assign(value)
+
+
+def _has_its_weights(model: Any) -> bool:
+    """Return whether a model has all its weights: it is built, or is only around layers that are."""
+    import keras
+
+    if model.built or type(model).build is not keras.Model.build:
+        return bool(model.built)
+    layers = nested_layers(model)
+    return bool(layers) and all(layer.built for layer in layers)
 
 
 def _parts(model: Any, optimizer: Any) -> Any:

@@ -58,7 +58,8 @@ class Autotune(RewritingPlugin):
 
     Why it helps: tf.data plans with the whole machine, also in a container that may use a part of
     it. Switched off, the end of an epoch no longer waits for its tuning thread, which sleeps in
-    periods that double from 10 ms: on short epochs that wait can be as long as the epoch itself.
+    periods that double from 10 ms and is not always woken up: that wait can be as long as the epoch
+    itself.
 
     When it does not: switched off, tf.data inserts no parallelism or buffers of its own and tunes
     none that are set to AUTOTUNE, so a pipeline that is the bottleneck gets slower. It stays
@@ -66,13 +67,15 @@ class Autotune(RewritingPlugin):
     prefetch at their end: later iterators would yield something else.
     For epochs of minutes the wait at their end is nothing.
 
-    Mixes with: cache, which leaves little to tune; set numbers in parallel-map and prefetch where
-    it is switched off.
+    Mixes with: cache, materialize and parallel-map, behind which it stands, since they leave less
+    to tune; set numbers in parallel-map and prefetch where it is switched off.
 
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutotuneOptions
     """
 
     targets = ("input",)
+    # which leave less to tune
+    after = ("cache", "materialize", "parallel-map")
     equivalence = "exact"  # the elements and their order are the same
 
     mode: Literal["budget", "off"] = setting(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from support.in_process import build_here
 from support.lazy_modules import keras, tf
+from tfopt_data.autotune import Autotune
+from tfopt_data.cache import Cache
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
@@ -16,6 +18,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.plugins import Plugin, hookimpl
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.trials.dry_build import estimates, prepare, without_stack
+from tfopt_core.trials.epoch_ends import share_that_waits, waiting_seconds
 from tfopt_core.trials.step_timing import time_steps
 from tfopt_core.workers.task import PrepareTask
 
@@ -76,16 +79,24 @@ def test_data_that_take_long_to_read_are_given_up(tmp_path, monkeypatch):
     assert estimate_of(unknown_length(), tmp_path) is None
 
 
-def long_epochs(plugin, folder):
-    """A training of 500 steps an epoch, in a loop that makes them in one call."""
-    x = np.zeros((500, 3), "float32")
+def test_the_waits_at_the_ends_of_epochs_count_unless_the_stack_takes_them_away(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tfopt_core.trials.epoch_ends.share_that_waits", lambda: 0.5)
+    data = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
     workload = Workload(
-        train=(x, x[:, :1]), validation=None, build_model=model, optimizer="sgd", loss="mse",
-        metrics=[],
+        train=data.batch(8), validation=data.batch(8), build_model=model, optimizer="sgd",
+        loss="mse", metrics=[],
     )  # fmt: skip
-    built = build_here(workload, plugin, folder=folder, batch_size=1)
-    assert loop_of(built).steps == 500
-    return built
+
+    def found(*plugins):
+        built = build_here(workload, *plugins, folder=tmp_path, batch_size=None)
+        return waiting_seconds(built, epoch_seconds=60.0)
+
+    assert found() == pytest.approx(2 * 0.5 * 20.0)  # of the training and of the validation
+    assert found(Resident(xla=False)) == pytest.approx(0.5 * 20.0)
+    assert found(Autotune(mode="off")) == 0.0
+    assert 0.0 <= share_that_waits() <= 1.0
 
 
 class SlowClock:
@@ -97,6 +108,38 @@ class SlowClock:
     def __call__(self):
         self.now += 10**9
         return self.now
+
+
+def test_steps_behind_a_cache_are_timed_once_it_is_filled(tmp_path):
+    read = []
+
+    def noted(x):
+        read.append(1)
+        return x
+
+    def computed(x, y):
+        return tf.ensure_shape(tf.numpy_function(noted, [x], tf.float32), (3,)), y
+
+    workload = Workload(
+        train=DataPlan.from_arrays(X, X[:, :1]).map(computed, deterministic=True),
+        validation=None, build_model=model, optimizer="sgd", loss="mse", metrics=[], shuffle=False,
+    )  # fmt: skip
+    built = build_here(workload, Cache(), folder=tmp_path, batch_size=1)
+    time_steps([lambda: built], now=SlowClock())
+    assert len(read) == len(X)
+    assert int(built.model.optimizer.iterations) < len(X)
+
+
+def long_epochs(plugin, folder):
+    """A training of 500 steps an epoch, in a loop that makes them in one call."""
+    x = np.zeros((500, 3), "float32")
+    workload = Workload(
+        train=(x, x[:, :1]), validation=None, build_model=model, optimizer="sgd", loss="mse",
+        metrics=[],
+    )  # fmt: skip
+    built = build_here(workload, plugin, folder=folder, batch_size=1)
+    assert loop_of(built).steps == 500
+    return built
 
 
 def test_a_loop_whose_call_is_a_slow_epoch_is_timed_by_few_steps(tmp_path):

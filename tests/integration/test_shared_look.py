@@ -35,7 +35,9 @@ model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, validation_data=(x, x
 """
 
 # A model of the script's own around built layers, which is not built itself before its first step.
-AROUND_TEXT = SCRIPT_TEXT.replace("model.compile(", """
+AROUND_TEXT = SCRIPT_TEXT.replace(
+    "model.compile(",
+    """
 class Around(keras.Model):
     def __init__(self, inner):
         super().__init__()
@@ -45,7 +47,8 @@ class Around(keras.Model):
         return self.inner(x, training=training)
 
 model = Around(model)
-model.compile(""")
+model.compile(""",
+)
 
 
 def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:

@@ -31,6 +31,7 @@ from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.messages import Tell
 from tfopt_core.training.workload import Workload, judged_metric, quality_direction
+from tfopt_core.trials.epoch_ends import waiting_seconds
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.request import Estimate, HookChange, PluginPlan, Prepared
 from tfopt_core.trials.step_timing import time_steps
@@ -278,11 +279,13 @@ def estimates(workload: Workload, *jobs: Job) -> list[Estimate | None]:
         if one.why_not:
             raise WorkloadError(f"timing some steps {one.why_not}")
     timed[0].set_up_seconds += building
-    steps = _steps_per_epoch(made[-1], counted) * made[-1].run.epochs
-    return [
-        Estimate(one.step_seconds, one.set_up_seconds + steps * one.step_seconds, steps)
-        for one in timed
-    ]
+    steps, epochs = _steps_per_epoch(made[-1], counted), made[-1].run.epochs
+    found: list[Estimate | None] = []
+    for one, of in zip(timed, made, strict=True):
+        epoch = steps * one.step_seconds
+        epoch += waiting_seconds(of, epoch)
+        found.append(Estimate(epoch / steps, one.set_up_seconds + epochs * epoch, epochs * steps))
+    return found
 
 
 def without_stack(job: Job) -> Job:

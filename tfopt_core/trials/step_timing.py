@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any, Literal
 
 import attrs
@@ -34,8 +34,10 @@ TOO_SLOW_RATIOS, TOO_SLOW_CALL_SECONDS = (6.0, 2.0), 0.5
 # this many seconds for a block. A cold call that takes longer counts as a block: with steps of
 # 20 s it is not made once more.
 AT_MOST, LONGEST_BLOCK = 4.0, 1.0
-# The first call traces; the second may still fill a cache or a buffer.
+# The first call traces; the second may still fill a buffer.
 COLD_CALLS = 2
+# A cache is filled for at most so many seconds before steps are timed.
+FILL_SECONDS = 5.0
 # Where only the fastest is asked for, the others are timed no further once each of at least so many
 # of their blocks took so many times as long as the fastest one's of the same turn.
 CLEAR_TURNS, CLEAR_RATIO = 4, 1.15
@@ -225,7 +227,7 @@ class StepTiming:
                 and not changes(other.built.plans["train"].stages, stages)
             ):
                 return other.iterator
-        return _endless_data(built, shared)
+        return _filled(_endless_data(built, shared), built)
 
     def make_cold_calls(self) -> None:
         """Make the calls that trace. The last of them is a block if it takes long enough."""
@@ -316,6 +318,15 @@ def _resident_calls(function: ResidentFunction) -> Callable[[], int]:
         return function.report.last_call
 
     return call
+
+
+def _filled(iterator: Any, built: Built) -> Any:
+    """Return an iterator behind its first pass where that fills a cache."""
+    end, steps = monotonic() + FILL_SECONDS, built.run.steps_per_epoch
+    while built.plans["train"].fills and steps and monotonic() < end:
+        next(iterator)
+        steps -= 1
+    return iterator
 
 
 def _endless_data(built: Built, shared: Synchronous | None) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any, Literal
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import attrs
 
 from tfopt_core.data import Count, ModelStage, lower_plan
-from tfopt_core.plugins import DataPlan
+from tfopt_core.plugins import DataPlan, PluginRefused
 from tfopt_core.toolkit import keras, np, tf
 from tfopt_data.cache_storage import about, too_large, too_large_for_disk
 from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
@@ -49,7 +49,7 @@ class FrozenPart:
         """Have the model take features."""
         self._begin = [keras.ops.convert_to_numpy(weight).copy() for weight in cut.weights]
         without_head(self._model)
-        with_head(self._model, cut, lambda: TRACED.add(self._model))
+        with_head(self._model, cut, lambda: TRACED.update({self._model: _trained(self._model)}))
 
     def changed(self) -> str:
         """Return which frozen weight is not what it was when the features were made, "" if none."""
@@ -61,9 +61,13 @@ class FrozenPart:
         return ""
 
 
-# The models whose head was traced on features: a second fit of a model reuses its train function,
-# and traces nothing.
-TRACED: WeakSet[Any] = WeakSet()
+# The models whose head was traced on features, with the weights that it trains: a second fit of a
+# model reuses its train function, and traces nothing.
+TRACED: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+
+
+def _trained(model: Any) -> frozenset[int]:
+    return frozenset(map(id, model.trainable_variables))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -124,6 +128,12 @@ class FrozenFeatures(
         if self.split != "train" and "train" not in self.part.done:
             self.part.reasons[self.split] = "the training data have none"
             return None
+        if model.train_function is not None and TRACED.get(model, now := _trained(model)) != now:
+            raise PluginRefused(
+                "an earlier fit trained the rest of the model alone, and layers were frozen or "
+                "thawed since then, which Keras goes by once the model is compiled again",
+                "frozen-features",
+            )
         if model.train_function is not None and model not in TRACED:
             # what was frozen since then is trained all the same
             self.part.reasons[self.split] = (

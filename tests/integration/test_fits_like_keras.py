@@ -87,6 +87,18 @@ KINDS = {
         fit("fit 7", model, x, y, shuffle=False, callbacks=[Batches()])
         fit("fit 8", model, x, y, shuffle=False)
     """,
+    "thawed or frozen between fits, compiled or not": """
+        data = slices((x, y)).batch(8)
+        for number, compiled in enumerate((True, False)):
+            model = network()
+            model.get_layer("first").trainable = False
+            model.compile("sgd", "mse")
+            fit(f"{number}, frozen", model, data, epochs=2)
+            model.get_layer("first").trainable = True
+            if compiled:
+                model.compile("sgd", "mse")
+            fit(f"{number}, thawed", model, data, epochs=2)
+    """,
     "frozen and traced anew by a callback": """
         model = network()
         def freeze(epoch, logs):
